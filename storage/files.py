@@ -1,0 +1,220 @@
+"""The filesystem seam: every file that storage touches is opened, written and renamed here.
+
+`Files` is the real thing; tests put a fault-injecting subclass in its place. Rules:
+- A `DataFile` is closed when nobody refers to it any more. A `FileSlice` on its way to a socket,
+  or a flush in a worker thread, thus never meets a descriptor that was reused for another file.
+- Writes go to a position the caller knows; there is no shared file pointer.
+- Index entries are written with pwrite and read through a shared mapping: both see the same page
+  cache, and a full disk is an `OSError` instead of a SIGBUS, which would end the process.
+
+Mirrors: org.apache.kafka.common.record.FileRecords, Utils.atomicMoveWithFallback, FileLock.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+else:
+    Buffer = bytes | bytearray | memoryview
+
+
+class DataFile:
+    """A file open for positioned reads and writes; closes itself with its last reference."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self.path = path
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        """Write all of `data`; a short write is continued, an error leaves a partial tail."""
+        written = os.pwrite(self._fd, data, position)
+        total = memoryview(data).nbytes if written else 0
+        if written != total or not total:
+            self._write_rest(memoryview(data).cast("B"), position, written)
+
+    def _write_rest(self, data: memoryview, position: int, written: int) -> None:
+        while written < len(data):
+            count = os.pwrite(self._fd, data[written:], position + written)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            written += count
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        read = len(data)
+        while read < size:
+            more = os.pread(self._fd, size - read, position + read)
+            if not more:
+                break
+            parts.append(more)
+            read += len(more)
+        return b"".join(parts)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        """Force data, and the size needed to read it, to the disk. Blocks."""
+        os.fdatasync(self._fd)
+
+    def map(self, size: int) -> mmap.mmap:
+        return mmap.mmap(self._fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+
+    def __del__(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+CLOSED_FILE = DataFile(-1, "(closed)")
+
+
+class FileSlice:
+    """A range of a file that has not been read yet; keeps its file open while it lives."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: DataFile, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def read(self) -> bytes:
+        return self.file.read_at(self.size, self.position) if self.size else b""
+
+
+EMPTY_SLICE = FileSlice(CLOSED_FILE, 0, 0)
+
+
+class DirectoryLock:
+    """Holds `.lock` of a log directory until `release`."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class Files:
+    """The real filesystem."""
+
+    def open(self, path: str, *, create: bool = False) -> DataFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return DataFile(os.open(path, flags, 0o644), path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is gone already is no error."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory of files (partition directories hold no others)."""
+        try:
+            names = self.list_directory(path)
+        except FileNotFoundError:
+            return
+        for name in names:
+            entry = os.path.join(path, name)
+            if self.is_directory(entry):
+                self.remove_tree(entry)
+            else:
+                self.remove(entry)
+        os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations and renames in a directory durable. Blocks."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Replace a small file whole: `path.tmp`, fsync, rename, fsync of the directory."""
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        file.truncate(0)
+        file.write_at(data, 0)
+        if sync:
+            file.sync()
+        del file
+        self.rename(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def lock(self, path: str) -> DirectoryLock | None:
+        """Take the exclusive lock on a file, None if another process has it.
+
+        Java takes the POSIX lock; it does not exclude within a process, so flock comes on top.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return None
+            raise
+        return DirectoryLock(fd)
+
+    def remove_all(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.remove(path)
