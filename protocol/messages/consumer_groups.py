@@ -1,0 +1,118 @@
+"""The new group protocol (KIP-848), which a broker in ZooKeeper mode only refuses.
+
+Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from protocol.schema import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+    uuid,
+)
+
+
+class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array("int32")
+
+
+@message(api_key=68, kind="request", valid="0", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Message):
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32(default=-1)
+    subscribed_topic_names: list[str] | None = array("string", nullable="0+", default=None)
+    server_assignor: str | None = string(nullable="0+", default=None)
+    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
+        ConsumerGroupHeartbeatRequestTopicPartitions, nullable="0+", default=None
+    )
+
+
+class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array("int32")
+
+
+class ConsumerGroupHeartbeatResponseAssignment(Struct):
+    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = array(
+        ConsumerGroupHeartbeatResponseTopicPartitions
+    )
+
+
+@message(api_key=68, kind="response", valid="0", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Message):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: ConsumerGroupHeartbeatResponseAssignment | None = struct(
+        ConsumerGroupHeartbeatResponseAssignment, nullable="0+", default=None
+    )
+
+
+@message(api_key=69, kind="request", valid="0", flexible="0+")
+class ConsumerGroupDescribeRequest(Message):
+    group_ids: list[str] = array("string")
+    include_authorized_operations: bool = boolean()
+
+
+class ConsumerGroupDescribeResponseTopicPartitions(Struct):
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array("int32")
+
+
+class ConsumerGroupDescribeResponseAssignment(Struct):
+    topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions] = array(
+        ConsumerGroupDescribeResponseTopicPartitions
+    )
+
+
+class Member(Struct):
+    member_id: str = string()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array("string")
+    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
+    assignment: ConsumerGroupDescribeResponseAssignment = struct(
+        ConsumerGroupDescribeResponseAssignment
+    )
+    target_assignment: ConsumerGroupDescribeResponseAssignment = struct(
+        ConsumerGroupDescribeResponseAssignment
+    )
+
+
+class ConsumerGroupDescribeResponseDescribedGroup(Struct):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: list[Member] = array(Member)
+    authorized_operations: int = int32(default=-2_147_483_648)
+
+
+@message(api_key=69, kind="response", valid="0", flexible="0+")
+class ConsumerGroupDescribeResponse(Message):
+    throttle_time_ms: int = int32()
+    groups: list[ConsumerGroupDescribeResponseDescribedGroup] = array(
+        ConsumerGroupDescribeResponseDescribedGroup
+    )

@@ -1,0 +1,39 @@
+"""What consumers put into JoinGroup and SyncGroup: subscriptions and assignments, each after an
+int16 version.
+
+Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from protocol.primitives import Buffer
+from protocol.schema import Message, Struct, array, binary, int32, message, string
+
+
+class ConsumerProtocolSubscriptionTopicPartition(Struct):
+    topic: str = string("1+")
+    partitions: list[int] = array("int32", "1+")
+
+
+@message(kind="data", valid="0-3")
+class ConsumerProtocolSubscription(Message):
+    topics: list[str] = array("string")
+    user_data: Buffer | None = binary(nullable="0+", default=None)
+    owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = array(
+        ConsumerProtocolSubscriptionTopicPartition, "1+", ignorable=True
+    )
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+
+
+class ConsumerProtocolAssignmentTopicPartition(Struct):
+    topic: str = string()
+    partitions: list[int] = array("int32")
+
+
+@message(kind="data", valid="0-3")
+class ConsumerProtocolAssignment(Message):
+    assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = array(
+        ConsumerProtocolAssignmentTopicPartition
+    )
+    user_data: Buffer | None = binary(nullable="0+", default=None)

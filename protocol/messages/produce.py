@@ -1,0 +1,84 @@
+"""Produce: append record batches to partitions.
+
+Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+"""
+
+from __future__ import annotations
+
+from protocol.primitives import Records
+from protocol.schema import (
+    Message,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    message,
+    opaque_records,
+    string,
+    struct,
+)
+
+
+class PartitionProduceData(Struct):
+    index: int = int32()
+    records: Records | None = opaque_records()
+
+
+class TopicProduceData(Struct):
+    name: str = string()
+    partition_data: list[PartitionProduceData] = array(PartitionProduceData)
+
+
+@message(api_key=0, kind="request", valid="0-11", flexible="9+")
+class ProduceRequest(Message):
+    transactional_id: str | None = string("3+", nullable="3+", default=None)
+    acks: int = int16()
+    timeout_ms: int = int32()
+    topic_data: list[TopicProduceData] = array(TopicProduceData)
+
+
+class BatchIndexAndErrorMessage(Struct):
+    batch_index: int = int32("8+")
+    batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
+
+
+class ProduceResponseLeaderIdAndEpoch(Struct):
+    leader_id: int = int32("10+", default=-1)
+    leader_epoch: int = int32("10+", default=-1)
+
+
+class PartitionProduceResponse(Struct):
+    index: int = int32()
+    error_code: int = int16()
+    base_offset: int = int64()
+    log_append_time_ms: int = int64("2+", default=-1, ignorable=True)
+    log_start_offset: int = int64("5+", default=-1, ignorable=True)
+    record_errors: list[BatchIndexAndErrorMessage] = array(
+        BatchIndexAndErrorMessage, "8+", ignorable=True
+    )
+    error_message: str | None = string("8+", nullable="8+", default=None, ignorable=True)
+    current_leader: ProduceResponseLeaderIdAndEpoch = struct(
+        ProduceResponseLeaderIdAndEpoch, "10+", tag=0
+    )
+
+
+class TopicProduceResponse(Struct):
+    name: str = string()
+    partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
+
+
+class ProduceResponseNodeEndpoint(Struct):
+    node_id: int = int32("10+")
+    host: str = string("10+")
+    port: int = int32("10+")
+    rack: str | None = string("10+", nullable="10+", default=None)
+
+
+@message(api_key=0, kind="response", valid="0-11", flexible="9+")
+class ProduceResponse(Message):
+    responses: list[TopicProduceResponse] = array(TopicProduceResponse)
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    node_endpoints: list[ProduceResponseNodeEndpoint] = array(
+        ProduceResponseNodeEndpoint, "10+", tag=0
+    )
