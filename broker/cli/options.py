@@ -1,0 +1,66 @@
+"""Options and error handling that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from broker import cluster_state
+
+EXIT_STATUS_USER_ERROR = 2
+
+
+class UserError(click.ClickException):
+    """An expected failure: one line that says what to do, exit status 2."""
+
+    exit_code = EXIT_STATUS_USER_ERROR
+
+
+def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=cluster_state.default_data_dir,
+        show_default="$PYBROKER_DATA_DIR or ~/.pybroker",
+        help="The cluster's directory.",
+    )(command)
+
+
+def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--bootstrap-server",
+        "bootstrap",
+        default="127.0.0.1:9092",
+        show_default=True,
+        help="HOST:PORT of any broker, several separated by commas.",
+    )(command)
+
+
+def parse_overrides(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """`--config KEY=VALUE` options as a dict."""
+    overrides = {}
+    for value in values:
+        key, separator, text = value.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE")
+        overrides[key.strip()] = text.strip()
+    return overrides
+
+
+def user_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn ClusterError into a UserError, so that it is one line and exit status 2."""
+
+    @functools.wraps(function)
+    def wrapped(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except cluster_state.ClusterError as error:
+            raise UserError(str(error)) from None
+
+    return wrapped

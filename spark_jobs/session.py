@@ -1,0 +1,100 @@
+"""A SparkSession that can read and write Kafka topics, or one clear error that says what to do.
+
+The official connector comes from Maven Central through Spark's own Ivy resolution and is cached
+in ~/.ivy2*. Of all pairs of pyspark and connector 4.0.0 is the newest whose parts all resolve;
+`PYBROKER_SPARK_CONNECTOR` names another. Hadoop's artifacts are left out: pyspark ships them.
+
+Under `spark-submit` the session that it made is used as it is (give it `--packages`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCALA_VERSION = "2.13"
+CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+EXCLUDED = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
+
+
+class SparkUnavailableError(RuntimeError):
+    """Spark or its Kafka connector cannot be had; the message says what was looked for."""
+
+
+def connector_coordinates() -> str:
+    """Maven coordinates of the connector, at pyspark's own version unless overridden."""
+    override = os.environ.get("PYBROKER_SPARK_CONNECTOR")
+    if override:
+        return override
+    import pyspark
+
+    return f"org.apache.spark:spark-sql-kafka-0-10_{SCALA_VERSION}:{pyspark.__version__}"
+
+
+def _quiet_logging() -> Path:
+    """A log4j2 configuration that shows errors only: a job's own output is what people read."""
+    from spark_jobs.java import _cache_directory
+
+    path = _cache_directory() / "spark-log4j2.properties"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "rootLogger.level = error\n"
+        "rootLogger.appenderRef.stderr.ref = stderr\n"
+        "appender.stderr.type = Console\n"
+        "appender.stderr.name = stderr\n"
+        "appender.stderr.target = SYSTEM_ERR\n"
+        "appender.stderr.layout.type = PatternLayout\n"
+        "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n\n"
+        "logger.admin.name = org.apache.kafka\n"
+        "logger.admin.level = off\n"
+    )
+    return path
+
+
+def kafka_session(
+    name: str, *, master: str = "local[*]", shuffle_partitions: int = 4
+) -> SparkSession:
+    """Start (or join) a session with the Kafka connector on its class path.
+
+    Raises JavaNotFoundError, SparkUnavailableError.
+    """
+    os.environ.setdefault("JAVA_HOME", str(find_java_home()))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    try:
+        from pyspark.errors.exceptions.base import PySparkRuntimeError
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkUnavailableError(
+            "pyspark is not installed; install it with: pip install 'pybroker[spark]'"
+        ) from error
+    builder = SparkSession.builder.appName(name).config(
+        "spark.sql.shuffle.partitions", shuffle_partitions
+    )
+    if "SPARK_ENV_LOADED" not in os.environ:
+        builder = (
+            builder.master(master)
+            .config("spark.jars.packages", connector_coordinates())
+            .config("spark.jars.excludes", EXCLUDED)
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config(
+                "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_quiet_logging()}"
+            )
+        )
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SparkUnavailableError(
+            "Spark did not start. It looked for the Kafka connector "
+            f"{connector_coordinates()} in its Ivy cache (~/.ivy2*) and on Maven Central; "
+            "the lines above say what it did not find. Check the network once (afterwards the "
+            "cache serves), or set PYBROKER_SPARK_CONNECTOR to a version that you have."
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,75 @@
+"""Run every check of the project, one stage after the other, and print what each stage took.
+
+`make test` calls it. A stage that fails does not hide the later ones: all run, then the table
+says which failed. The closing line counts what pytest saw, so that a reader of a CI log finds the
+verdict at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+
+class Stage(NamedTuple):
+    name: str
+    group: str
+    command: list[str]
+
+
+def stages() -> list[Stage]:
+    python = sys.executable
+    pytest = [python, "-m", "pytest", "-q"]
+    return [
+        Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."]),
+        Stage("lint", "lint", [str(BIN / "ruff"), "check", "."]),
+        Stage("types", "lint", [str(BIN / "mypy")]),
+        Stage("layers", "lint", [str(BIN / "lint-imports")]),
+        Stage(
+            "unit and property tests",
+            "test",
+            [*pytest, "-n", "2", "tests/unit", "tests/properties"],
+        ),
+        Stage("wire tests", "test", [*pytest, "tests/wire"]),
+        Stage("real clients", "test", [*pytest, "tests/compat"]),
+        Stage("faults", "test", [*pytest, "tests/faults"]),
+    ]
+
+
+def run(stage: Stage) -> tuple[bool, float]:
+    words = [Path(stage.command[0]).name, *stage.command[1:]]
+    print(f"\n=== {stage.name}: {' '.join(words)}", flush=True)
+    started = time.monotonic()
+    environment = dict(os.environ, PYTHONUNBUFFERED="1")
+    code = subprocess.run(stage.command, cwd=ROOT, env=environment, check=False).returncode
+    return code == 0, time.monotonic() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=["lint", "test"], help="run one group of stages")
+    arguments = parser.parse_args()
+    results = [
+        (stage, *run(stage))
+        for stage in stages()
+        if arguments.only is None or stage.group == arguments.only
+    ]
+    print("\n=== summary")
+    for stage, passed, seconds in results:
+        print(f"{'ok    ' if passed else 'FAILED'} {seconds:7.1f} s  {stage.name}")
+    failed = sum(not passed for _, passed, _ in results)
+    print(f"total  {sum(seconds for _, _, seconds in results):7.1f} s")
+    print(f"stages: {len(results) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
