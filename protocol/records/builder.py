@@ -1,0 +1,176 @@
+"""Build v2 batches (Kafka's MemoryRecordsBuilder and DefaultRecordBatch.writeHeader).
+
+The base timestamp is that of the first record, or the delete horizon; the max timestamp is the
+largest, or the append time under LogAppendTime. An empty batch (what compaction leaves of a
+producer's last) has base timestamp -1 and count 0.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from protocol.records.batch import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    update_crc,
+)
+from protocol.records.compression import Compression, compress
+from protocol.records.control import EndTxnMarker
+from protocol.records.record import (
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Record,
+    SimpleRecord,
+    TimestampType,
+    encode_record,
+)
+
+_MAGIC: Final = 2
+
+
+def build_batch(
+    records: Iterable[SimpleRecord],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    log_append_time: int | None = None,
+) -> bytearray:
+    """One batch of ``records`` with consecutive offsets; ``log_append_time`` sets the type."""
+    base_timestamp = max_timestamp = NO_TIMESTAMP
+    parts = []
+    for delta, (timestamp, key, value, headers) in enumerate(records):
+        if delta == 0:
+            base_timestamp = max_timestamp = timestamp
+        elif timestamp > max_timestamp:
+            max_timestamp = timestamp
+        parts.append(encode_record(delta, timestamp - base_timestamp, key, value, headers))
+    attributes = int(compression)
+    if is_transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if is_control:
+        attributes |= CONTROL_BIT
+    if log_append_time is not None:
+        timestamp_type = TimestampType.LOG_APPEND_TIME
+        max_timestamp = log_append_time
+    attributes |= timestamp_type << 3
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=_MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=max(len(parts) - 1, 0),
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(parts),
+    )
+    return assemble(header, b"".join(parts), level)
+
+
+def assemble(header: BatchHeader, block: bytes, level: int | None = None) -> bytearray:
+    """A batch of ``header`` around ``block`` (encoded records), which is compressed as it says.
+
+    Length and CRC of the header are filled in here.
+    """
+    out = bytearray(HEADER_SIZE)
+    codec = header.compression
+    out += block if codec is Compression.NONE else compress(codec, block, level)
+    HEADER.pack_into(out, 0, *header._replace(batch_length=len(out) - LOG_OVERHEAD))
+    update_crc(out, 0)
+    return out
+
+
+def rebuild(
+    header: BatchHeader,
+    records: Iterable[Record],
+    *,
+    compression: Compression | None = None,
+    level: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """The v2 batch of ``header`` with only ``records``, which keep their offsets.
+
+    Base and last offset, sequences, producer, leader epoch, timestamp type and flags stay; a delete
+    horizon is set if given and otherwise dropped. ``compression`` None keeps the codec.
+    """
+    assert header.magic == _MAGIC
+    base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
+    max_timestamp = NO_TIMESTAMP
+    parts: list[bytes] = []
+    for offset, timestamp, key, value, headers, _ in records:
+        if not parts:
+            max_timestamp = timestamp
+            if delete_horizon_ms is None:
+                base_timestamp = timestamp
+        elif timestamp > max_timestamp:
+            max_timestamp = timestamp
+        parts.append(
+            encode_record(
+                offset - header.base_offset, timestamp - base_timestamp, key, value, headers
+            )
+        )
+    if not parts:
+        return build_empty_batch(header)
+    attributes = header.attributes & ~DELETE_HORIZON_BIT
+    if compression is not None:
+        attributes = attributes & ~7 | compression
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON_BIT
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        max_timestamp = header.max_timestamp
+    kept = header._replace(
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=len(parts),
+    )
+    return assemble(kept, b"".join(parts), level)
+
+
+def build_empty_batch(header: BatchHeader) -> bytearray:
+    """What is left of the batch of ``header`` when no record is kept."""
+    assert header.magic == _MAGIC
+    attributes = header.attributes & ~(7 | DELETE_HORIZON_BIT)
+    return assemble(
+        header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b""
+    )
+
+
+def build_end_txn_marker(
+    marker: EndTxnMarker,
+    *,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> bytearray:
+    """The control batch of one record that ends a producer's transaction on a partition."""
+    return build_batch(
+        [SimpleRecord(timestamp, marker.key(), marker.value())],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+        partition_leader_epoch=partition_leader_epoch,
+    )

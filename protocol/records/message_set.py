@@ -1,0 +1,249 @@
+"""Message sets of magic 0 and 1: entries of (offset, size, message), plain or wrappers.
+
+Mirrors Kafka's LegacyRecord and AbstractLegacyRecordBatch (KIP-31 relative offsets, KIP-32
+timestamps). A compressed message is a wrapper: its value holds the entries.
+
+- v0: inner offsets are absolute. v1: they are relative and the wrapper's offset is that of its last
+  message; a wrapper offset of 0 means base 0 (old librdkafka).
+- v1 with LogAppendTime: every inner message has the wrapper's timestamp. With CreateTime the
+  wrapper's timestamp is the largest inside.
+- Inner entries are uncompressed and of the wrapper's magic. A partial entry at the end of a
+  wrapper is ignored, as Kafka ignores it.
+- The CRC is zlib's, over magic to the end. Inner CRCs are checked only where asked for.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+from typing import Final
+
+from protocol.errors import ProtocolError
+from protocol.records.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    compress,
+    compression_of,
+    decompress,
+)
+from protocol.records.record import (
+    MAX_INT64,
+    MIN_INT64,
+    NO_TIMESTAMP,
+    InvalidRecord,
+    Record,
+    SimpleRecord,
+    TimestampType,
+)
+
+LOG_OVERHEAD: Final = 12
+MIN_MESSAGE_BYTES: Final = (14, 22)
+
+_TIMESTAMP_TYPE_BIT: Final = 8
+
+_ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
+_ENTRY_HEAD = Struct(">qiI")
+_INT64 = Struct(">q")
+_INT32 = Struct(">i")
+_CRC_OFFSET: Final = 12
+_MAGIC_OFFSET: Final = 16
+_TIMESTAMP_OFFSET: Final = 18
+_KEY_OFFSET: Final = (18, 26)
+
+
+def message_crc_is_valid(buffer: BytesLike, position: int, size: int, crc: int) -> bool:
+    """Whether ``crc`` is that of the message at ``position``, whose size field says ``size``."""
+    end = position + LOG_OVERHEAD + size
+    return (
+        end <= len(buffer) and zlib.crc32(memoryview(buffer)[position + _MAGIC_OFFSET : end]) == crc
+    )
+
+
+def read_message(
+    buffer: BytesLike,
+    position: int = 0,
+    *,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    check_inner_crc: bool = False,
+) -> list[Record]:
+    """The records of the entry at ``position``: one, or those inside its wrapper."""
+    view = memoryview(buffer)
+    size = _complete_entry_size(view, position)
+    offset, _, _, magic, attributes = _ENTRY.unpack_from(view, position)
+    record = _read_plain(view[position : position + LOG_OVERHEAD + size])
+    codec = compression_of(attributes)
+    if codec is Compression.NONE:
+        return [record]
+    if codec is Compression.ZSTD:
+        raise InvalidRecord("zstd is not part of message formats v0 and v1")
+    if record.value is None:
+        raise InvalidRecord("a compressed message has no value")
+    data = memoryview(
+        decompress(codec, record.value, max_bytes=max_decompressed_bytes, magic=magic)
+    )
+    inner = [
+        _read_inner(entry, magic, check_inner_crc=check_inner_crc)
+        for entry in _complete_entries(data)
+    ]
+    if not inner:
+        raise InvalidRecord("a compressed message holds no messages")
+    if magic == 0:
+        return inner
+    base = 0
+    if offset != 0:
+        base = offset - inner[-1].offset
+        if base < 0:
+            raise InvalidRecord(f"wrapper offset {offset} is below its last inner offset")
+    if base + max(r.offset for r in inner) > MAX_INT64:
+        raise InvalidRecord("inner offsets do not fit")
+    if attributes & _TIMESTAMP_TYPE_BIT:
+        return [r._replace(offset=base + r.offset, timestamp=record.timestamp) for r in inner]
+    return [r._replace(offset=base + r.offset) for r in inner]
+
+
+def inner_offsets_are_sequential(buffer: BytesLike, position: int = 0) -> bool:
+    """Whether a v1 wrapper's inner offsets are 0, 1, 2, ..., so that assigning needs no rewrite."""
+    records = read_message(buffer, position)
+    return all(record.offset == records[0].offset + i for i, record in enumerate(records))
+
+
+def _complete_entry_size(view: memoryview, position: int) -> int:
+    if position + _ENTRY.size > len(view):
+        raise ProtocolError("a message is cut short")
+    size: int = _INT32.unpack_from(view, position + 8)[0]
+    magic = view[position + _MAGIC_OFFSET]
+    if magic > 1:
+        raise ProtocolError(f"magic {magic} in a message set")
+    if size < MIN_MESSAGE_BYTES[magic]:
+        raise ProtocolError(f"a message of {size} bytes is smaller than any")
+    if position + LOG_OVERHEAD + size > len(view):
+        raise ProtocolError("a message is cut short")
+    return size
+
+
+def _complete_entries(view: memoryview) -> Iterator[memoryview]:
+    position, end = 0, len(view)
+    while end - position >= LOG_OVERHEAD:
+        size: int = _INT32.unpack_from(view, position + 8)[0]
+        if size < MIN_MESSAGE_BYTES[0]:
+            raise ProtocolError(f"an inner message of {size} bytes is smaller than any")
+        entry_end = position + LOG_OVERHEAD + size
+        if entry_end > end:
+            return
+        yield view[position:entry_end]
+        position = entry_end
+
+
+def _read_inner(entry: memoryview, magic: int, *, check_inner_crc: bool) -> Record:
+    if entry[_MAGIC_OFFSET] != magic:
+        raise InvalidRecord(f"magic {entry[_MAGIC_OFFSET]} inside a wrapper of magic {magic}")
+    if entry[_MAGIC_OFFSET + 1] & 7:
+        raise InvalidRecord("a compressed message inside a compressed message")
+    if check_inner_crc:
+        _, size, crc = _ENTRY_HEAD.unpack_from(entry)
+        if not message_crc_is_valid(entry, 0, size, crc):
+            raise ProtocolError("an inner message has a wrong CRC")
+    return _read_plain(entry)
+
+
+def _read_plain(entry: memoryview) -> Record:
+    """One complete entry, taken as if it were not compressed."""
+    magic = entry[_MAGIC_OFFSET]
+    if len(entry) - LOG_OVERHEAD < MIN_MESSAGE_BYTES[magic]:
+        raise ProtocolError(f"a message of {len(entry)} bytes is smaller than any")
+    timestamp = NO_TIMESTAMP
+    if magic == 1:
+        timestamp = _INT64.unpack_from(entry, _TIMESTAMP_OFFSET)[0]
+    key, position = _read_field(entry, _KEY_OFFSET[magic])
+    value, _ = _read_field(entry, position)
+    return Record(_INT64.unpack_from(entry, 0)[0], timestamp, key, value)
+
+
+def _read_field(entry: memoryview, position: int) -> tuple[bytes | None, int]:
+    if position + 4 > len(entry):
+        raise InvalidRecord("a message's field is cut short")
+    length: int = _INT32.unpack_from(entry, position)[0]
+    position += 4
+    if length < 0:
+        return None, position
+    if length > len(entry) - position:
+        raise InvalidRecord(f"a field of {length} bytes has {len(entry) - position} left")
+    return bytes(entry[position : position + length]), position + length
+
+
+def build_message_set(
+    records: Iterable[SimpleRecord],
+    *,
+    magic: int,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    log_append_time: int | None = None,
+) -> bytearray:
+    """A message set of consecutive offsets: one wrapper if compressed. Headers are dropped."""
+    return encode_message_set(
+        [
+            Record(base_offset + i, record.timestamp, record.key, record.value)
+            for i, record in enumerate(records)
+        ],
+        magic=magic,
+        compression=compression,
+        level=level,
+        log_append_time=log_append_time,
+    )
+
+
+def encode_message_set(
+    records: Sequence[Record],
+    *,
+    magic: int,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    log_append_time: int | None = None,
+) -> bytearray:
+    """As build_message_set, with the offsets that the records have."""
+    assert magic in (0, 1)
+    assert compression is not Compression.ZSTD, "zstd exists only in v2 batches"
+    if not records:
+        return bytearray()
+    kind = TimestampType.CREATE_TIME
+    if log_append_time is not None:
+        kind = TimestampType.LOG_APPEND_TIME
+        records = [record._replace(timestamp=log_append_time) for record in records]
+    compressed = compression is not Compression.NONE
+    base = records[0].offset if compressed and magic == 1 else 0
+    out = bytearray()
+    for offset, timestamp, key, value, _, _ in records:
+        out += _encode_message(offset - base, magic, Compression.NONE, kind, timestamp, key, value)
+    if not compressed:
+        return out
+    timestamp = max(record.timestamp for record in records)
+    payload = compress(compression, out, level, magic=magic)
+    wrapper = _encode_message(
+        records[-1].offset, magic, compression, kind, timestamp, None, payload
+    )
+    return bytearray(wrapper)
+
+
+def _encode_message(
+    offset: int,
+    magic: int,
+    compression: Compression,
+    kind: TimestampType,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+) -> bytes:
+    assert MIN_INT64 <= offset <= MAX_INT64
+    if magic == 0:
+        parts = [bytes([0, compression])]
+    else:
+        parts = [bytes([1, compression | kind << 3]), _INT64.pack(timestamp)]
+    for field in (key, value):
+        if field is None:
+            parts.append(b"\xff\xff\xff\xff")
+        else:
+            parts.append(_INT32.pack(len(field)))
+            parts.append(field)
+    body = b"".join(parts)
+    return _ENTRY_HEAD.pack(offset, len(body) + 4, zlib.crc32(body)) + body
