@@ -46,8 +46,11 @@ _LZ4_HEADER_BYTES: Final = 7
 _LZ4_HC_MIN_LEVEL: Final = 3
 _LZ4_HC_MAX_LEVEL: Final = 12
 
+_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50
+_ZSTD_RUN_BLOCK: Final = 1
+
 _INT32 = Struct(">i")
-_UINT32 = Struct(">I")
+_ZSTD_SKIPPABLE = Struct("<II")
 
 
 class Compression(IntEnum):
@@ -285,10 +288,41 @@ def _xxh32_short(data: bytes) -> int:
 
 
 def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> None:
+    """One or more frames. zstandard's reader takes a cut frame for an ended one: look first."""
     decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
-    with decoder.stream_reader(data, read_across_frames=True) as reader:
-        while chunk := reader.read(output.next_slice_bytes()):
-            output.add(chunk)
+    position = 0
+    while position < len(data):
+        frame = data[position : _zstd_frame_end(data, position)]
+        position += len(frame)
+        with decoder.stream_reader(frame) as reader:
+            while chunk := reader.read(output.next_slice_bytes()):
+                output.add(chunk)
+
+
+def _zstd_frame_end(data: memoryview, position: int) -> int:
+    """Where the frame at ``position`` ends, from its header and block headers (RFC 8878)."""
+    if len(data) - position >= 8:
+        magic, size = _ZSTD_SKIPPABLE.unpack_from(data, position)
+        if magic & ~0xF == _ZSTD_SKIPPABLE_MAGIC:
+            return _checked_end(data, position + 8 + size)
+    # A frame header has at most 18 bytes; the library wants a buffer of its own.
+    head = bytes(data[position : position + 18])
+    has_checksum = zstandard.get_frame_parameters(head).has_checksum
+    position += zstandard.frame_header_size(head)
+    last = False
+    while not last:
+        end = _checked_end(data, position + 3)
+        block = int.from_bytes(data[position:end], "little")
+        last = bool(block & 1)
+        is_run = block >> 1 & 3 == _ZSTD_RUN_BLOCK
+        position = _checked_end(data, end + (1 if is_run else block >> 3))
+    return _checked_end(data, position + 4 * has_checksum)
+
+
+def _checked_end(data: memoryview, end: int) -> int:
+    if end > len(data):
+        raise ProtocolError("zstd data ends early")
+    return end
 
 
 _DECOMPRESSORS: Final[dict[Compression, Callable[[memoryview, _Output, int], None]]] = {

@@ -45,7 +45,6 @@ _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _ENTRY_HEAD = Struct(">qiI")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
-_CRC_OFFSET: Final = 12
 _MAGIC_OFFSET: Final = 16
 _TIMESTAMP_OFFSET: Final = 18
 _KEY_OFFSET: Final = (18, 26)
@@ -99,12 +98,6 @@ def read_message(
     if attributes & _TIMESTAMP_TYPE_BIT:
         return [r._replace(offset=base + r.offset, timestamp=record.timestamp) for r in inner]
     return [r._replace(offset=base + r.offset) for r in inner]
-
-
-def inner_offsets_are_sequential(buffer: BytesLike, position: int = 0) -> bool:
-    """Whether a v1 wrapper's inner offsets are 0, 1, 2, ..., so that assigning needs no rewrite."""
-    records = read_message(buffer, position)
-    return all(record.offset == records[0].offset + i for i, record in enumerate(records))
 
 
 def _complete_entry_size(view: memoryview, position: int) -> int:
