@@ -1,0 +1,22 @@
+"""Fixtures of all tests, and hypothesis' profile: no deadline, since machines are noisy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.processes import BrokerProcess, running_broker
+
+settings.register_profile(
+    "pybroker", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("pybroker")
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker process over an embedded ZooKeeper process, shared by a module's tests."""
+    with running_broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker

@@ -1,0 +1,143 @@
+"""Real server processes for tests: our ZooKeeper and our broker, each started by its own command.
+
+Ports are chosen by the system and kept over a restart, so that a client finds the broker again.
+Everything started here is killed at the end of the `with` block, whatever happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READY_TIMEOUT_SECONDS = 30.0
+STOP_TIMEOUT_SECONDS = 30.0
+PYBROKER = [sys.executable, "-m", "broker.cli.main"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class ServerProcess:
+    """One `pybroker` server command that prints a line with `ready` once it serves."""
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self._arguments = arguments
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log_text(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def start(self) -> float:
+        """Start and wait until ready; returns the seconds it took."""
+        started = time.monotonic()
+        mark = self._log.stat().st_size if self._log.exists() else 0
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*PYBROKER, *self._arguments],
+                cwd=ROOT,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+            )
+        while b" ready" not in self._log.read_bytes()[mark:]:
+            code = self._process.poll()
+            waited = time.monotonic() - started
+            if code is not None or waited > READY_TIMEOUT_SECONDS:
+                raise AssertionError(
+                    f"{self._arguments}: exit {code} after {waited:.1f} s\n{self.log_text}"
+                )
+            time.sleep(0.01)
+        return time.monotonic() - started
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash of the process."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for a clean end; returns the exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_TIMEOUT_SECONDS)
+
+
+class BrokerProcess(ServerProcess):
+    """A broker on its own directory and port, over some ZooKeeper."""
+
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper_connect: str,
+        config: Mapping[str, str] | None = None,
+        broker_id: int = 1,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.log_dir = directory / "data"
+        properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "zookeeper.connect": zookeeper_connect,
+            "log.dirs": str(self.log_dir),
+            "offsets.topic.replication.factor": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **(config or {}),
+        }
+        path = directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        super().__init__(["broker", str(path)], directory / "broker.log")
+
+
+@contextlib.contextmanager
+def zookeeper_process(directory: Path, port: int | None = None) -> Iterator[str]:
+    """Our embedded ZooKeeper in a process of its own; yields its connect string."""
+    directory.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
+    arguments = ["zookeeper", "--port", str(port), "--data-dir", str(directory / "zookeeper")]
+    process = ServerProcess(arguments, directory / "zookeeper.log")
+    process.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+
+
+@contextlib.contextmanager
+def running_broker(
+    directory: Path, config: Mapping[str, str] | None = None
+) -> Iterator[BrokerProcess]:
+    """A ZooKeeper and one broker, both started and both killed at the end."""
+    with zookeeper_process(directory) as connect:
+        broker = BrokerProcess(directory / "broker", connect, config)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.kill()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system CPU time of a process so far (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
