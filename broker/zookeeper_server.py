@@ -1,0 +1,352 @@
+"""The embedded ZooKeeper's socket shell: one trio task a connection around the pure machine.
+
+Mirrors `NIOServerCnxnFactory` and `NIOServerCnxn`. The machine decides; this file moves bytes:
+frames in, effects out, a timer for `tick`, and one task that makes records durable in a worker
+thread, many at a time (group commit), before the frames that depend on them are sent.
+
+Limits: frames (`jute.maxbuffer`), connections a host (`maxClientCnxns`), bytes queued to a slow
+client, frames that wait for the disk, time until the connect request (as ZooKeeper's
+`sessionlessCnxnTimeout`). Bad input closes its connection with one log line.
+"""
+
+import errno
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from pathlib import Path
+
+import trio
+
+from broker.zookeeper_client_connection import Client, ClientGone
+from broker.zookeeper_storage import ZooKeeperStorage, open_storage
+from coordinator.zookeeper import four_letter
+from coordinator.zookeeper.machine import Connection, ZooKeeperMachine
+from coordinator.zookeeper.sessions import SessionTable
+from protocol.errors import ProtocolError
+
+MAX_CONNECTIONS_PER_HOST = 60  # maxClientCnxns' default
+MAX_WAITING_FRAMES = 10_000  # for the disk, all clients; above it, requests are not read
+SESSIONLESS_TIMEOUT_S = 10.0
+LISTEN_BACKLOG = 128
+OUT_OF_FILES_PAUSE_S = 0.1
+NEVER = float("inf")
+
+log = logging.getLogger(__name__)
+
+
+async def serve_zookeeper(
+    data_dir: Path | None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 2181,
+    tick_time_ms: int = 2000,
+    fsync: bool = True,
+    max_connections_per_host: int = MAX_CONNECTIONS_PER_HOST,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled; `task_status.started(port)` once clients can connect.
+
+    Without a data directory all is kept in memory. Raises OSError if the port is taken or the data
+    directory is in use or cannot be read.
+    """
+    listener = _listen(host, port)
+    try:
+        storage = open_storage(data_dir, fsync=fsync)
+        try:
+            server = ZooKeeperServer(listener, storage, tick_time_ms, max_connections_per_host)
+            await server.run(task_status)
+        finally:
+            storage.close()
+    finally:
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(LISTEN_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+class Clock:
+    """Milliseconds since the epoch that only move forward, at the pace of trio's clock."""
+
+    __slots__ = ("_epoch_s",)
+
+    def __init__(self) -> None:
+        self._epoch_s = time.time() - trio.current_time()
+
+    def now_ms(self) -> int:
+        return int((trio.current_time() + self._epoch_s) * 1000)
+
+    def trio_time(self, at_ms: int | None) -> float:
+        return NEVER if at_ms is None else at_ms / 1000 - self._epoch_s
+
+
+class ZooKeeperServer:
+    """One listening server and everything that it owns."""
+
+    __slots__ = (
+        "_clients",
+        "_clock",
+        "_flush_wanted",
+        "_flushed",
+        "_listener",
+        "_machine",
+        "_max_connections_per_host",
+        "_nursery",
+        "_per_host",
+        "_storage",
+        "_tick_ms",
+        "_timer",
+        "_waiting_frames",
+        "_waiting_records",
+        "frames_received",
+        "frames_sent",
+        "latency",
+    )
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        storage: ZooKeeperStorage,
+        tick_ms: int,
+        max_connections_per_host: int,
+    ) -> None:
+        self._clock = Clock()
+        now_ms = self._clock.now_ms()
+        recovered = storage.recovered
+        sessions = SessionTable(tick_ms, storage.secret, now_ms)
+        for session_id, timeout_ms in recovered.sessions.items():
+            sessions.add(session_id, timeout_ms, now_ms)
+        self._machine = ZooKeeperMachine(recovered.tree, sessions)
+        self._listener = listener
+        self._storage = storage
+        self._tick_ms = tick_ms
+        self._max_connections_per_host = max_connections_per_host
+        self._per_host: Counter[str] = Counter()
+        self._clients: dict[Client, None] = {}
+        self._timer = trio.CancelScope()
+        self._waiting_records: list[bytes] = []
+        self._waiting_frames: list[tuple[Connection, bytes | None]] = []
+        self._flush_wanted = trio.Event()
+        self._flushed = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self.frames_received = 0
+        self.frames_sent = 0
+        self.latency = _Latency()
+
+    @property
+    def port(self) -> int:
+        name: tuple[str, int] = self._listener.getsockname()
+        return name[1]
+
+    async def run(self, task_status: trio.TaskStatus[int]) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._machine.tick(self._clock.now_ms())
+            if self._storage.is_durable:
+                nursery.start_soon(self._flush_forever)
+            nursery.start_soon(self._tick_forever)
+            self._settle()
+            task_status.started(self.port)
+            await self._accept_forever()
+
+    # --- connections --------------------------------------------------------------------------
+
+    async def _accept_forever(self) -> None:
+        assert self._nursery is not None
+        while True:
+            await trio.lowlevel.wait_readable(self._listener)
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, ConnectionError):
+                continue
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    raise
+                log.warning("cannot accept a connection now: %s", os.strerror(error.errno))
+                await trio.sleep(OUT_OF_FILES_PAUSE_S)
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client_host, client_port = address[:2]
+            limit = self._max_connections_per_host
+            if limit and self._per_host[client_host] >= limit:
+                log.warning(
+                    "closed a connection from %s: it has %d already (maxClientCnxns)",
+                    client_host,
+                    limit,
+                )
+                sock.close()
+                continue
+            client = Client(sock, client_host, client_port)
+            self._nursery.start_soon(self._serve, client)
+
+    async def _serve(self, client: Client) -> None:
+        self._per_host[client.host] += 1
+        self._clients[client] = None
+        connection = self._machine.connected(client, client.host)
+        client.connection = connection
+        try:
+            with client.scope:
+                await self._serve_requests(client, connection)
+        except ProtocolError as error:
+            log.warning("closed the connection from %s: %s", client.address, error)
+        except (ClientGone, OSError) as error:
+            log.debug("the connection from %s ended: %s", client.address, error)
+        finally:
+            self._machine.disconnected(connection)
+            client.close()
+            del self._clients[client]
+            self._per_host[client.host] -= 1
+            if not self._per_host[client.host]:
+                del self._per_host[client.host]
+
+    async def _serve_requests(self, client: Client, connection: Connection) -> None:
+        with trio.move_on_after(SESSIONLESS_TIMEOUT_S) as patience:
+            word = await client.receive_first()
+        if patience.cancelled_caught:
+            raise ProtocolError(f"no connect request within {SESSIONLESS_TIMEOUT_S:.0f} s")
+        if word in four_letter.COMMANDS:
+            client.send(four_letter.answer(word, self._machine, self._info()))
+            await client.finish()
+            return
+        while True:
+            now_ms = self._clock.now_ms()
+            for frame in client.frames():
+                self.frames_received += 1
+                self._machine.receive(connection, frame, now_ms)
+            self._settle()
+            if client.closing:
+                await client.finish()
+                return
+            while len(self._waiting_frames) > MAX_WAITING_FRAMES:
+                await self._flushed.wait()
+            await client.receive_more()
+
+    def _info(self) -> four_letter.ServerInfo:
+        return four_letter.ServerInfo(
+            client_port=self.port,
+            data_dir=str(self._storage.directory or "(memory)"),
+            tick_ms=self._tick_ms,
+            max_connections_per_host=self._max_connections_per_host,
+            frames_received=self.frames_received,
+            frames_sent=self.frames_sent,
+            frames_waiting=len(self._waiting_frames),
+            latency_ms=self.latency.summary_ms(),
+            clients=[client.address for client in self._clients],
+        )
+
+    # --- effects ------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Take the machine's effects: send at once, or queue behind the disk."""
+        records, frames = self._machine.take_effects()
+        if records:
+            self._wake_timer()
+        if not self._storage.is_durable:
+            self._send(frames)
+            return
+        if records or self._waiting_frames:
+            if not self._waiting_frames and not self._waiting_records:
+                self.latency.start(trio.current_time())
+            self._waiting_records += records
+            self._waiting_frames += frames
+            self._flush_wanted.set()
+        else:
+            self._send(frames)
+
+    def _send(self, frames: list[tuple[Connection, bytes | None]]) -> None:
+        assert self._nursery is not None
+        touched: dict[Client, None] = {}
+        for connection, frame in frames:
+            client = connection.token
+            assert isinstance(client, Client)
+            if frame is None:
+                client.closing = True
+            elif not client.closing:
+                client.queue(frame)
+                self.frames_sent += 1
+            touched[client] = None
+        for client in touched:
+            client.flush(self._nursery)
+
+    async def _flush_forever(self) -> None:
+        """Group commit: all that came up during one fsync goes into the next."""
+        while True:
+            await self._flush_wanted.wait()
+            self._flush_wanted = trio.Event()
+            records, frames = self._waiting_records, self._waiting_frames
+            self._waiting_records, self._waiting_frames = [], []
+            try:
+                if records:
+                    await self._storage.append(records, self._machine)
+            except OSError as error:
+                log.critical(
+                    "cannot write the transaction log in %s: %s; stopping, because nothing more"
+                    " can be acknowledged",
+                    self._storage.directory,
+                    error,
+                )
+                raise
+            self.latency.stop(trio.current_time())
+            self._send(frames)
+            self._flushed.set()
+            self._flushed = trio.Event()
+
+    # --- time ---------------------------------------------------------------------------------
+
+    async def _tick_forever(self) -> None:
+        while True:
+            deadline_ms = self._machine.next_deadline_ms()
+            with trio.CancelScope(deadline=self._clock.trio_time(deadline_ms)) as self._timer:
+                await trio.sleep_forever()
+            self._machine.tick(self._clock.now_ms())
+            self._settle()
+
+    def _wake_timer(self) -> None:
+        """A write may have brought an earlier deadline: a new session, a first container."""
+        deadline = self._clock.trio_time(self._machine.next_deadline_ms())
+        if deadline < self._timer.deadline:
+            self._timer.deadline = deadline
+
+
+class _Latency:
+    """How long the oldest request of each group commit waited."""
+
+    __slots__ = ("_count", "_high_s", "_low_s", "_sum_s", "_since")
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._count = 0
+        self._sum_s = 0.0
+        self._low_s = NEVER
+        self._high_s = 0.0
+
+    def start(self, now: float) -> None:
+        self._since = now
+
+    def stop(self, now: float) -> None:
+        if self._since is None:
+            return
+        elapsed_s = now - self._since
+        self._since = None
+        self._count += 1
+        self._sum_s += elapsed_s
+        self._low_s = min(self._low_s, elapsed_s)
+        self._high_s = max(self._high_s, elapsed_s)
+
+    def summary_ms(self) -> tuple[float, float, float]:
+        if not self._count:
+            return 0.0, 0.0, 0.0
+        return self._low_s * 1000, self._sum_s / self._count * 1000, self._high_s * 1000
