@@ -1,0 +1,137 @@
+"""What the compiled readers and writers share: versions of fields, and source text with fused runs.
+
+Job: `FieldPlan` sorts a struct's fields for one version; `Source` collects the lines of one
+generated function and fuses neighbouring fixed-size values into one `struct.Struct`.
+Invariants: a run is flushed before anything of variable length is read or written, so values keep
+their order on the wire.
+Leaves out: the grammar of each field kind (`codec_reader`, `codec_writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import Struct as Layout
+from typing import Any, Final
+
+from protocol.schema import _UNSET, Field, Struct, shared_default, version_range
+
+# Kinds of fixed size: their letter in a struct format, and their size.
+FIXED: Final = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+
+
+def in_range(versions: str | None, version: int) -> bool:
+    if versions is None:
+        return False
+    low, high = version_range(versions)
+    return low <= version <= high
+
+
+class FieldPlan:
+    """The fields of one struct in one version: on the wire in order, tagged, and absent."""
+
+    __slots__ = ("absent", "regular", "tagged")
+
+    def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
+        self.regular: list[Field] = []
+        self.tagged: list[Field] = []
+        self.absent: list[Field] = []
+        for field in cls._fields:
+            if not in_range(field.versions, version):
+                self.absent.append(field)
+            elif field.tag is None:
+                self.regular.append(field)
+            else:
+                assert flexible, f"{cls.__name__}.{field.name} is tagged in a version without tags"
+                self.tagged.append(field)
+        self.tagged.sort(key=_tag_of)
+
+
+def _tag_of(field: Field) -> int:
+    assert field.tag is not None
+    return field.tag
+
+
+class Source:
+    """Lines of one generated function. `names` is what the function sees as its globals."""
+
+    __slots__ = ("depth", "lines", "names", "run")
+
+    def __init__(self, signature: str, names: dict[str, Any]) -> None:
+        self.lines = [signature]
+        self.depth = 1
+        self.names = names
+        self.run: list[tuple[str, str]] = []
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        self.line(opening)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def fixed(self, letter: str, expression: str) -> None:
+        """Adds a value of fixed size to the current run."""
+        self.run.append((letter, expression))
+
+    def take_run(self) -> tuple[str, list[str]]:
+        letters = "".join(letter for letter, _ in self.run)
+        expressions = [expression for _, expression in self.run]
+        self.run = []
+        return letters, expressions
+
+    def layout(self, letters: str, method: str) -> str:
+        """The name under which generated code calls `Struct(letters).method`."""
+        name = f"{method}_{letters.replace('?', 'o')}"
+        if name not in self.names:
+            self.names[name] = getattr(Layout(">" + letters), method)
+        return name
+
+    def constant(self, prefix: str, value: object) -> str:
+        """The name under which generated code sees `value`."""
+        name = f"{prefix}_{getattr(value, '__name__', type(value).__name__)}"
+        known = self.names.setdefault(name, value)
+        assert known is value, f"two values are called {name}"
+        return name
+
+    def default(self, field: Field) -> str:
+        """An expression for the field's default; a fresh list for arrays."""
+        if field.default is _UNSET:
+            return self.constant("DEFAULT", shared_default(field.element))
+        return repr(field.default)
+
+
+class Counter:
+    """Unique names of local variables."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def new(self, prefix: str) -> str:
+        self.last += 1
+        return f"{prefix}{self.last}"
+
+
+def compile_functions(title: str, sources: list[Source], names: dict[str, Any]) -> None:
+    """Defines the functions in `names`."""
+    text = "\n\n".join("\n".join(source.lines) for source in sources) + "\n"
+    names["__source__"] = text
+    exec(compile(text, f"<{title}>", "exec"), names)
+
+
+Reader = Callable[[Any, int, int], tuple[Any, int]]
+Writer = Callable[[Any, list[Any], list[Any]], None]
