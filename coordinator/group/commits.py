@@ -1,0 +1,388 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete, and the expiry of offsets.
+
+Mirrors the offset part of GroupCoordinator and GroupMetadataManager (KIP-211, 320, 447, 496, 709).
+
+A commit is accepted from a member of the current generation, or, with a negative generation, from a
+"simple" consumer while the group is Empty. It becomes visible when its append is complete. Expiry:
+an Empty group's offsets by the time since it became Empty; offsets of topics that a Stable consumer
+group no longer subscribes to, and those of simple consumers, by their commit time; an explicit
+expire timestamp (OffsetCommit v2-4) by itself. Otherwise never. A group that is left Empty without
+offsets is removed, with tombstones.
+
+Left out: committing within a transaction (TxnOffsetCommit). Offsets of open transactions that were
+found in the log are kept aside and merged or dropped by `complete_transaction`.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from coordinator.group.core import Core
+from coordinator.group.group import CONSUMER_PROTOCOL_TYPE, Group
+from coordinator.group.offsets import (
+    INVALID_OFFSET,
+    NO_EXPIRE_TIMESTAMP,
+    NO_LEADER_EPOCH,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from coordinator.group.placement import utf16_length
+from coordinator.group.rebalance import Rebalance
+from coordinator.group.records import group_tombstone, offset_commit_records, offset_tombstones
+from coordinator.group.states import GroupState
+from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+log = logging.getLogger(__name__)
+
+_DEFAULT_RETENTION_TIME = -1
+_DEFAULT_TIMESTAMP = -1
+
+# What a failed append of offsets means to a client.
+_COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+PartitionErrors = Mapping[TopicPartition, ErrorCode]
+
+
+class Commit(NamedTuple):
+    """A commit on its way: the request, what was refused at once, and what is being appended."""
+
+    token: object
+    request: OffsetCommitRequest
+    errors: dict[TopicPartition, ErrorCode]
+    values: dict[TopicPartition, OffsetAndMetadata]
+    group: Group
+
+
+class Commits:
+    """The part of the coordinator that keeps offsets."""
+
+    __slots__ = ("_core", "_rebalance")
+
+    def __init__(self, core: Core, rebalance: Rebalance) -> None:
+        self._core = core
+        self._rebalance = rebalance
+
+    # OffsetCommit
+
+    def commit(
+        self,
+        token: object,
+        request: OffsetCommitRequest,
+        unknown: Container[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        """Commit; partitions in `unknown` do not exist and are answered so."""
+        errors: dict[TopicPartition, ErrorCode] = {}
+        values: dict[TopicPartition, OffsetAndMetadata] = {}
+        expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
+        if request.retention_time_ms != _DEFAULT_RETENTION_TIME:
+            expire_timestamp_ms = now_ms + request.retention_time_ms
+        for topic in request.topics:
+            for entry in topic.partitions:
+                partition = (topic.name, entry.partition_index)
+                if partition in unknown:
+                    errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    values[partition] = _to_offset(entry, now_ms, expire_timestamp_ms)
+        if not values:
+            self._core.reply(token, _commit_response(request, errors))
+            return
+        group, error = self._find_group_for_commit(request, now_ms)
+        if group is None or error is not ErrorCode.NONE:
+            errors.update(dict.fromkeys(values, error))
+            self._core.reply(token, _commit_response(request, errors))
+            return
+        for partition in [p for p, value in values.items() if self._is_too_large(value)]:
+            del values[partition]
+            errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if group.state is not GroupState.EMPTY:
+            self._rebalance.restart_session(group.members[request.member_id], now_ms)
+        if not values:
+            self._core.reply(token, _commit_response(request, errors))
+            return
+        commit = Commit(token, request, errors, values, group)
+        records = offset_commit_records(group.group_id, values, now_ms)
+        append_id = self._core.append(group.partition, records, partial(self._committed, commit))
+        group.offsets.prepare(append_id, values)
+
+    def _is_too_large(self, value: OffsetAndMetadata) -> bool:
+        limit = self._core.config.offset_metadata_max_bytes
+        return len(value.metadata) * 2 > limit and utf16_length(value.metadata) > limit
+
+    def _find_group_for_commit(
+        self, request: OffsetCommitRequest, now_ms: int
+    ) -> tuple[Group | None, ErrorCode]:
+        error = self._core.check_group(request.group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return None, error
+        generation_id = request.generation_id_or_member_epoch
+        group = self._core.groups.get(request.group_id)
+        if group is None:
+            if generation_id >= 0:
+                return None, ErrorCode.ILLEGAL_GENERATION
+            return self._core.create_group(request.group_id, now_ms), ErrorCode.NONE
+        if generation_id < 0 and group.state is GroupState.EMPTY:
+            return group, ErrorCode.NONE
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return group, ErrorCode.UNKNOWN_MEMBER_ID
+        error = group.validate_member(request.member_id, request.group_instance_id)
+        if error is ErrorCode.NONE and generation_id != group.generation_id:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        return group, error
+
+    def _committed(
+        self, commit: Commit, append_id: int, error: ErrorCode, base_offset: int, now_ms: int
+    ) -> None:
+        values = commit.values
+        if error is ErrorCode.NONE:
+            commit.group.offsets.complete(append_id, base_offset, values)
+        else:
+            log.info("append %d of offsets failed: %s", append_id, error.name)
+            commit.group.offsets.fail(append_id, values)
+        client_error = _COMMIT_ERRORS.get(error, error)
+        commit.errors.update(dict.fromkeys(values, client_error))
+        self._core.reply(commit.token, _commit_response(commit.request, commit.errors))
+
+    # OffsetFetch
+
+    def fetch(
+        self,
+        group_id: str,
+        topics: Iterable[tuple[str, Iterable[int]]] | None,
+        require_stable: bool,
+    ) -> OffsetFetchResponseGroup:
+        """Committed offsets of the named partitions, or of all with `topics` None."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return OffsetFetchResponseGroup(group_id=group_id, error_code=error)
+        group = self._core.groups.get(group_id)
+        if topics is None:
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in () if group is None else group.offsets:
+                by_topic.setdefault(topic, []).append(partition)
+            topics = by_topic.items()
+        return OffsetFetchResponseGroup(
+            group_id=group_id,
+            topics=[
+                OffsetFetchResponseTopics(
+                    name=name,
+                    partitions=[
+                        _fetched(group, (name, index), require_stable) for index in indexes
+                    ],
+                )
+                for name, indexes in topics
+            ],
+        )
+
+    # OffsetDelete
+
+    def delete(
+        self,
+        token: object,
+        request: OffsetDeleteRequest,
+        unknown: Container[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        """Delete offsets of partitions that the group does not consume."""
+        error = self._core.check_group(request.group_id)
+        group = self._core.groups.get(request.group_id)
+        if error is ErrorCode.NONE:
+            if group is None:
+                error = ErrorCode.GROUP_ID_NOT_FOUND
+            elif (
+                group.state is not GroupState.EMPTY
+                and group.protocol_type != CONSUMER_PROTOCOL_TYPE
+            ):
+                error = ErrorCode.NON_EMPTY_GROUP
+        if group is None or error is not ErrorCode.NONE:
+            self._core.reply(token, OffsetDeleteResponse(error_code=error))
+            return
+        is_consumed = group.state is not GroupState.EMPTY
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for topic in request.topics:
+            for entry in topic.partitions:
+                partition = (topic.name, entry.partition_index)
+                errors[partition] = ErrorCode.NONE
+                if partition in unknown:
+                    errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif is_consumed and group.is_subscribed_to(topic.name):
+                    errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        deletable = [partition for partition, e in errors.items() if e is ErrorCode.NONE]
+        if deletable:
+            self._clean_up(group, group.offsets.remove(deletable), now_ms)
+        self._core.reply(token, _delete_response(request, errors))
+
+    # Clean-up
+
+    def partitions_deleted(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
+        """Topics were deleted: no group has offsets there any more."""
+        for group in list(self._core.groups.values()):
+            self._clean_up(group, group.offsets.remove(partitions), now_ms)
+
+    def expire(self, now_ms: int) -> None:
+        """Remove offsets that have outlived their retention, and groups that are left with none."""
+        count = 0
+        for group in list(self._core.groups.values()):
+            expired = self._expired(group, now_ms)
+            count += len(expired)
+            self._clean_up(group, expired, now_ms)
+        if count:
+            log.info("removed %d expired offsets", count)
+
+    def delete_group(self, group: Group, now_ms: int) -> None:
+        """Remove an Empty group with all its offsets."""
+        self._clean_up(group, group.offsets.remove_all(), now_ms, is_deleted=True)
+
+    def complete_transaction(
+        self, producer_id: int, partitions: Container[int], *, committed: bool
+    ) -> None:
+        """A transaction's marker was written to these partitions of the offsets topic."""
+        group_ids = self._core.groups_by_producer.get(producer_id, set())
+        for group_id in sorted(group_ids):
+            group = self._core.groups[group_id]
+            if group.partition in partitions:
+                group.offsets.complete_transaction(producer_id, committed=committed)
+                group_ids.discard(group_id)
+        if not group_ids:
+            self._core.groups_by_producer.pop(producer_id, None)
+
+    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
+        retention_ms = self._core.config.offsets_retention_ms
+        remove: Callable[..., list[TopicPartition]] = partial(
+            group.offsets.remove_expired, now_ms, retention_ms
+        )
+        if group.protocol_type is None:
+            return remove(_commit_time)
+        if group.state is GroupState.EMPTY:
+            state_timestamp_ms = group.state_timestamp_ms
+            if state_timestamp_ms is None:
+                return remove(_commit_time)
+            return remove(lambda value: state_timestamp_ms)
+        if group.state is GroupState.STABLE and group.subscribed_topics is not None:
+            return remove(_commit_time, group.subscribed_topics)
+        return []
+
+    def _clean_up(
+        self,
+        group: Group,
+        removed: Collection[TopicPartition],
+        now_ms: int,
+        *,
+        is_deleted: bool = False,
+    ) -> None:
+        """Write tombstones for removed offsets, and remove the group if nothing is left of it."""
+        records = offset_tombstones(group.group_id, removed, now_ms)
+        is_left_over = (
+            group.state is GroupState.EMPTY and group.offsets.is_empty and not group.pending_members
+        )
+        if is_deleted or is_left_over:
+            group.transition_to(GroupState.DEAD, now_ms)
+            self._core.forget_group(group)
+            log.info("group %s: removed in generation %d", group.group_id, group.generation_id)
+            if group.generation_id > 0:
+                records.append(group_tombstone(group.group_id, now_ms))
+        if records:
+            self._core.append_and_forget(group.partition, records)
+
+
+def _commit_time(value: OffsetAndMetadata) -> int:
+    return value.commit_timestamp_ms
+
+
+def _to_offset(
+    entry: OffsetCommitRequestPartition, now_ms: int, expire_timestamp_ms: int
+) -> OffsetAndMetadata:
+    timestamp_ms = entry.commit_timestamp
+    return OffsetAndMetadata(
+        offset=entry.committed_offset,
+        leader_epoch=entry.committed_leader_epoch,
+        metadata=entry.committed_metadata or "",
+        commit_timestamp_ms=now_ms if timestamp_ms == _DEFAULT_TIMESTAMP else timestamp_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+    )
+
+
+def _commit_response(request: OffsetCommitRequest, errors: PartitionErrors) -> OffsetCommitResponse:
+    """One result for each partition of the request, in its order."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=entry.partition_index,
+                        error_code=errors[topic.name, entry.partition_index],
+                    )
+                    for entry in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete_response(request: OffsetDeleteRequest, errors: PartitionErrors) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=entry.partition_index,
+                        error_code=errors[topic.name, entry.partition_index],
+                    )
+                    for entry in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _fetched(
+    group: Group | None, partition: TopicPartition, require_stable: bool
+) -> OffsetFetchResponsePartitions:
+    result = OffsetFetchResponsePartitions(
+        partition_index=partition[1],
+        committed_offset=INVALID_OFFSET,
+        committed_leader_epoch=NO_LEADER_EPOCH,
+        metadata="",
+    )
+    if group is None:
+        return result
+    if require_stable and group.offsets.has_pending(partition):
+        result.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        return result
+    value = group.offsets.get(partition)
+    if value is not None:
+        result.committed_offset = value.offset
+        result.committed_leader_epoch = value.leader_epoch
+        result.metadata = value.metadata
+    return result

@@ -1,0 +1,178 @@
+"""What the parts of the group coordinator share: configuration, state, effects, appends, timers.
+
+Effects are collected while a request, a completion or a tick is processed, and handed to the shell
+in order. Appends to one partition must reach the log in that order, which is also the order in
+which the records must be replayed.
+
+Invariant: every Append with acks that was handed out is answered by exactly one `appended` call.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from coordinator.group.group import Group
+from coordinator.group.loader import PartitionLoad
+from coordinator.group.placement import partition_for_key
+from coordinator.group.timers import Timer, TimerHeap, TimerKind
+from protocol.errors import ErrorCode
+from protocol.records.builder import build_batch
+from protocol.records.compression import Compression
+from protocol.records.record import SimpleRecord
+
+ACKS_NONE = 0
+
+
+class GroupConfig(NamedTuple):
+    """The coordinator's configuration (broker keys group.* and offsets.*)."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    initial_rebalance_delay_ms: int = 3_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_compression: Compression = Compression.NONE
+    commit_required_acks: int = -1
+
+
+class Reply(NamedTuple):
+    """Effect: answer the request that came with `token`."""
+
+    token: Any
+    response: Any
+
+
+class Append(NamedTuple):
+    """Effect: append a batch to a partition of `__consumer_offsets`.
+
+    With `required_acks` 0 nobody waits for it and `appended` must not be called.
+    """
+
+    append_id: int
+    partition: int
+    batch: bytearray
+    required_acks: int
+
+
+Effect = Reply | Append
+
+# Called with (append_id, error, base offset of the batch or -1, now_ms).
+AppendCompletion = Callable[[int, ErrorCode, int, int], None]
+
+
+class Core:
+    """State and services that the parts of the coordinator share."""
+
+    __slots__ = (
+        "_appends",
+        "_effects",
+        "_next_append_id",
+        "config",
+        "expiry_timer",
+        "groups",
+        "groups_by_producer",
+        "is_active",
+        "loading",
+        "new_uuid",
+        "owned",
+        "partition_count",
+        "partition_epochs",
+        "timers",
+    )
+
+    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+        self.config = config
+        self.new_uuid = new_uuid
+        self.is_active = False
+        self.partition_count = 0
+        self.groups: dict[str, Group] = {}
+        # Producer id -> groups with offsets of its open transaction.
+        self.groups_by_producer: dict[int, set[str]] = {}
+        self.owned: set[int] = set()
+        self.loading: dict[int, PartitionLoad] = {}
+        self.partition_epochs: dict[int, int] = {}
+        self.timers = TimerHeap()
+        self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY)
+        self._effects: list[Effect] = []
+        self._appends: dict[int, AppendCompletion] = {}
+        self._next_append_id = 1
+
+    # Checks
+
+    def partition_for(self, group_id: str) -> int:
+        return partition_for_key(group_id, self.partition_count)
+
+    def check_group(self, group_id: str | None, *, allow_empty_id: bool = False) -> ErrorCode:
+        """May this coordinator answer for the group?"""
+        if group_id is None or not (group_id or allow_empty_id):
+            return ErrorCode.INVALID_GROUP_ID
+        if not self.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.partition_for(group_id)
+        if partition in self.loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if partition not in self.owned:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE
+
+    def create_group(self, group_id: str, now_ms: int) -> Group:
+        group = Group(group_id, self.partition_for(group_id), now_ms)
+        self.groups[group_id] = group
+        return group
+
+    def is_current(self, group: Group) -> bool:
+        """Is this object still the group (it was not deleted, unloaded or loaded anew)?"""
+        return self.groups.get(group.group_id) is group
+
+    def forget_group(self, group: Group) -> None:
+        """Take a Dead group out, with all its timers."""
+        del self.groups[group.group_id]
+        timers = [group.join_timer, group.sync_timer, *group.pending_members.values()]
+        timers.extend(member.session_timer for member in group.members.values())
+        for timer in timers:
+            self.timers.cancel(timer)
+        for producer_id in [p for p, g in self.groups_by_producer.items() if group.group_id in g]:
+            self.groups_by_producer[producer_id].discard(group.group_id)
+            if not self.groups_by_producer[producer_id]:
+                del self.groups_by_producer[producer_id]
+
+    # Effects
+
+    def reply(self, token: object, response: object) -> None:
+        self._effects.append(Reply(token, response))
+
+    def append(
+        self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion
+    ) -> int:
+        """Append records; `completion` is called when the outcome is known. Returns the id."""
+        append_id = self._emit_append(partition, records, self.config.commit_required_acks)
+        self._appends[append_id] = completion
+        return append_id
+
+    def append_and_forget(self, partition: int, records: Iterable[SimpleRecord]) -> None:
+        """Append records that are only a clean-up (tombstones): if lost, they are made again."""
+        self._emit_append(partition, records, ACKS_NONE)
+
+    def take_completion(self, append_id: int) -> AppendCompletion:
+        """Who waits for this append; it is asked for exactly once."""
+        assert append_id in self._appends, f"append {append_id} is not in flight"
+        return self._appends.pop(append_id)
+
+    @property
+    def appends_in_flight(self) -> int:
+        return len(self._appends)
+
+    def drain_effects(self) -> list[Effect]:
+        effects = self._effects
+        self._effects = []
+        return effects
+
+    def _emit_append(
+        self, partition: int, records: Iterable[SimpleRecord], required_acks: int
+    ) -> int:
+        append_id = self._next_append_id
+        self._next_append_id += 1
+        batch = build_batch(records, compression=self.config.offsets_topic_compression)
+        self._effects.append(Append(append_id, partition, batch, required_acks))
+        return append_id

@@ -1,0 +1,317 @@
+"""One classic group: members, generation, leader, protocol, and its offsets.
+
+Mirrors Kafka's GroupMetadata. This is the data and its own consistency; what happens in which
+order, and who is answered, is in `membership.py` and `rebalance.py`.
+
+Invariants: `awaiting_join_count` is the number of members with a waiting JoinGroup; the leader is
+a member or None; `static_members` maps each group.instance.id of the group to its current member;
+`_protocol_support` counts the members that support a protocol.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+
+from coordinator.group.members import JoinTicket, Member, MemberProtocol
+from coordinator.group.offsets import OffsetStore
+from coordinator.group.states import GroupState, check_transition
+from coordinator.group.timers import Timer, TimerKind
+from protocol.codec import decode
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from protocol.messages.group_admin import DescribedGroupMember
+from protocol.messages.groups import JoinGroupResponseMember
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+_VERSION_PREFIX_SIZE_BYTES = 2
+
+
+class InitialDelay:
+    """The extendable delay of an empty group's first rebalance."""
+
+    __slots__ = ("delay_ms", "remaining_ms")
+
+    def __init__(self, delay_ms: int, remaining_ms: int) -> None:
+        self.delay_ms = delay_ms
+        self.remaining_ms = remaining_ms
+
+
+class Group:
+    """One group. `members` keeps the order of joining, so that every choice is deterministic."""
+
+    __slots__ = (
+        "_protocol_support",
+        "awaiting_join_count",
+        "generation_id",
+        "group_id",
+        "initial_delay",
+        "join_timer",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "offsets",
+        "partition",
+        "pending_members",
+        "pending_sync_members",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "storing_generation_id",
+        "subscribed_topics",
+        "sync_timer",
+    )
+
+    def __init__(self, group_id: str, partition: int, state_timestamp_ms: int | None) -> None:
+        self.group_id = group_id
+        self.partition = partition
+        self.state = GroupState.EMPTY
+        self.state_timestamp_ms = state_timestamp_ms
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.generation_id = 0
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_members: dict[str, Timer] = {}
+        self.pending_sync_members: set[str] = set()
+        self.awaiting_join_count = 0
+        self.new_member_added = False
+        self.initial_delay: InitialDelay | None = None
+        self.join_timer = Timer(TimerKind.JOIN, self)
+        self.sync_timer = Timer(TimerKind.SYNC, self)
+        # The generation whose assignment is being appended, if any.
+        self.storing_generation_id: int | None = None
+        # None: unknown, which counts as subscribed to everything.
+        self.subscribed_topics: frozenset[str] | None = None
+        self.offsets = OffsetStore()
+        self._protocol_support: Counter[str] = Counter()
+
+    @classmethod
+    def loaded(
+        cls,
+        *,
+        group_id: str,
+        partition: int,
+        generation_id: int,
+        protocol_type: str,
+        protocol_name: str | None,
+        leader_id: str | None,
+        state_timestamp_ms: int | None,
+        members: list[Member],
+    ) -> "Group":
+        """A group as it was read from the offsets topic: Stable with members, else Empty."""
+        group = cls(group_id, partition, state_timestamp_ms)
+        group.generation_id = generation_id
+        group.protocol_type = protocol_type or None
+        group.protocol_name = protocol_name
+        for member in members:
+            group.add(member)
+        group.leader_id = leader_id if leader_id in group.members else group._first_member_id()
+        if members:
+            group.state = GroupState.STABLE
+        group.subscribed_topics = group._compute_subscribed_topics()
+        return group
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        check_transition(self.state, state)
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    # Members
+
+    def add(self, member: Member, ticket: JoinTicket | None = None) -> None:
+        """Add a member; the first one decides the group's protocol type."""
+        assert member.member_id not in self.members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        assert self.protocol_type == member.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        member.session_timer.group = self
+        self._count_protocols(member, 1)
+        self.set_awaiting_join(member, ticket)
+
+    def remove(self, member: Member) -> None:
+        """Remove a member; nothing may wait on it any more."""
+        assert member.awaiting_join is None
+        assert member.awaiting_sync is None
+        del self.members[member.member_id]
+        self._count_protocols(member, -1)
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        self.pending_sync_members.discard(member.member_id)
+        if self.leader_id == member.member_id:
+            self.leader_id = self._first_member_id()
+
+    def rename_static(self, member: Member, new_member_id: str) -> None:
+        """Give a static member a new id; it keeps its place, leadership and assignment."""
+        assert member.group_instance_id is not None
+        old_member_id = member.member_id
+        self.members = {
+            new_member_id if member_id == old_member_id else member_id: value
+            for member_id, value in self.members.items()
+        }
+        member.member_id = member.session_timer.member_id = new_member_id
+        self.static_members[member.group_instance_id] = new_member_id
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        if old_member_id in self.pending_sync_members:
+            self.pending_sync_members.remove(old_member_id)
+            self.pending_sync_members.add(new_member_id)
+
+    def update(
+        self,
+        member: Member,
+        protocols: list[MemberProtocol],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        """Replace what the member said about itself."""
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def set_awaiting_join(self, member: Member, ticket: JoinTicket | None) -> JoinTicket | None:
+        """Put the member's waiting JoinGroup; return the one that waited before."""
+        previous = member.awaiting_join
+        self.awaiting_join_count += (ticket is not None) - (previous is not None)
+        member.awaiting_join = ticket
+        return previous
+
+    def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Is this the current member of that id, and of that instance id if one is given?"""
+        if group_instance_id is not None:
+            current_id = self.static_members.get(group_instance_id)
+            if current_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current_id != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def is_leader(self, member_id: str) -> bool:
+        return self.leader_id == member_id
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is a member that waits in JoinGroup; False if none does."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    @property
+    def all_members_joined(self) -> bool:
+        return len(self.members) == self.awaiting_join_count and not self.pending_members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member may take to rejoin."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def _first_member_id(self) -> str | None:
+        return next(iter(self.members), None)
+
+    # Protocols
+
+    def supports_protocols(self, protocol_type: str, names: Collection[str]) -> bool:
+        """May a member with this protocol type and these protocols be in the group?"""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(names)
+        return self.protocol_type == protocol_type and any(
+            self._protocol_support[name] == len(self.members) for name in names
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol with most votes among those that all support; a tie goes by name.
+
+        Kafka leaves ties to its hash order. Ours depends on nothing but the votes, so a reloaded
+        group and another broker choose alike.
+        """
+        assert self.members
+        candidates = [
+            name for name, count in self._protocol_support.items() if count == len(self.members)
+        ]
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return min(votes, key=lambda name: (-votes[name], name))
+
+    def next_generation(self, now_ms: int) -> None:
+        """Start the next generation: CompletingRebalance with members, Empty without."""
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self._compute_subscribed_topics()
+        self.pending_sync_members.clear()
+        next_state = GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY
+        self.transition_to(next_state, now_ms)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return self.subscribed_topics is None or topic in self.subscribed_topics
+
+    def _count_protocols(self, member: Member, change: int) -> None:
+        for name in {protocol.name for protocol in member.protocols}:
+            self._protocol_support[name] += change
+            if not self._protocol_support[name]:
+                del self._protocol_support[name]
+
+    def _compute_subscribed_topics(self) -> frozenset[str] | None:
+        """Topics of all members, read from version 0's fields, which prefix every version."""
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        topics: set[str] = set()
+        try:
+            for member in self.members.values():
+                metadata = member.metadata(self.protocol_name)
+                if len(metadata) < _VERSION_PREFIX_SIZE_BYTES:
+                    return None
+                subscription = decode(
+                    ConsumerProtocolSubscription, 0, metadata, _VERSION_PREFIX_SIZE_BYTES
+                )
+                topics.update(subscription.topics)
+        except ProtocolError:
+            return None
+        return frozenset(topics)
+
+    # Views for responses
+
+    def join_response_members(self) -> list[JoinGroupResponseMember]:
+        """The members with their metadata for the chosen protocol: what a leader is told."""
+        assert self.protocol_name is not None
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(self.protocol_name),
+            )
+            for member in self.members.values()
+        ]
+
+    def describe_members(self) -> list[DescribedGroupMember]:
+        """The members; metadata and assignment only when the group is Stable."""
+        described = []
+        for member in self.members.values():
+            view = DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+            )
+            if self.state is GroupState.STABLE:
+                assert self.protocol_name is not None
+                view.member_metadata = member.metadata(self.protocol_name)
+                view.member_assignment = member.assignment
+            described.append(view)
+        return described

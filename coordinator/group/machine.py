@@ -1,0 +1,334 @@
+"""The group coordinator of one broker, as a pure state machine.
+
+Mirrors Kafka's GroupCoordinator with GroupMetadataManager (the classic protocol). The shell gives
+it requests with an opaque token, outcomes of appends, loads and ticks, and performs the returned
+effects in order: `Reply(token, response)`, `Append(append_id, partition, batch, required_acks)`.
+Requests that only read are answered by a return value.
+
+Invariants: every token of `join`, `sync`, `heartbeat`, `leave`, `commit_offsets`, `delete_offsets`
+and `delete_groups` is replied to exactly once, if every Append gets its `appended`. Groups are in
+`groups` only while their partition is owned. A partition is loading, owned or neither.
+
+The parts: `joining` (JoinGroup), `membership` (the other member requests), `rebalance` (phases and
+timers), `commits` (offsets), this file (life cycle, loading, administration, timer dispatch).
+Authorization is the handlers' matter.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Container, Iterable
+
+from coordinator.group.commits import Commits
+from coordinator.group.core import Core, Effect, GroupConfig
+from coordinator.group.group import Group
+from coordinator.group.joining import JoinAttempt, Joining
+from coordinator.group.loader import PartitionLoad
+from coordinator.group.members import JoinTicket
+from coordinator.group.membership import Membership
+from coordinator.group.offsets import TopicPartition
+from coordinator.group.rebalance import Rebalance
+from coordinator.group.states import GroupState
+from coordinator.group.timers import Timer, TimerKind
+from protocol.errors import ErrorCode
+from protocol.messages.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+    ListedGroup,
+    ListGroupsResponse,
+)
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchResponseGroup,
+)
+from protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+
+log = logging.getLogger(__name__)
+
+GROUP_TYPE = "classic"
+
+
+class GroupCoordinator:
+    """All groups whose partition of `__consumer_offsets` this broker leads."""
+
+    __slots__ = ("_commits", "_core", "_joining", "_membership", "_rebalance")
+
+    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+        """`new_uuid` gives the random part of member ids."""
+        self._core = Core(config, new_uuid)
+        self._rebalance = Rebalance(self._core)
+        self._joining = Joining(self._core, self._rebalance)
+        self._membership = Membership(self._core, self._rebalance)
+        self._commits = Commits(self._core, self._rebalance)
+
+    # Life cycle
+
+    def start(self, partition_count: int, now_ms: int) -> None:
+        """Begin to serve; `partition_count` is that of the offsets topic, made or to be made."""
+        assert partition_count > 0
+        self._core.partition_count = partition_count
+        self._core.is_active = True
+        self._core.timers.schedule(self._core.expiry_timer, now_ms)
+
+    def stop(self) -> None:
+        """Serve nothing more; what waits stays unanswered, as its connections are closed."""
+        self._core.is_active = False
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of the offsets topic that owns the group."""
+        return self._core.partition_for(group_id)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` is needed next."""
+        return self._core.timers.next_deadline_ms()
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Fire the timers that are due."""
+        while (timer := self._core.timers.pop_due(now_ms)) is not None:
+            self._fire(timer, now_ms)
+        return self._core.drain_effects()
+
+    def _fire(self, timer: Timer, now_ms: int) -> None:
+        if timer.kind is TimerKind.OFFSET_EXPIRY:
+            if self._core.is_active:
+                self._commits.expire(now_ms)
+                interval_ms = self._core.config.offsets_retention_check_interval_ms
+                self._core.timers.schedule(timer, now_ms + interval_ms)
+            return
+        group = timer.group
+        assert group is not None
+        if timer.kind is TimerKind.SESSION:
+            self._rebalance.session_expired(group, timer.member_id, now_ms)
+        elif timer.kind is TimerKind.PENDING_MEMBER:
+            self._rebalance.pending_member_expired(group, timer.member_id, now_ms)
+        elif timer.kind is TimerKind.JOIN:
+            self._rebalance.join_timed_out(group, now_ms)
+        else:
+            self._rebalance.sync_timed_out(group, now_ms)
+
+    def appended(
+        self, append_id: int, error: ErrorCode, base_offset: int, now_ms: int
+    ) -> list[Effect]:
+        """The outcome of an Append with acks; `base_offset` is -1 on errors."""
+        completion = self._core.take_completion(append_id)
+        completion(append_id, error, base_offset, now_ms)
+        return self._core.drain_effects()
+
+    # Loading and unloading
+
+    def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None:
+        """This broker leads the partition in `epoch`: fill the returned load, then `finish_load`.
+
+        None: nothing to load (an older epoch, or the partition is owned or being loaded).
+        """
+        if not self._advance_epoch(partition, epoch):
+            return None
+        if partition in self._core.owned or partition in self._core.loading:
+            return None
+        load = PartitionLoad(partition, epoch)
+        self._core.loading[partition] = load
+        return load
+
+    def finish_load(self, load: PartitionLoad, now_ms: int) -> list[Effect]:
+        """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
+        if self._core.loading.get(load.partition) is not load:
+            return []
+        del self._core.loading[load.partition]
+        self._core.owned.add(load.partition)
+        for group in load.groups(now_ms):
+            self._take_over(group, now_ms)
+        return self._core.drain_effects()
+
+    def abandon_load(self, load: PartitionLoad) -> None:
+        """The partition could not be read: it is not served here (Kafka serves it as if empty)."""
+        if self._core.loading.get(load.partition) is load:
+            del self._core.loading[load.partition]
+
+    def unload(self, partition: int, epoch: int | None, now_ms: int) -> list[Effect]:
+        """This broker does not lead the partition any more (since `epoch`, if it is known)."""
+        if epoch is not None and not self._advance_epoch(partition, epoch):
+            return []
+        self._core.loading.pop(partition, None)
+        self._core.owned.discard(partition)
+        for group in [g for g in self._core.groups.values() if g.partition == partition]:
+            group.transition_to(GroupState.DEAD, now_ms)
+            for member in group.members.values():
+                not_coordinator = ErrorCode.NOT_COORDINATOR
+                self._rebalance.take_join(group, member, not_coordinator, member.member_id)
+                self._rebalance.take_sync(group, member, not_coordinator)
+            self._core.forget_group(group)
+        return self._core.drain_effects()
+
+    def _advance_epoch(self, partition: int, epoch: int) -> bool:
+        """Note the coordinator epoch; False if a later one is known."""
+        if epoch < self._core.partition_epochs.get(partition, epoch):
+            return False
+        self._core.partition_epochs[partition] = epoch
+        return True
+
+    def _take_over(self, group: Group, now_ms: int) -> None:
+        self._core.groups[group.group_id] = group
+        for producer_id in group.offsets.open_producers():
+            self._core.groups_by_producer.setdefault(producer_id, set()).add(group.group_id)
+        if len(group.members) > self._core.config.max_size:
+            self._rebalance.prepare(group, "the loaded group is over group.max.size", now_ms)
+        for member in group.members.values():
+            self._rebalance.restart_session(member, now_ms)
+
+    # Requests of members
+
+    def join(
+        self,
+        token: object,
+        request: JoinGroupRequest,
+        *,
+        api_version: int,
+        client_id: str | None,
+        client_host: str,
+        now_ms: int,
+    ) -> list[Effect]:
+        """JoinGroup; `client_host` in Java's form ("/127.0.0.1")."""
+        ticket = JoinTicket(token, api_version)
+        self._joining.join(JoinAttempt(ticket, request, client_id or "", client_host), now_ms)
+        return self._core.drain_effects()
+
+    def sync(
+        self, token: object, request: SyncGroupRequest, *, api_version: int, now_ms: int
+    ) -> list[Effect]:
+        self._membership.sync(token, request, api_version, now_ms)
+        return self._core.drain_effects()
+
+    def heartbeat(self, token: object, request: HeartbeatRequest, now_ms: int) -> list[Effect]:
+        self._membership.heartbeat(token, request, now_ms)
+        return self._core.drain_effects()
+
+    def leave(
+        self, token: object, request: LeaveGroupRequest, *, api_version: int, now_ms: int
+    ) -> list[Effect]:
+        self._membership.leave(token, request, api_version, now_ms)
+        return self._core.drain_effects()
+
+    # Offsets
+
+    def commit_offsets(
+        self,
+        token: object,
+        request: OffsetCommitRequest,
+        now_ms: int,
+        unknown: Container[TopicPartition] = (),
+    ) -> list[Effect]:
+        """OffsetCommit v1+; partitions in `unknown` are answered UNKNOWN_TOPIC_OR_PARTITION."""
+        self._commits.commit(token, request, unknown, now_ms)
+        return self._core.drain_effects()
+
+    def fetch_offsets(
+        self,
+        group_id: str,
+        topics: Iterable[tuple[str, Iterable[int]]] | None,
+        *,
+        require_stable: bool = False,
+    ) -> OffsetFetchResponseGroup:
+        """OffsetFetch of one group; `topics` None means all partitions with an offset."""
+        return self._commits.fetch(group_id, topics, require_stable)
+
+    def delete_offsets(
+        self,
+        token: object,
+        request: OffsetDeleteRequest,
+        now_ms: int,
+        unknown: Container[TopicPartition] = (),
+    ) -> list[Effect]:
+        self._commits.delete(token, request, unknown, now_ms)
+        return self._core.drain_effects()
+
+    def partitions_deleted(
+        self, partitions: Collection[TopicPartition], now_ms: int
+    ) -> list[Effect]:
+        """Partitions were deleted with their topics: so are their offsets."""
+        self._commits.partitions_deleted(partitions, now_ms)
+        return self._core.drain_effects()
+
+    def complete_transaction(
+        self, producer_id: int, partitions: Container[int], *, committed: bool
+    ) -> None:
+        """A transaction's COMMIT or ABORT marker is in these partitions of the offsets topic."""
+        self._commits.complete_transaction(producer_id, partitions, committed=committed)
+
+    # Administration
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> ListGroupsResponse:
+        """Groups in one of the states and of one of the types (empty: any), in either case."""
+        if not self._core.is_active:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._core.loading else ErrorCode.NONE
+        wanted_states = {state.lower() for state in states}
+        if types and GROUP_TYPE not in {group_type.lower() for group_type in types}:
+            return ListGroupsResponse(error_code=error)
+        return ListGroupsResponse(
+            error_code=error,
+            groups=[
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=GROUP_TYPE,
+                )
+                for group in self._core.groups.values()
+                if not wanted_states or group.state.value.lower() in wanted_states
+            ],
+        )
+
+    def describe_group(self, group_id: str) -> DescribeGroupsResponseDescribedGroup:
+        """One group; one that does not exist is described as Dead."""
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        view = DescribeGroupsResponseDescribedGroup(error_code=error, group_id=group_id)
+        if error is not ErrorCode.NONE:
+            return view
+        group = self._core.groups.get(group_id)
+        if group is None:
+            view.group_state = GroupState.DEAD.value
+            return view
+        view.group_state = group.state.value
+        view.protocol_type = group.protocol_type or ""
+        if group.state is GroupState.STABLE:
+            view.protocol_data = group.protocol_name or ""
+        view.members = group.describe_members()
+        return view
+
+    def delete_groups(self, token: object, group_ids: Iterable[str], now_ms: int) -> list[Effect]:
+        """Delete groups without members, with their offsets."""
+        results = [
+            DeletableGroupResult(group_id=group_id, error_code=self._delete_group(group_id, now_ms))
+            for group_id in dict.fromkeys(group_ids)
+        ]
+        self._core.reply(token, DeleteGroupsResponse(results=results))
+        return self._core.drain_effects()
+
+    def _delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
+        error = self._core.check_group(group_id, allow_empty_id=True)
+        if error is not ErrorCode.NONE:
+            return error
+        group = self._core.groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        self._commits.delete_group(group, now_ms)
+        return ErrorCode.NONE
+
+    # For metrics and tests
+
+    @property
+    def groups(self) -> Collection[Group]:
+        return self._core.groups.values()
+
+    @property
+    def appends_in_flight(self) -> int:
+        return self._core.appends_in_flight

@@ -1,0 +1,176 @@
+"""The committed offsets of one group: what is committed, what is on its way, what has expired.
+
+Mirrors the offset part of Kafka's GroupMetadata. A commit becomes visible when its append is
+complete, and only if no commit with a later position in the offsets topic was applied before.
+Commits of transactions stay aside until their marker arrives.
+
+Invariants: an append id is in `_pending` from the append until its completion, unless the
+partition's offsets were removed meanwhile: then its completion changes nothing. `record_offset` is
+the base offset of the batch in the offsets topic that holds the commit.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+TopicPartition = tuple[str, int]
+
+INVALID_OFFSET = -1
+NO_LEADER_EPOCH = -1
+NO_EXPIRE_TIMESTAMP = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """One committed offset as the client gave it; timestamps in ms since the epoch."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP
+
+
+class CommittedOffset(NamedTuple):
+    """A commit together with its place in the offsets topic."""
+
+    record_offset: int
+    value: OffsetAndMetadata
+
+
+class OffsetStore:
+    """The offsets of one group."""
+
+    __slots__ = ("_offsets", "_pending", "_pending_transactions")
+
+    def __init__(self) -> None:
+        self._offsets: dict[TopicPartition, CommittedOffset] = {}
+        self._pending: dict[TopicPartition, set[int]] = {}
+        self._pending_transactions: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._offsets)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing committed and nothing on its way."""
+        return not (self._offsets or self._pending or self._pending_transactions)
+
+    def get(self, partition: TopicPartition) -> OffsetAndMetadata | None:
+        committed = self._offsets.get(partition)
+        return None if committed is None else committed.value
+
+    def snapshot(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """All visible offsets (a copy)."""
+        return {partition: committed.value for partition, committed in self._offsets.items()}
+
+    def has_pending(self, partition: TopicPartition) -> bool:
+        """Is a commit for this partition on its way (plain or transactional)?"""
+        return partition in self._pending or any(
+            partition in offsets for offsets in self._pending_transactions.values()
+        )
+
+    # Commits
+
+    def prepare(self, append_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """A commit of these partitions is being appended."""
+        for partition in partitions:
+            self._pending.setdefault(partition, set()).add(append_id)
+
+    def complete(
+        self, append_id: int, record_offset: int, values: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """The append is in the log (acknowledged): make its offsets visible."""
+        for partition, value in values.items():
+            if self._take_pending(append_id, partition):
+                self._put_if_newer(partition, CommittedOffset(record_offset, value))
+
+    def fail(self, append_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """The append failed: forget the commit."""
+        for partition in partitions:
+            self._take_pending(append_id, partition)
+
+    def _take_pending(self, append_id: int, partition: TopicPartition) -> bool:
+        append_ids = self._pending.get(partition)
+        if append_ids is None or append_id not in append_ids:
+            return False
+        append_ids.discard(append_id)
+        if not append_ids:
+            del self._pending[partition]
+        return True
+
+    def _put_if_newer(self, partition: TopicPartition, committed: CommittedOffset) -> None:
+        current = self._offsets.get(partition)
+        if current is None or current.record_offset < committed.record_offset:
+            self._offsets[partition] = committed
+
+    # Loading and transactions
+
+    def load(
+        self,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        pending_transactions: Mapping[int, Mapping[TopicPartition, CommittedOffset]],
+    ) -> None:
+        """Take over what was read from the offsets topic."""
+        self._offsets.update(offsets)
+        for producer_id, producer_offsets in pending_transactions.items():
+            self._pending_transactions.setdefault(producer_id, {}).update(producer_offsets)
+
+    def open_producers(self) -> Collection[int]:
+        """Producer ids with a transaction whose marker has not come yet."""
+        return self._pending_transactions.keys()
+
+    def complete_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """The marker of a transaction was written to the offsets topic."""
+        offsets = self._pending_transactions.pop(producer_id, None)
+        if offsets is None or not committed:
+            return
+        for partition, committed_offset in offsets.items():
+            self._put_if_newer(partition, committed_offset)
+
+    # Removal
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Forget these partitions, and commits on their way; return those that need a tombstone.
+
+        A commit on its way may be in the log already, so it needs one too.
+        """
+        removed = []
+        for partition in partitions:
+            was_pending = self._pending.pop(partition, None) is not None
+            if self._offsets.pop(partition, None) is not None or was_pending:
+                removed.append(partition)
+            for producer_id in list(self._pending_transactions):
+                offsets = self._pending_transactions[producer_id]
+                offsets.pop(partition, None)
+                if not offsets:
+                    del self._pending_transactions[producer_id]
+        return removed
+
+    def remove_all(self) -> list[TopicPartition]:
+        """Forget everything; return the partitions that need a tombstone."""
+        self._pending_transactions.clear()
+        return self.remove([*self._offsets, *(p for p in self._pending if p not in self._offsets)])
+
+    def remove_expired(
+        self,
+        now_ms: int,
+        retention_ms: int,
+        base_timestamp_ms: Callable[[OffsetAndMetadata], int],
+        kept_topics: Collection[str] = (),
+    ) -> list[TopicPartition]:
+        """Remove and return the partitions whose offsets have outlived their retention."""
+        expired = []
+        for partition, (_, value) in self._offsets.items():
+            if partition[0] in kept_topics or partition in self._pending:
+                continue
+            if value.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
+                is_expired = now_ms >= value.expire_timestamp_ms
+            else:
+                is_expired = now_ms - base_timestamp_ms(value) >= retention_ms
+            if is_expired:
+                expired.append(partition)
+        for partition in expired:
+            del self._offsets[partition]
+        return expired

@@ -1,0 +1,30 @@
+"""Which partition of an internal topic holds a key: Java's String.hashCode, as Kafka uses it.
+
+Clients never compute this; brokers of one cluster must agree on it, so it has to be Java's
+arithmetic to the bit: 31*h + c over UTF-16 code units in signed 32 bits, then Utils.abs, which
+maps Integer.MIN_VALUE to 0.
+"""
+
+import struct
+
+_MIN_INT32 = -(2**31)
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode of `text`, as a signed 32-bit integer."""
+    raw = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for unit in struct.unpack(f">{len(raw) // 2}H", raw):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+def partition_for_key(key: str, partition_count: int) -> int:
+    """The partition of the internal topic that owns `key` (a group or transactional id)."""
+    value = java_string_hash(key)
+    return 0 if value == _MIN_INT32 else abs(value) % partition_count
+
+
+def utf16_length(text: str) -> int:
+    """Length as Java's String.length counts it: characters beyond the BMP count twice."""
+    return len(text) + sum(1 for character in text if character > "\uffff")

@@ -1,0 +1,378 @@
+"""A group coordinator on a virtual clock, with an offsets topic in memory.
+
+`Harness` performs the machine's effects as the broker does: appends get offsets in their partition's
+log, and are acknowledged at once or held until the test says so. A `Call` is one request: it counts
+its answers, so that a second one fails the test.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from coordinator.group.group import Group
+from coordinator.group.machine import GroupCoordinator
+from protocol.codec import encode, encode_versioned
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from protocol.records.batch import assign_offset_and_epoch, read_batch_header
+
+GROUP = "group-1"
+HOST = "/127.0.0.1"
+START_MS = 1_700_000_000_000
+
+
+def subscription(*topics: str) -> bytes:
+    """Metadata of a consumer that subscribes to these topics."""
+    return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 0)
+
+
+class Call:
+    """One request and its answer."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.answers: list[Any] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.answers
+
+    @property
+    def response(self) -> Any:
+        assert self.answers, f"{self.name} was not answered"
+        return self.answers[0]
+
+    @property
+    def error(self) -> ErrorCode:
+        return ErrorCode(self.response.error_code)  # type: ignore[call-arg]
+
+    def answer(self, response: Any) -> None:
+        assert not self.answers, f"{self.name} was answered twice"
+        self.answers.append(response)
+
+
+class Harness:
+    """See the module."""
+
+    def __init__(
+        self, config: GroupConfig | None = None, *, partition_count: int = 3, load: bool = True
+    ) -> None:
+        self.config = config or GroupConfig()
+        self.partition_count = partition_count
+        self.now_ms = START_MS
+        self.epoch = 1
+        self.calls: list[Call] = []
+        self.log: dict[int, list[bytearray]] = {p: [] for p in range(partition_count)}
+        self.end_offset: dict[int, int] = dict.fromkeys(range(partition_count), 0)
+        self.is_holding = False
+        self.held: list[tuple[Append, int]] = []
+        self._uuids = 0
+        self.machine = self._new_machine()
+        if load:
+            self.load_all()
+
+    def _new_machine(self) -> GroupCoordinator:
+        machine = GroupCoordinator(self.config, self._new_uuid)
+        machine.start(self.partition_count, self.now_ms)
+        return machine
+
+    def _new_uuid(self) -> str:
+        self._uuids += 1
+        return f"uuid{self._uuids}"
+
+    # The broker around the machine
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Reply):
+                effect.token.answer(effect.response)
+                continue
+            base_offset = self._append(effect)
+            if effect.required_acks == ACKS_NONE:
+                continue
+            if self.is_holding:
+                self.held.append((effect, base_offset))
+            else:
+                self.perform(
+                    self.machine.appended(
+                        effect.append_id, ErrorCode.NONE, base_offset, self.now_ms
+                    )
+                )
+
+    def _append(self, effect: Append) -> int:
+        base_offset = self.end_offset[effect.partition]
+        batch = bytearray(effect.batch)
+        assign_offset_and_epoch(batch, 0, base_offset, self.epoch)
+        self.log[effect.partition].append(batch)
+        self.end_offset[effect.partition] = read_batch_header(batch).next_offset
+        return base_offset
+
+    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Finish the held appends."""
+        held, self.held = self.held, []
+        for effect, base_offset in held:
+            offset = base_offset if error is ErrorCode.NONE else -1
+            self.perform(self.machine.appended(effect.append_id, error, offset, self.now_ms))
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, firing every timer at its own time."""
+        end_ms = self.now_ms + milliseconds
+        while (deadline_ms := self.machine.next_deadline_ms()) is not None:
+            if deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.perform(self.machine.tick(self.now_ms))
+        self.now_ms = end_ms
+
+    def load_all(self) -> None:
+        for partition in range(self.partition_count):
+            load = self.machine.begin_load(partition, self.epoch)
+            assert load is not None
+            for batch in self.log[partition]:
+                load.add(batch)
+            assert load.skipped_count == 0
+            self.perform(self.machine.finish_load(load, self.now_ms))
+
+    def restart(self) -> None:
+        """A new machine that knows only what is in the log."""
+        self.epoch += 1
+        self.machine = self._new_machine()
+        self.load_all()
+
+    # Requests
+
+    def _call(self, name: str) -> Call:
+        call = Call(name)
+        self.calls.append(call)
+        return call
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = GROUP,
+        instance: str | None = None,
+        protocols: dict[str, bytes] | None = None,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        version: int = 9,
+        client_id: str = "client",
+    ) -> Call:
+        call = self._call(f"join {member_id or instance or 'new'}")
+        chosen = {"range": subscription("topic-1")} if protocols is None else protocols
+        request = JoinGroupRequest(
+            group_id=group,
+            member_id=member_id,
+            group_instance_id=instance,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms if version else -1,
+            protocol_type=protocol_type,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=memoryview(data))
+                for name, data in chosen.items()
+            ],
+        )
+        self.perform(
+            self.machine.join(
+                call,
+                request,
+                api_version=version,
+                client_id=client_id,
+                client_host=HOST,
+                now_ms=self.now_ms,
+            )
+        )
+        return call
+
+    def join_new(self, **options: Any) -> tuple[str, Call]:
+        """Join as a dynamic member: get an id first, then join with it."""
+        first = self.join(**options)
+        assert first.error is ErrorCode.MEMBER_ID_REQUIRED
+        member_id = first.response.member_id
+        return member_id, self.join(member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation_id: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = GROUP,
+        instance: str | None = None,
+        protocol: tuple[str | None, str | None] = ("consumer", "range"),
+        version: int = 5,
+    ) -> Call:
+        call = self._call(f"sync {member_id}")
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol[0],
+            protocol_name=protocol[1],
+            assignments=[
+                SyncGroupRequestAssignment(member_id=key, assignment=memoryview(data))
+                for key, data in (assignments or {}).items()
+            ],
+        )
+        self.perform(self.machine.sync(call, request, api_version=version, now_ms=self.now_ms))
+        return call
+
+    def heartbeat(
+        self,
+        member_id: str,
+        generation_id: int,
+        *,
+        group: str = GROUP,
+        instance: str | None = None,
+    ) -> ErrorCode:
+        call = self._call(f"heartbeat {member_id}")
+        request = HeartbeatRequest(
+            group_id=group,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+        self.perform(self.machine.heartbeat(call, request, self.now_ms))
+        return call.error
+
+    def leave(self, *members: tuple[str, str | None], group: str = GROUP, version: int = 5) -> Any:
+        call = self._call(f"leave {members}")
+        request = LeaveGroupRequest(group_id=group)
+        if version >= 3:
+            request.members = [
+                MemberIdentity(member_id=member_id, group_instance_id=instance)
+                for member_id, instance in members
+            ]
+        else:
+            request.member_id = members[0][0]
+        self.perform(self.machine.leave(call, request, api_version=version, now_ms=self.now_ms))
+        return call.response
+
+    def commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        group: str = GROUP,
+        generation_id: int = -1,
+        member_id: str = "",
+        instance: str | None = None,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+        timestamp_ms: int = -1,
+        leader_epoch: int = -1,
+        unknown: frozenset[tuple[str, int]] = frozenset(),
+    ) -> Call:
+        call = self._call(f"commit {offsets}")
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_leader_epoch=leader_epoch,
+                            commit_timestamp=timestamp_ms,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+                for (topic, partition), offset in offsets.items()
+            ],
+        )
+        self.perform(self.machine.commit_offsets(call, request, self.now_ms, unknown))
+        return call
+
+    def delete_offsets(self, *partitions: tuple[str, int], group: str = GROUP) -> Call:
+        call = self._call(f"delete offsets {partitions}")
+        request = OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[OffsetDeleteRequestPartition(partition_index=partition)],
+                )
+                for topic, partition in partitions
+            ],
+        )
+        self.perform(self.machine.delete_offsets(call, request, self.now_ms))
+        return call
+
+    def delete_group(self, group: str = GROUP) -> ErrorCode:
+        call = self._call(f"delete group {group}")
+        self.perform(self.machine.delete_groups(call, [group], self.now_ms))
+        return ErrorCode(call.response.results[0].error_code)  # type: ignore[call-arg]
+
+    # Views
+
+    def group(self, group_id: str = GROUP) -> Group:
+        return next(g for g in self.machine.groups if g.group_id == group_id)
+
+    def state(self, group_id: str = GROUP) -> str:
+        return str(self.machine.describe_group(group_id).group_state)
+
+    def offset(self, topic: str, partition: int, *, group: str = GROUP) -> int:
+        """The committed offset, -1 without one."""
+        answer = self.machine.fetch_offsets(group, [(topic, [partition])])
+        assert answer.error_code == ErrorCode.NONE
+        return int(answer.topics[0].partitions[0].committed_offset)
+
+    def stable_group(self, *, members: int = 1, **options: Any) -> list[str]:
+        """Bring a group of dynamic members to Stable; the first one leads."""
+        ids, joins = [], []
+        for _ in range(members):
+            member_id, call = self.join_new(**options)
+            ids.append(member_id)
+            joins.append(call)
+        self.advance(self.config.initial_rebalance_delay_ms * (members + 1))
+        generation_id = joins[0].response.generation_id
+        group = options.get("group", GROUP)
+        for member_id, call in reversed(list(zip(ids, joins, strict=True))):
+            is_leader = call.response.leader == member_id
+            given = {m: f"assigned to {m}".encode() for m in ids} if is_leader else {}
+            self.sync(
+                member_id,
+                generation_id,
+                given,
+                group=group,
+                protocol=(call.response.protocol_type, call.response.protocol_name),
+            )
+        return ids
+
+
+def partition_errors(call: Call) -> dict[tuple[str, int], ErrorCode]:
+    """Error codes of an OffsetCommit or OffsetDelete by partition."""
+    return {
+        (topic.name, entry.partition_index): ErrorCode(entry.error_code)  # type: ignore[call-arg]
+        for topic in call.response.topics
+        for entry in topic.partitions
+    }
+
+
+def encoded_size(message: Any, version: int) -> int:
+    """The message can be put on the wire in this version."""
+    return len(encode(message, version))
