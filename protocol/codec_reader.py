@@ -38,9 +38,7 @@ def _fail(field: str, problem: str) -> NoReturn:
 
 
 def _iter_tags(buffer: Any, position: int, end: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Tag, start and end of each tagged field. `count` is the first byte of their number."""
-    if count > 127:
-        count, position = uvarint_tail(buffer, position, count)
+    """Tag, start and end of each of `count` tagged fields."""
     last = -1
     for _ in range(count):
         tag, position = decode_uvarint(buffer, position)
@@ -55,7 +53,10 @@ def _iter_tags(buffer: Any, position: int, end: int, count: int) -> Iterator[tup
 
 
 def _read_unknown_tags(struct: Struct, buffer: Any, position: int, end: int, count: int) -> int:
-    """Keeps the tagged fields of a struct that knows none in this version."""
+    """Keeps the tags of a struct that knows none in this version. `count` is the first byte
+    of their number."""
+    if count > 127:
+        count, position = uvarint_tail(buffer, position, count)
     unknown = {}
     for tag, start, stop in _iter_tags(buffer, position, end, count):
         unknown[tag] = bytes(buffer[start:stop])
@@ -138,6 +139,8 @@ class _ReaderGenerator:
             return self.tag_functions[cls]
         name = self.tag_functions[cls] = f"read_tags_of_{cls.__name__}"
         source = self.function(f"{name}(m, buf, pos, end, count)")
+        source.line("if count > 127: count, pos = uvarint_tail(buf, pos, count)")
+        source.line("stop = pos")
         source.line("unknown = {}")
         with source.block("for tag, pos, stop in iter_tags(buf, pos, end, count):"):
             for field in plan.tagged:
@@ -216,7 +219,7 @@ class _ReaderGenerator:
             if zero:
                 limit = MAX_STRING_BYTES + 1
                 source.line(f"if {count} > {limit}: fail({name!r}, 'is longer than 32767 bytes')")
-            source.line(f"{target} = str(buf[pos:e], 'utf-8')")
+            source.line(f"{target} = buf[pos:e].tobytes().decode()")
             source.line("pos = e")
         with source.block(f"elif {count} == {zero}:"):
             source.line(f"{target} = ''")

@@ -25,6 +25,8 @@ from protocol.schema import Message
 
 _REQUEST_START: Final = Layout(">hhih")
 _REQUEST_V0: Final = Layout(">hhi")
+_CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
+_new_tuple: Final = tuple.__new__
 _RESPONSE_SIZED: Final = Layout(">ii")
 _RESPONSE_SIZED_V1: Final = Layout(">iix")
 _INT32: Final = Layout(">i")
@@ -54,11 +56,11 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     flexible_from = _REQUEST_FLEXIBLE.get(api_key)
     if flexible_from is None:
         raise ProtocolError(f"API key {api_key} is not known")
-    if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0:
+    if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
         return RequestHeader(api_key, api_version, correlation_id, None), _REQUEST_V0.size
     position = 10
     client_id = None
-    if length >= 0:
+    if length > 0:
         position += length
         if position > len(frame):
             raise ProtocolError(f"client id of {length} bytes is longer than its frame")
@@ -66,18 +68,22 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             client_id = str(frame[10:position], "utf-8")
         except UnicodeDecodeError as error:
             raise ProtocolError("client id is not in UTF-8") from error
+    elif length == 0:
+        client_id = ""
     elif length != -1:
         raise ProtocolError(f"client id has the length {length}")
     if api_version >= flexible_from:
         position = _skip_tags(frame, position)
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    # Past NamedTuple's own constructor, which would be a fifth of this function's time.
+    header = _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id))
+    return header, position
 
 
 def _decode_shortest_header(frame: Buffer, error: Exception) -> tuple[RequestHeader, int]:
     """Eight bytes are a whole header only for ControlledShutdown v0."""
     if len(frame) >= _REQUEST_V0.size:
         api_key, api_version, correlation_id = _REQUEST_V0.unpack_from(frame)
-        if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0:
+        if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
             return RequestHeader(api_key, api_version, correlation_id, None), _REQUEST_V0.size
     raise ProtocolError(f"a frame of {len(frame)} bytes has no request header") from error
 
@@ -105,7 +111,7 @@ def _skip_tags(frame: Buffer, position: int) -> int:
 def encode_request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0:
+    if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
         return _REQUEST_V0.pack(api_key, api_version, correlation_id)
     tags = b"\0" if api_version >= _REQUEST_FLEXIBLE[api_key] else b""
     if client_id is None:
