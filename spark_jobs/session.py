@@ -10,16 +10,19 @@ Under `spark-submit` the session that it made is used as it is (give it `--packa
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from spark_jobs.java import find_java_home
+from spark_jobs.java import cache_directory, find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCALA_VERSION = "2.13"
-CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 EXCLUDED = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
 
 
@@ -39,9 +42,7 @@ def connector_coordinates() -> str:
 
 def _quiet_logging() -> Path:
     """A log4j2 configuration that shows errors only: a job's own output is what people read."""
-    from spark_jobs.java import _cache_directory
-
-    path = _cache_directory() / "spark-log4j2.properties"
+    path = cache_directory() / "spark-log4j2.properties"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         "rootLogger.level = error\n"
@@ -87,14 +88,31 @@ def kafka_session(
                 "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_quiet_logging()}"
             )
         )
-    try:
-        session: SparkSession = builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        raise SparkUnavailableError(
-            "Spark did not start. It looked for the Kafka connector "
-            f"{connector_coordinates()} in its Ivy cache (~/.ivy2*) and on Maven Central; "
-            "the lines above say what it did not find. Check the network once (afterwards the "
-            "cache serves), or set PYBROKER_SPARK_CONNECTOR to a version that you have."
-        ) from error
+    with _captured_standard_error() as captured:
+        try:
+            session: SparkSession = builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            captured.seek(0)
+            said = captured.read().decode(errors="replace").strip()
+            raise SparkUnavailableError(
+                f"{said[-4000:]}\n\nSpark did not start. It looked for the Kafka connector "
+                f"{connector_coordinates()} in its Ivy cache (~/.ivy2*) and on Maven Central; the "
+                "lines above say what it did not find. Check the network once (afterwards the "
+                "cache serves), or set PYBROKER_SPARK_CONNECTOR to a version that you have."
+            ) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _captured_standard_error() -> Iterator[IO[bytes]]:
+    """Keep what Spark's launcher and Ivy print while starting, for the case that they fail."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
+        try:
+            yield captured
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

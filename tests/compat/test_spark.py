@@ -1,0 +1,202 @@
+"""PySpark with the official connector against a real broker process: batch, stream, write.
+
+One Spark session serves the module, since starting one takes many seconds.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from spark_jobs import flight_delays
+from spark_jobs.session import kafka_session
+from tests.support.processes import BrokerProcess
+
+WAIT_SECONDS = 90.0
+BASE_MS = 1_700_000_000_000
+COUNT = 200
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = kafka_session("pybroker-tests", master="local[2]", shuffle_partitions=2)
+    yield session
+    session.stop()
+
+
+def new_topic(broker: BrokerProcess, partitions: int = 2) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1)])
+    return name
+
+
+def produce(broker: BrokerProcess, topic: str, numbers: range, partitions: int = 2) -> None:
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for number in numbers:
+            producer.send(
+                topic,
+                b"%d" % number,
+                partition=number % partitions,
+                timestamp_ms=BASE_MS + number * 1000,
+            )
+        producer.flush(WAIT_SECONDS)
+
+
+def source(frame: Any, broker: BrokerProcess, topic: str, **options: str) -> Any:
+    reader = frame.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+    for key, value in options.items():
+        reader = reader.option(key, value)
+    return reader.load().selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
+
+
+def values(frame: Any) -> list[int]:
+    return sorted(int(row.value) for row in frame.collect())
+
+
+def test_batch_read(shared_broker: BrokerProcess, spark: Any) -> None:
+    topic = new_topic(shared_broker)
+    produce(shared_broker, topic, range(COUNT))
+    assert values(source(spark.read, shared_broker, topic)) == list(range(COUNT))
+
+
+def test_starting_offsets_as_json_and_by_timestamp(
+    shared_broker: BrokerProcess, spark: Any
+) -> None:
+    topic = new_topic(shared_broker)
+    produce(shared_broker, topic, range(COUNT))
+    offsets = json.dumps({topic: {"0": 90, "1": 95}})
+    chosen = source(spark.read, shared_broker, topic, startingOffsets=offsets)
+    expected = [n for n in range(COUNT) if n // 2 >= (90, 95)[n % 2]]
+    assert values(chosen) == expected
+    by_time = source(
+        spark.read,
+        shared_broker,
+        topic,
+        startingOffsetsByTimestamp=json.dumps({topic: {"0": BASE_MS + 150_500, "1": BASE_MS}}),
+    )
+    assert values(by_time) == [n for n in range(COUNT) if n % 2 == 1 or n > 150]
+
+
+def stream_to(frame: Any, out: Path, **trigger: Any) -> Any:
+    return (
+        frame.writeStream.format("parquet")
+        .option("path", str(out / "data"))
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .trigger(**trigger)
+        .start()
+    )
+
+
+def test_stream_available_now(shared_broker: BrokerProcess, spark: Any, tmp_path: Path) -> None:
+    topic = new_topic(shared_broker)
+    for part in (range(100), range(100, COUNT)):
+        produce(shared_broker, topic, part)
+        query = stream_to(
+            source(spark.readStream, shared_broker, topic, maxOffsetsPerTrigger="40"),
+            tmp_path,
+            availableNow=True,
+        )
+        assert query.awaitTermination(WAIT_SECONDS)
+    assert values(spark.read.parquet(str(tmp_path / "data"))) == list(range(COUNT))
+
+
+def test_continuous_stream_stopped_and_started_again(
+    shared_broker: BrokerProcess, spark: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(shared_broker)
+
+    def run_until(count: int) -> None:
+        query = stream_to(
+            source(spark.readStream, shared_broker, topic),
+            tmp_path,
+            processingTime="200 milliseconds",
+        )
+        deadline = time.monotonic() + WAIT_SECONDS
+        seen = 0
+        while seen < count:
+            assert time.monotonic() < deadline, f"{seen} of {count}"
+            assert query.exception() is None
+            time.sleep(0.2)
+            seen = sum(batch["numInputRows"] for batch in query.recentProgress)
+        query.stop()
+
+    produce(shared_broker, topic, range(100))
+    run_until(100)
+    produce(shared_broker, topic, range(100, COUNT))
+    run_until(100)
+    assert values(spark.read.parquet(str(tmp_path / "data"))) == list(range(COUNT))
+
+
+def test_write_to_kafka(shared_broker: BrokerProcess, spark: Any) -> None:
+    topic = new_topic(shared_broker, 1)
+    (
+        spark.range(COUNT)
+        .selectExpr("CAST(id % 7 AS STRING) AS key", "CAST(id AS STRING) AS value")
+        .write.format("kafka")
+        .option("kafka.bootstrap.servers", shared_broker.bootstrap)
+        .option("topic", topic)
+        .save()
+    )
+    consumer = KafkaConsumer(
+        bootstrap_servers=shared_broker.bootstrap, consumer_timeout_ms=int(WAIT_SECONDS * 1000)
+    )
+    with closing(consumer):
+        consumer.assign([TopicPartition(topic, 0)])
+        consumer.seek_to_beginning()
+        read = [int(next(consumer).value) for _ in range(COUNT)]
+    assert sorted(read) == list(range(COUNT))
+
+
+def flight(number: int) -> bytes:
+    hour = f"2013-01-{number % 28 + 1:02}T{number % 24:02}:00:00Z"
+    return json.dumps(
+        {"carrier": "ABC"[number % 3], "dep_delay": number % 50, "dep_time": 1, "time_hour": hour}
+    ).encode()
+
+
+def test_pipeline_killed_in_the_middle_counts_every_record_once(
+    shared_broker: BrokerProcess, spark: Any, tmp_path: Path
+) -> None:
+    topic, output_topic = new_topic(shared_broker), new_topic(shared_broker, 1)
+    with closing(KafkaProducer(bootstrap_servers=shared_broker.bootstrap)) as producer:
+        for number in range(3000):
+            producer.send(topic, flight(number), partition=number % 2)
+        producer.flush(WAIT_SECONDS)
+    options = flight_delays.PipelineOptions(
+        bootstrap_servers=shared_broker.bootstrap,
+        input_topic=topic,
+        output_topic=output_topic,
+        output_dir=str(tmp_path),
+        max_offsets_per_trigger=500,
+    )
+    query = flight_delays.start_pipeline(spark, options)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len(query.recentProgress) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    query.stop()
+    done = sum(batch["numInputRows"] for batch in query.recentProgress)
+    assert 0 < done < 3000
+    # The state of a job killed between its output and its commit: the last batch runs again.
+    newest = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
+    newest.unlink()
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+    assert flight_delays.start_pipeline(spark, options).awaitTermination(WAIT_SECONDS)
+    counted: collections.Counter[str] = collections.Counter()
+    for row in flight_delays.read_result(spark, options).collect():
+        counted[row.carrier] += row.flights
+    assert counted == {"A": 1000, "B": 1000, "C": 1000}
