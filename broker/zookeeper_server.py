@@ -48,8 +48,8 @@ async def serve_zookeeper(
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
 
-    Without a data directory all is kept in memory. Raises OSError if the port is taken or the data
-    directory is in use or cannot be read.
+    Without a data directory all is kept in memory. Raises OSError if the port is taken, and
+    DataDirectoryError if the directory is in use, not ours, or cannot be recovered.
     """
     listener = _listen(host, port)
     try:
@@ -100,6 +100,7 @@ class ZooKeeperServer:
         "_clock",
         "_flush_wanted",
         "_flushed",
+        "_is_flushing",
         "_listener",
         "_machine",
         "_max_connections_per_host",
@@ -140,6 +141,7 @@ class ZooKeeperServer:
         self._waiting_frames: list[tuple[Connection, bytes | None]] = []
         self._flush_wanted = trio.Event()
         self._flushed = trio.Event()
+        self._is_flushing = False
         self._nursery: trio.Nursery | None = None
         self.frames_received = 0
         self.frames_sent = 0
@@ -223,10 +225,12 @@ class ZooKeeperServer:
             return
         while True:
             now_ms = self._clock.now_ms()
-            for frame in client.frames():
-                self.frames_received += 1
-                self._machine.receive(connection, frame, now_ms)
-            self._settle()
+            try:
+                for frame in client.frames():
+                    self.frames_received += 1
+                    self._machine.receive(connection, frame, now_ms)
+            finally:
+                self._settle()
             if client.closing:
                 await client.finish()
                 return
@@ -252,19 +256,16 @@ class ZooKeeperServer:
     def _settle(self) -> None:
         """Take the machine's effects: send at once, or queue behind the disk."""
         records, frames = self._machine.take_effects()
-        if records:
-            self._wake_timer()
-        if not self._storage.is_durable:
+        self._wake_timer()
+        if not self._storage.is_durable or not (records or self._is_flushing):
             self._send(frames)
             return
-        if records or self._waiting_frames:
-            if not self._waiting_frames and not self._waiting_records:
-                self.latency.start(trio.current_time())
-            self._waiting_records += records
-            self._waiting_frames += frames
+        if not self._is_flushing:
+            self._is_flushing = True
+            self.latency.start(trio.current_time())
             self._flush_wanted.set()
-        else:
-            self._send(frames)
+        self._waiting_records += records
+        self._waiting_frames += frames
 
     def _send(self, frames: list[tuple[Connection, bytes | None]]) -> None:
         assert self._nursery is not None
@@ -286,23 +287,29 @@ class ZooKeeperServer:
         while True:
             await self._flush_wanted.wait()
             self._flush_wanted = trio.Event()
-            records, frames = self._waiting_records, self._waiting_frames
-            self._waiting_records, self._waiting_frames = [], []
-            try:
+            while self._waiting_records or self._waiting_frames:
+                records, frames = self._waiting_records, self._waiting_frames
+                self._waiting_records, self._waiting_frames = [], []
                 if records:
-                    await self._storage.append(records, self._machine)
-            except OSError as error:
-                log.critical(
-                    "cannot write the transaction log in %s: %s; stopping, because nothing more"
-                    " can be acknowledged",
-                    self._storage.directory,
-                    error,
-                )
-                raise
+                    await self._make_durable(records)
+                self._send(frames)
+                self._flushed.set()
+                self._flushed = trio.Event()
+            self._is_flushing = False
             self.latency.stop(trio.current_time())
-            self._send(frames)
-            self._flushed.set()
-            self._flushed = trio.Event()
+
+    async def _make_durable(self, records: list[bytes]) -> None:
+        assert self._nursery is not None
+        try:
+            await self._storage.append(records, self._machine, self._nursery)
+        except OSError as error:
+            log.critical(
+                "cannot write the transaction log in %s: %s; stopping, because nothing more can be"
+                " acknowledged",
+                self._storage.directory,
+                error,
+            )
+            raise
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -315,16 +322,16 @@ class ZooKeeperServer:
             self._settle()
 
     def _wake_timer(self) -> None:
-        """A write may have brought an earlier deadline: a new session, a first container."""
+        """There may be an earlier deadline now: a new session, a first container."""
         deadline = self._clock.trio_time(self._machine.next_deadline_ms())
         if deadline < self._timer.deadline:
             self._timer.deadline = deadline
 
 
 class _Latency:
-    """How long the oldest request of each group commit waited."""
+    """How long each burst of writes took, from the first record to the last reply."""
 
-    __slots__ = ("_count", "_high_s", "_low_s", "_sum_s", "_since")
+    __slots__ = ("_count", "_high_s", "_low_s", "_since", "_sum_s")
 
     def __init__(self) -> None:
         self._since: float | None = None

@@ -15,7 +15,7 @@ Left out: the quorum records (we never talk to other ensemble members).
 
 from collections.abc import Callable, Sequence
 from struct import Struct
-from struct import error as StructError
+from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple, TypeVar
 
 from protocol.errors import ProtocolError

@@ -216,7 +216,7 @@ def path_is_valid(path: str) -> bool:
         return False
     if any(name in ("", ".", "..") for name in path[1:].split("/")):
         return False
-    return path.isascii() and path.isprintable() or not any(map(_is_forbidden, path))
+    return (path.isascii() and path.isprintable()) or not any(map(_is_forbidden, path))
 
 
 def _is_forbidden(character: str) -> bool:

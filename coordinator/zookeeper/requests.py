@@ -86,6 +86,7 @@ def read_multi(body: jute.Buffer, *, reads: bool) -> list[tuple[Op, Any]]:
             raise ProtocolError(f"operation {header.type} in a multi request")
         op = Op(header.type)
         part_type = READ_REQUESTS[op] if reads else WRITE_REQUESTS[op]
+        part: Any
         part, position = jute.decode_from(part_type, body, position)
         if part.path is None:
             raise ProtocolError("a path is null")
@@ -126,7 +127,7 @@ class Reads:
         session_id: int,
         identities: Sequence[Id],
     ) -> list[object]:
-        """The records of the reply's body. Raises ZkError, or ProtocolError for a malformed body."""
+        """The body of the reply. Raises ZkError, or ProtocolError for a malformed request."""
         if op == Op.MULTI_READ:
             return self._multi_read(body, identities)
         if op == Op.WHO_AM_I:

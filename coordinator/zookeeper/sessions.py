@@ -45,6 +45,9 @@ class SessionTable:
     def limits_ms(self) -> tuple[int, int]:
         return 2 * self._tick_ms, 20 * self._tick_ms
 
+    def timeouts_ms(self) -> dict[int, int]:
+        return {session.session_id: session.timeout_ms for session in self.sessions.values()}
+
     def next_id(self) -> int:
         while self._next_id in self.sessions or self._next_id == 0:
             self._next_id = (self._next_id + 1) & _MASK_56_BITS

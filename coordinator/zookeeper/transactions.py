@@ -131,6 +131,7 @@ def encode_txn(txn: Txn) -> bytes:
 def decode_txn(data: jute.Buffer) -> Txn:
     """Raises ProtocolError for anything that `encode_txn` would not have written."""
     header, position = jute.decode_from(TxnHeader, data, 0)
+    body: Body
     if header.type == Op.MULTI:
         body, position = _decode_multi(data, position)
     else:
@@ -156,8 +157,8 @@ def _decode_body(kind: int, data: jute.Buffer, position: int) -> tuple[Body, int
     cls = _BODY_CLASSES.get(kind)
     if cls is None:
         raise ProtocolError(f"no transaction has type {kind}")
+    body: Body
     body, position = jute.decode_from(cls, data, position)
     if isinstance(body, CreateTxn | SetAclTxn):
         body = body._replace(acl=tuple(body.acl or ()))
-    result: Body = body
-    return result, position
+    return body, position
