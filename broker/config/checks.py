@@ -1,0 +1,141 @@
+"""What must hold between keys before a broker starts (semantics 12): one clear line each.
+
+Mirrors `KafkaConfig.validateValues` for ZooKeeper mode.
+"""
+
+from __future__ import annotations
+
+from broker.config.errors import ConfigError
+from broker.config.kafka_config import KafkaConfig
+from broker.config.listeners import WILDCARD_HOSTS, check_unique
+
+MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
+
+
+def check_config(config: KafkaConfig) -> None:
+    """Raise ConfigError for the first rule that `config` breaks."""
+    _check_mode(config)
+    _check_identity(config)
+    _check_log(config)
+    _check_replication(config)
+    _check_listeners(config)
+    _check_limits(config)
+
+
+def _check_mode(config: KafkaConfig) -> None:
+    if config.get_list("process.roles"):
+        raise ConfigError("process.roles is for KRaft; this broker runs with ZooKeeper: remove it")
+    if config.get_optional_string("zookeeper.connect") is None:
+        raise ConfigError(
+            "zookeeper.connect is not set; give the ensemble, for example localhost:2181"
+        )
+    if config.get_optional_string("controller.listener.names") is not None:
+        raise ConfigError("controller.listener.names is for KRaft: remove it")
+    if config.get_boolean("zookeeper.metadata.migration.enable"):
+        raise ConfigError(
+            "zookeeper.metadata.migration.enable: migration to KRaft is not supported"
+        )
+
+
+def _check_identity(config: KafkaConfig) -> None:
+    broker_id, node_id = config.get_int("broker.id"), config.get_int("node.id")
+    if broker_id >= 0 <= node_id and broker_id != node_id:
+        raise ConfigError(f"broker.id={broker_id} and node.id={node_id} must be the same")
+    if config.get_boolean("broker.id.generation.enable"):
+        highest = config.get_int("reserved.broker.max.id")
+        if not -1 <= config.broker_id <= highest:
+            raise ConfigError(
+                f"broker.id={config.broker_id} must be between -1 and "
+                f"reserved.broker.max.id={highest}"
+            )
+    elif config.broker_id < 0:
+        raise ConfigError("broker.id must be 0 or more when broker.id.generation.enable=false")
+
+
+def _check_log(config: KafkaConfig) -> None:
+    if config.roll_ms < 1:
+        raise ConfigError("log.roll.ms must be at least 1")
+    if config.retention_ms == 0 or config.retention_ms < -1:
+        raise ConfigError("log.retention.ms must be -1 (no limit) or at least 1")
+    if not config.log_dirs:
+        raise ConfigError("log.dirs must name at least one directory")
+    if len(set(config.log_dirs)) < len(config.log_dirs):
+        raise ConfigError("log.dirs names a directory twice")
+    threads = config.get_int("log.cleaner.threads")
+    buffer_bytes = config.get_int("log.cleaner.dedupe.buffer.size")
+    if threads and buffer_bytes / threads <= MIN_CLEANER_BUFFER_BYTES:
+        raise ConfigError(
+            "log.cleaner.dedupe.buffer.size must be more than 1 MiB per cleaner thread"
+        )
+
+
+def _check_replication(config: KafkaConfig) -> None:
+    wait_ms = config.get_int("replica.fetch.wait.max.ms")
+    for name in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        if wait_ms > config.get_int(name):
+            raise ConfigError(
+                f"replica.fetch.wait.max.ms={wait_ms} must not be more than "
+                f"{name}={config.get_int(name)}"
+            )
+    codec = config.get_int("offsets.topic.compression.codec")
+    if not 0 <= codec <= 4:
+        raise ConfigError(f"offsets.topic.compression.codec={codec} must be 0 to 4")
+    acks = config.get_int("offsets.commit.required.acks")
+    if not -1 <= acks <= 1:
+        raise ConfigError(f"offsets.commit.required.acks={acks} must be -1, 0 or 1")
+
+
+def _check_listeners(config: KafkaConfig) -> None:
+    listeners = config.listeners
+    check_unique("listeners", listeners, ports=True)
+    advertised = config.advertised_listeners()
+    check_unique("advertised.listeners", advertised, ports=False)
+    names = {listener.name for listener in listeners}
+    for listener in advertised:
+        if listener.name not in names:
+            raise ConfigError(
+                f"advertised.listeners names {listener.name}, which listeners does not have"
+            )
+        if listener.host in WILDCARD_HOSTS:
+            raise ConfigError(
+                f"advertised.listeners: {listener} is no address that a client can connect to; "
+                "give a host name"
+            )
+    if config.get_optional_string("inter.broker.listener.name") is not None and config.is_set(
+        "security.inter.broker.protocol"
+    ):
+        raise ConfigError(
+            "set inter.broker.listener.name or security.inter.broker.protocol, not both"
+        )
+    inter_broker = config.inter_broker_listener
+    if inter_broker not in {listener.name for listener in advertised}:
+        raise ConfigError(
+            f"the inter-broker listener {inter_broker} must be one of advertised.listeners"
+        )
+    control_plane = config.get_optional_string("control.plane.listener.name")
+    if control_plane is not None and control_plane.upper() not in names - {inter_broker}:
+        raise ConfigError(
+            "control.plane.listener.name must be one of listeners and not the inter-broker listener"
+        )
+    for listener in listeners:
+        if listener.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listener {listener.name}: {listener.security_protocol} is not supported yet; "
+                "use PLAINTEXT"
+            )
+
+
+def _check_limits(config: KafkaConfig) -> None:
+    queued = config.get_int("queued.max.request.bytes")
+    largest = config.get_int("socket.request.max.bytes")
+    if 0 < queued < largest:
+        raise ConfigError(
+            f"queued.max.request.bytes={queued} must be -1 (no limit) or at least "
+            f"socket.request.max.bytes={largest}"
+        )
+    overrides = config.max_connections_per_ip_overrides
+    if config.get_int("max.connections.per.ip") == 0 and not overrides:
+        raise ConfigError(
+            "max.connections.per.ip=0 lets no one connect; "
+            "set max.connections.per.ip.overrides as well"
+        )

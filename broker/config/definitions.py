@@ -1,0 +1,88 @@
+"""All 328 broker keys and the three that exist only as dynamic configs, in one mapping.
+
+Also which keys may stand in for another (`log.retention.hours` for `log.retention.ms`), and which
+keys may be prefixed with `listener.name.<listener>.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from broker.config.tables import (
+    cleaner,
+    groups,
+    kraft,
+    log,
+    monitoring,
+    network,
+    quotas,
+    replication,
+    security,
+    server,
+    tiered,
+    tokens,
+    transactions,
+    zookeeper,
+)
+from storage.config_def import ConfigDef, DynamicMode
+
+_TABLES = (
+    zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,
+    monitoring, security, tokens, tiered, kraft,
+)  # fmt: skip
+
+BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
+    {definition.name: definition for table in _TABLES for definition in table.DEFINITIONS}
+)
+DYNAMIC_ONLY_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
+    {definition.name: definition for definition in quotas.DYNAMIC_ONLY}
+)
+
+# The first key that is set gives the value; the last one has the default.
+FALLBACKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "log.roll.ms": ("log.roll.hours",),
+        "log.roll.jitter.ms": ("log.roll.jitter.hours",),
+        "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+        "log.retention.minutes": ("log.retention.hours",),
+        "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
+        "log.dirs": ("log.dir",),
+        "zookeeper.connection.timeout.ms": ("zookeeper.session.timeout.ms",),
+        "advertised.listeners": ("listeners",),
+    }
+)
+
+LISTENER_PREFIX = "listener.name."
+_LISTENER_KEYS = frozenset(
+    {
+        "max.connections", "max.connection.creation.rate", "num.network.threads",
+        "connections.max.reauth.ms", "sasl.server.max.receive.size", "principal.builder.class",
+        "sasl.jaas.config", "sasl.server.callback.handler.class",
+        "sasl.login.callback.handler.class", "sasl.login.class",
+    }
+)  # fmt: skip
+
+
+def definition_of(name: str) -> ConfigDef | None:
+    """The definition of a key, also of one with a listener prefix."""
+    found = BROKER_CONFIGS.get(name) or DYNAMIC_ONLY_CONFIGS.get(name)
+    if found is None and name.startswith(LISTENER_PREFIX):
+        return BROKER_CONFIGS.get(listener_key(name) or "")
+    return found
+
+
+def listener_key(name: str) -> str | None:
+    """`ssl.keystore.location` of `listener.name.internal.ssl.keystore.location`."""
+    listener, _, rest = name[len(LISTENER_PREFIX) :].partition(".")
+    if not listener or not rest:
+        return None
+    if rest in BROKER_CONFIGS and (rest in _LISTENER_KEYS or rest.startswith(("ssl.", "sasl."))):
+        return rest
+    # listener.name.<listener>.<mechanism>.<key>
+    _, _, behind_mechanism = rest.partition(".")
+    return behind_mechanism if behind_mechanism in _LISTENER_KEYS else None
+
+
+def is_dynamic(definition: ConfigDef) -> bool:
+    return definition.dynamic_mode is not DynamicMode.READ_ONLY

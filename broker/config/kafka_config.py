@@ -1,0 +1,278 @@
+"""`KafkaConfig`: the values of all broker keys, typed, with their source.
+
+A value comes from the first of: the dynamic config of this broker, the dynamic cluster default
+(both from ZooKeeper), `server.properties`, the default. Values are parsed when first asked for, so
+that start-up does not parse 328 defaults; what was set is parsed at once, and so are its errors.
+
+Mirrors `kafka.server.KafkaConfig` and `DynamicBrokerConfig`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+from broker.config.definitions import BROKER_CONFIGS, FALLBACKS, LISTENER_PREFIX, definition_of
+from broker.config.errors import ConfigError
+from broker.config.listeners import (
+    WILDCARD_HOSTS,
+    Listener,
+    default_advertised_host,
+    parse_listeners,
+    parse_protocol_map,
+)
+from protocol.errors import KafkaError
+from storage.config_def import ConfigDef
+
+__all__ = ["ConfigError", "ConfigSource", "KafkaConfig"]
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, in the numbers of DescribeConfigs."""
+
+    UNKNOWN = 0
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+
+
+class KafkaConfig:
+    """The configuration of one broker. `static` is what the operator has written."""
+
+    def __init__(self, static: Mapping[str, str]) -> None:
+        self.static = dict(static)
+        self.dynamic_default: dict[str, str] = {}
+        self.dynamic_broker: dict[str, str] = {}
+        self._parsed: dict[str, Any] = {}
+        self._listeners_of_change: list[Callable[[], None]] = []
+        for name in self.static:
+            if definition_of(name) is not None:
+                self.value(name)
+
+    # -- values --
+
+    def text(self, name: str) -> str | None:
+        """The effective text of a key."""
+        return self.text_and_source(name)[0]
+
+    def text_and_source(self, name: str) -> tuple[str | None, ConfigSource]:
+        for source, values in self.sources():
+            if name in values:
+                return values[name], source
+        definition = definition_of(name)
+        return (definition.default if definition else None), ConfigSource.DEFAULT_CONFIG
+
+    def sources(self) -> tuple[tuple[ConfigSource, dict[str, str]], ...]:
+        return (
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, self.dynamic_broker),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.dynamic_default),
+            (ConfigSource.STATIC_BROKER_CONFIG, self.static),
+        )
+
+    def is_set(self, name: str) -> bool:
+        return any(name in values for _, values in self.sources())
+
+    def value(self, name: str) -> Any:
+        """The typed value of a key; ConfigError if its text is not one."""
+        try:
+            return self._parsed[name]
+        except KeyError:
+            pass
+        definition = definition_of(name)
+        assert definition is not None, f"{name} is no broker key"
+        text = self.text(name)
+        try:
+            parsed = definition.parse(text)
+        except KafkaError as error:
+            raise ConfigError(error.message) from None
+        self._parsed[name] = parsed
+        return parsed
+
+    def get_int(self, name: str) -> int:
+        value = self.value(name)
+        assert isinstance(value, int), f"{name} is not set"
+        return value
+
+    def get_double(self, name: str) -> float:
+        return float(self.value(name))
+
+    def get_boolean(self, name: str) -> bool:
+        value = self.value(name)
+        assert isinstance(value, bool)
+        return value
+
+    def get_string(self, name: str) -> str:
+        value = self.value(name)
+        assert isinstance(value, str), f"{name} is not set"
+        return value
+
+    def get_optional_string(self, name: str) -> str | None:
+        value = self.value(name)
+        return value if isinstance(value, str) and value else None
+
+    def get_list(self, name: str) -> list[str]:
+        value = self.value(name)
+        return list(value or ())
+
+    def of_listener(self, listener: str, name: str) -> Any:
+        """A key that may be set for one listener: `listener.name.<listener>.<key>`."""
+        prefixed = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
+        return self.value(prefixed) if self.is_set(prefixed) else self.value(name)
+
+    def explicit(self) -> dict[str, str]:
+        """What is set anywhere, as text: the broker defaults that topic configs inherit."""
+        return {**self.static, **self.dynamic_default, **self.dynamic_broker}
+
+    # -- derived --
+
+    @property
+    def broker_id(self) -> int:
+        """-1 while it has to be taken from meta.properties or generated."""
+        broker_id = self.get_int("broker.id")
+        return broker_id if broker_id >= 0 else self.get_int("node.id")
+
+    @property
+    def zookeeper_connect(self) -> str:
+        return self.get_string("zookeeper.connect")
+
+    @property
+    def zookeeper_connection_timeout_ms(self) -> int:
+        timeout = self.value("zookeeper.connection.timeout.ms")
+        return self.get_int("zookeeper.session.timeout.ms") if timeout is None else int(timeout)
+
+    @property
+    def log_dirs(self) -> list[str]:
+        text = self.value("log.dirs") or self.value("log.dir")
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+    @property
+    def retention_ms(self) -> int:
+        for name, unit_ms in (
+            ("log.retention.ms", 1),
+            ("log.retention.minutes", 60_000),
+            ("log.retention.hours", 3_600_000),
+        ):
+            value = self.value(name)
+            if value is not None:
+                return -1 if value < 0 else int(value) * unit_ms
+        raise AssertionError("log.retention.hours has a default")
+
+    @property
+    def roll_ms(self) -> int:
+        value = self.value("log.roll.ms")
+        return self.get_int("log.roll.hours") * 3_600_000 if value is None else int(value)
+
+    @cached_property
+    def protocol_map(self) -> dict[str, str]:
+        return parse_protocol_map(self.get_string("listener.security.protocol.map"))
+
+    @cached_property
+    def listeners(self) -> list[Listener]:
+        return parse_listeners("listeners", self.get_string("listeners"), self.protocol_map)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        named = self.get_optional_string("inter.broker.listener.name")
+        if named is not None:
+            return named.upper()
+        protocol = self.get_string("security.inter.broker.protocol")
+        for listener in self.listeners:
+            if listener.security_protocol == protocol:
+                return listener.name
+        return protocol
+
+    def advertised_listeners(self, bound_ports: Mapping[str, int] | None = None) -> list[Listener]:
+        """What clients are told; port 0 becomes the port that was bound."""
+        text = self.get_optional_string("advertised.listeners")
+        listeners = self.listeners
+        if text is not None:
+            listeners = parse_listeners("advertised.listeners", text, self.protocol_map)
+        advertised = []
+        for listener in listeners:
+            port = listener.port
+            if port == 0 and bound_ports is not None:
+                port = bound_ports[listener.name]
+            host = listener.host
+            if text is None and host in WILDCARD_HOSTS:
+                host = default_advertised_host()
+            advertised.append(listener._replace(host=host, port=port))
+        return advertised
+
+    @property
+    def max_connections_per_ip_overrides(self) -> dict[str, int]:
+        overrides = {}
+        for entry in self.get_string("max.connections.per.ip.overrides").split(","):
+            if not entry.strip():
+                continue
+            host, colon, count = entry.strip().rpartition(":")
+            if not colon or not count.isdecimal():
+                raise ConfigError(
+                    f"max.connections.per.ip.overrides: `{entry.strip()}` is not host:count"
+                )
+            overrides[host] = int(count)
+        return overrides
+
+    # -- dynamic updates --
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._listeners_of_change.append(callback)
+
+    def update_dynamic(
+        self, *, default: Mapping[str, str] | None = None, broker: Mapping[str, str] | None = None
+    ) -> set[str]:
+        """Take over the dynamic configs of ZooKeeper; returns the keys whose value changed.
+
+        A value that cannot be parsed is left out, as Kafka does with what it finds there.
+        """
+        before = {name: self.text(name) for name in self._dynamic_names(default, broker)}
+        if default is not None:
+            self.dynamic_default = _usable(default)
+        if broker is not None:
+            self.dynamic_broker = _usable(broker)
+        changed = {name for name, text in before.items() if self.text(name) != text}
+        for name in changed:
+            self._parsed.pop(name, None)
+        if changed:
+            for callback in self._listeners_of_change:
+                callback()
+        return changed
+
+    def _dynamic_names(self, *more: Mapping[str, str] | None) -> set[str]:
+        names = {*self.dynamic_default, *self.dynamic_broker}
+        for mapping in more:
+            names.update(mapping or ())
+        return names
+
+    # -- synonyms, for DescribeConfigs --
+
+    def synonyms(self, name: str) -> list[tuple[str, str | None, ConfigSource]]:
+        """(name, text, source) of everything that may give the value of a key, first one wins."""
+        found: list[tuple[str, str | None, ConfigSource]] = []
+        for candidate in (name, *FALLBACKS.get(name, ())):
+            for source, values in self.sources():
+                if candidate in values:
+                    found.append((candidate, values[candidate], source))
+        for candidate in (name, *FALLBACKS.get(name, ())):
+            definition = BROKER_CONFIGS.get(candidate)
+            if definition is not None and definition.default is not None:
+                found.append((candidate, definition.default, ConfigSource.DEFAULT_CONFIG))
+        return found
+
+
+def _usable(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in values.items() if _parses(definition_of(name), text)}
+
+
+def _parses(definition: ConfigDef | None, text: str) -> bool:
+    if definition is None:
+        return False
+    try:
+        definition.parse(text)
+    except KafkaError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""Where configuration comes from: `server.properties`, `KAFKA_*` variables, `--config` options.
+
+The environment maps as in Kafka's Docker images: the prefix is cut, one underscore is a dot, two
+are an underscore, three a dash. An unknown key is an error with a suggestion for what a person has
+just typed (`strict`), and a warning in `server.properties`, where Kafka only ignores it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker.config.definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
+from broker.config.errors import ConfigError
+from broker.config.kafka_config import KafkaConfig
+
+log = logging.getLogger("broker.config")
+
+ENVIRONMENT_PREFIX = "KAFKA_"
+# Variables of Kafka's start scripts and images that are no broker keys.
+_NOT_KEYS = frozenset(
+    {
+        "KAFKA_VERSION", "KAFKA_HEAP_OPTS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS", "KAFKA_JMX_OPTS",
+        "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_GC_LOG_OPTS", "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_LOG4J_LOGGERS", "KAFKA_TOOLS_LOG4J_LOGLEVEL", "KAFKA_JMX_HOSTNAME",
+        "KAFKA_JMX_PORT", "KAFKA_DEBUG", "KAFKA_HOME", "KAFKA_CLUSTER_ID", "KAFKA_JAAS_CONFIG",
+    }
+)  # fmt: skip
+
+
+def load_config(
+    properties: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> KafkaConfig:
+    """Read the file, then the environment, then the overrides; the last one wins."""
+    values: dict[str, str] = {}
+    if properties is not None:
+        values.update(read_properties(properties))
+    values.update(from_environment(environment or {}))
+    if strict:
+        check_known(values)
+    else:
+        warn_of_unknown(values)
+    if overrides:
+        check_known(overrides)
+        values.update(overrides)
+    return KafkaConfig(values)
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    import javaproperties
+
+    try:
+        with path.open("rb") as file:
+            loaded: dict[str, str] = javaproperties.load(file)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no properties file: {error}") from None
+    return {name: text.strip() for name, text in loaded.items()}
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        environment_key(variable): text
+        for variable, text in environment.items()
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in _NOT_KEYS
+    }
+
+
+def environment_key(variable: str) -> str:
+    """`KAFKA_LOG_RETENTION_MS` is `log.retention.ms`."""
+    name = variable[len(ENVIRONMENT_PREFIX) :].lower()
+    name = name.replace("___", "-").replace("__", "\0").replace("_", ".")
+    return name.replace("\0", "_")
+
+
+def check_known(values: Mapping[str, str]) -> None:
+    for name in values:
+        if definition_of(name) is None:
+            raise ConfigError(f"unknown config key {name}{_suggestion(name)}")
+
+
+def warn_of_unknown(values: Mapping[str, str]) -> None:
+    for name in values:
+        if definition_of(name) is None:
+            log.warning("The config key %s is not known and is ignored%s", name, _suggestion(name))
+
+
+def _suggestion(name: str) -> str:
+    bare = name
+    if name.startswith(LISTENER_PREFIX):
+        bare = name[len(LISTENER_PREFIX) :].partition(".")[2]
+    close = difflib.get_close_matches(bare, BROKER_CONFIGS, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""

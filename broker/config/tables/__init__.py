@@ -1,0 +1,1 @@
+"""One table of broker keys per area, in the order of Kafka's documentation."""

@@ -1,0 +1,29 @@
+"""Delegation tokens and the encoder of stored passwords."""
+
+from __future__ import annotations
+
+from broker.config.keys import (
+    AT_LEAST_1,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    Range,
+    key,
+)
+
+DEFINITIONS = (
+    key("delegation.token.master.key", PASSWORD, None, MEDIUM),
+    key("delegation.token.secret.key", PASSWORD, None, MEDIUM),
+    key("delegation.token.max.lifetime.ms", LONG, "604800000", MEDIUM, valid=AT_LEAST_1),
+    key("delegation.token.expiry.time.ms", LONG, "86400000", MEDIUM, valid=AT_LEAST_1),
+    key("delegation.token.expiry.check.interval.ms", LONG, "3600000", LOW, valid=AT_LEAST_1),
+    key("password.encoder.secret", PASSWORD, None, MEDIUM),
+    key("password.encoder.old.secret", PASSWORD, None, MEDIUM),
+    key("password.encoder.keyfactory.algorithm", STRING, None, LOW),
+    key("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", LOW),
+    key("password.encoder.key.length", INT, "128", LOW, valid=Range(8)),
+    key("password.encoder.iterations", INT, "4096", LOW, valid=Range(1024)),
+)

@@ -1,0 +1,264 @@
+"""ApiVersions (v0-4), Metadata (v0-12) and DescribeCluster (v0-1): what a client asks first.
+
+Rules: semantics 1.3 and 6.1. Metadata answers from the metadata cache alone; a missing topic is
+created on the side (`TopicCreator`), and the answer says LEADER_NOT_AVAILABLE until it is there.
+Answers for all topics are not cached: building one costs less than a client's parsing it.
+
+Mirrors `KafkaApis.handleTopicMetadataRequest` and `ApiVersionManager`. Leaves out authorization
+(no authorizer: everything is allowed) and finalized features (there are none in ZooKeeper mode).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from protocol.api import API_TABLE, ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    ApiVersion,
+    ApiVersionsResponse,
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.dispatch import Handler, Request
+    from replication.metadata_cache import MetadataCache, PartitionState
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+NOT_ASKED = -2_147_483_648
+
+# With no authorizer every operation that the resource has is allowed: 1 << code, semantics 11.2.
+ALL_TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+ALL_CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def is_legal_topic_name(name: str) -> bool:
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+class TopicCreator(Protocol):
+    """Creates topics that clients ask for; see `broker.handlers.topics`."""
+
+    def auto_create(self, topic: str) -> ErrorCode:
+        """Start creating `topic`; the code that Metadata answers with meanwhile."""
+        ...
+
+
+class MetadataHandlers:
+    __slots__ = ("_auto_create", "_cache", "_feature_epoch", "_served")
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        served: Callable[[], Iterable[ApiKey]],
+        *,
+        topic_creator: TopicCreator | None = None,
+        feature_epoch: Callable[[], int] = lambda: -1,
+    ) -> None:
+        """`topic_creator` is None when auto.create.topics.enable is false."""
+        self._cache = cache
+        self._served = served
+        self._auto_create = topic_creator
+        self._feature_epoch = feature_epoch
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.API_VERSIONS: self.api_versions,
+            ApiKey.METADATA: self.metadata,
+            ApiKey.DESCRIBE_CLUSTER: self.describe_cluster,
+        }
+
+    # -- ApiVersions --
+
+    def api_versions(self, request: Request) -> None:
+        body = request.body
+        if request.api_version >= 3 and not (
+            _SOFTWARE.fullmatch(body.client_software_name)
+            and _SOFTWARE.fullmatch(body.client_software_version)
+        ):
+            request.fail(ErrorCode.INVALID_REQUEST)
+            return
+        request.respond(
+            ApiVersionsResponse(
+                api_keys=[
+                    ApiVersion(
+                        api_key=key,
+                        min_version=API_TABLE[key].min_version,
+                        max_version=API_TABLE[key].max_version,
+                    )
+                    for key in self._served()
+                ],
+                finalized_features_epoch=self._feature_epoch(),
+            )
+        )
+
+    # -- Metadata --
+
+    def metadata(self, request: Request) -> None:
+        body, version = request.body, request.api_version
+        asked = body.topics
+        if 10 <= version < 12 and any(
+            topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()
+        ):
+            request.fail(ErrorCode.INVALID_REQUEST)
+            return
+        listener = request.connection.listener_name
+        if asked is None or (version == 0 and not asked):
+            topics = [self._topic(name, request) for name in self._cache.topics()]
+        else:
+            topics = self._asked_topics(asked, request)
+        if body.include_topic_authorized_operations:
+            for topic in topics:
+                if topic.error_code == ErrorCode.NONE:
+                    topic.topic_authorized_operations = ALL_TOPIC_OPERATIONS
+        request.respond(
+            MetadataResponse(
+                brokers=[
+                    MetadataResponseBroker(
+                        node_id=node.broker_id,
+                        host=endpoint.host,
+                        port=endpoint.port,
+                        rack=node.rack,
+                    )
+                    for node in self._cache.alive_brokers().values()
+                    if (endpoint := node.endpoint(listener)) is not None
+                ],
+                cluster_id=self._cache.cluster_id,
+                controller_id=self._cache.controller_id,
+                topics=topics,
+                cluster_authorized_operations=(
+                    ALL_CLUSTER_OPERATIONS
+                    if body.include_cluster_authorized_operations
+                    else NOT_ASKED
+                ),
+            )
+        )
+
+    def _asked_topics(
+        self, asked: list[MetadataRequestTopic], request: Request
+    ) -> list[MetadataResponseTopic]:
+        """By id if any entry has one, then names are ignored; else by name, each once."""
+        ids = [bytes(topic.topic_id) for topic in asked if topic.topic_id != ZERO_UUID]
+        if ids:
+            return [self._topic_by_id(topic_id, request) for topic_id in ids]
+        names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
+        return [
+            self._topic(name, request)
+            if self._cache.contains(name)
+            else self._missing_topic(name, request)
+            for name in names
+        ]
+
+    def _topic_by_id(self, topic_id: bytes, request: Request) -> MetadataResponseTopic:
+        name = self._cache.topic_name(topic_id)
+        if name is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+            )
+        return self._topic(name, request)
+
+    def _missing_topic(self, name: str, request: Request) -> MetadataResponseTopic:
+        wanted = request.body.allow_auto_topic_creation or request.api_version < 4
+        if not is_legal_topic_name(name):
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        elif wanted and self._auto_create is not None:
+            code = self._auto_create.auto_create(name)
+        else:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponseTopic(
+            error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
+        )
+
+    def _topic(self, name: str, request: Request) -> MetadataResponseTopic:
+        listener, version = request.connection.listener_name, request.api_version
+        partitions = self._cache.partitions(name)
+        return MetadataResponseTopic(
+            name=name,
+            topic_id=self._cache.topic_id(name),
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[
+                self._partition(index, state, listener, version)
+                for index, state in sorted(partitions.items())
+            ],
+        )
+
+    def _partition(
+        self, index: int, state: PartitionState, listener: str, version: int
+    ) -> MetadataResponsePartition:
+        cache = self._cache
+        replicas, isr = list(state.replicas), list(state.isr)
+        code = ErrorCode.NONE
+        leader = state.leader
+        if cache.broker_endpoint(leader, listener) is None:
+            code = (
+                ErrorCode.LISTENER_NOT_FOUND
+                if version >= 6 and cache.is_alive(leader)
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            leader = -1
+        if version == 0:
+            # Only reachable brokers, and a code if that leaves one out (KAFKA-1647).
+            reachable = [r for r in replicas if cache.broker_endpoint(r, listener) is not None]
+            reachable_isr = [r for r in isr if cache.broker_endpoint(r, listener) is not None]
+            missing = len(reachable) < len(replicas) or len(reachable_isr) < len(isr)
+            if code is ErrorCode.NONE and missing:
+                code = ErrorCode.REPLICA_NOT_AVAILABLE
+            replicas, isr = reachable, reachable_isr
+        return MetadataResponsePartition(
+            error_code=code,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=list(state.offline_replicas),
+        )
+
+    # -- DescribeCluster --
+
+    def describe_cluster(self, request: Request) -> None:
+        body = request.body
+        if body.endpoint_type != _BROKERS:
+            code = (
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if body.endpoint_type == _CONTROLLERS
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            )
+            request.fail(code)
+            return
+        listener = request.connection.listener_name
+        brokers = [
+            DescribeClusterBroker(
+                broker_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack
+            )
+            for node in self._cache.alive_brokers().values()
+            if (endpoint := node.endpoint(listener)) is not None
+        ]
+        controller_id = self._cache.controller_id
+        if all(broker.broker_id != controller_id for broker in brokers):
+            controller_id = -1
+        request.respond(
+            DescribeClusterResponse(
+                cluster_id=self._cache.cluster_id,
+                controller_id=controller_id,
+                brokers=brokers,
+                cluster_authorized_operations=(
+                    ALL_CLUSTER_OPERATIONS
+                    if body.include_cluster_authorized_operations
+                    else NOT_ASKED
+                ),
+            )
+        )

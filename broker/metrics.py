@@ -1,0 +1,240 @@
+"""Metrics: plain numbers on the hot path, turned into Prometheus samples when scraped.
+
+Names and labels are those of the JMX exporter's example configuration for Kafka with lower-case
+names (`kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}`), so dashboards
+made for Apache Kafka show ours. Quantiles come from the last `RESERVOIR_SIZE` samples of an API:
+every request while there are few, one of sixteen afterwards.
+
+Mirrors `RequestMetrics`, `BrokerTopicMetrics` and the gauges of `SocketServer` and
+`RequestChannel`. Leaves out the one/five/fifteen minute rates: Prometheus derives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+RESERVOIR_SIZE = 512
+_SAMPLE_ALL_BELOW = 1024
+_SAMPLE_MASK = 15
+
+PHASES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend")
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+
+Sample = tuple[float, float, float, float, float, float]
+
+
+class Timed(Protocol):
+    """The times of one request, in seconds of one clock."""
+
+    @property
+    def received_at(self) -> float: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def local_done_at(self) -> float: ...
+    @property
+    def responded_at(self) -> float: ...
+    @property
+    def throttle_ms(self) -> int: ...
+
+
+class RequestMetrics:
+    """Counters of one API in one version (Kafka counts requests per version, times per API)."""
+
+    __slots__ = ("count", "error_counts", "name", "samples", "total_seconds", "version")
+
+    def __init__(self, name: str, version: int) -> None:
+        self.name = name
+        self.version = version
+        self.count = 0
+        self.total_seconds = 0.0
+        self.samples: list[Sample] = []
+        self.error_counts: dict[str, int] = {}
+
+    def record(self, request: Timed, sent_at: float) -> None:
+        """One request whose response has left."""
+        count = self.count
+        self.count = count + 1
+        self.total_seconds += sent_at - request.received_at
+        if count < _SAMPLE_ALL_BELOW or not count & _SAMPLE_MASK:
+            self._sample(request, sent_at, count)
+
+    def _sample(self, request: Timed, sent_at: float, count: int) -> None:
+        responded_at = request.responded_at
+        sample = (
+            request.started_at - request.received_at,
+            request.local_done_at - request.started_at,
+            max(0.0, responded_at - request.local_done_at),
+            request.throttle_ms / 1000,
+            0.0,
+            sent_at - responded_at,
+        )
+        if len(self.samples) < RESERVOIR_SIZE:
+            self.samples.append(sample)
+        else:
+            slot = count if count < _SAMPLE_ALL_BELOW else count // (_SAMPLE_MASK + 1)
+            self.samples[slot % RESERVOIR_SIZE] = sample
+
+    def error(self, name: str) -> None:
+        self.error_counts[name] = self.error_counts.get(name, 0) + 1
+
+
+class TopicMetrics:
+    """Traffic of one topic, or of all of them."""
+
+    __slots__ = (
+        "bytes_in", "bytes_out", "bytes_rejected", "failed_fetch_requests",
+        "failed_produce_requests", "messages_in", "replication_bytes_in", "replication_bytes_out",
+        "total_fetch_requests", "total_produce_requests",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+        self.total_produce_requests = 0
+        self.total_fetch_requests = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+
+
+_TOPIC_COUNTERS = {
+    "messages_in": "messagesin",
+    "bytes_in": "bytesin",
+    "bytes_out": "bytesout",
+    "bytes_rejected": "bytesrejected",
+    "failed_produce_requests": "failedproducerequests",
+    "failed_fetch_requests": "failedfetchrequests",
+    "total_produce_requests": "totalproducerequests",
+    "total_fetch_requests": "totalfetchrequests",
+    "replication_bytes_in": "replicationbytesin",
+    "replication_bytes_out": "replicationbytesout",
+}
+
+Gauge = Callable[[], float]
+
+
+class BrokerMetrics:
+    """Everything one broker exports. Rooms keep their own numbers and register gauges on them."""
+
+    __slots__ = ("_gauges", "_requests", "all_topics", "topics")
+
+    def __init__(self) -> None:
+        self.all_topics = TopicMetrics()
+        self.topics: dict[str, TopicMetrics] = {}
+        self._requests: list[RequestMetrics] = []
+        self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
+
+    def topic(self, name: str) -> TopicMetrics:
+        metrics = self.topics.get(name)
+        if metrics is None:
+            metrics = self.topics[name] = TopicMetrics()
+        return metrics
+
+    def forget_topic(self, name: str) -> None:
+        self.topics.pop(name, None)
+
+    def request(self, name: str, version: int) -> RequestMetrics:
+        metrics = RequestMetrics(name, version)
+        self._requests.append(metrics)
+        return metrics
+
+    def gauge(self, name: str, read: Gauge, **labels: str) -> None:
+        """Export `read()` as a gauge under the JMX exporter's name."""
+        self._gauges.append((name, labels, read))
+
+    # -- export --
+
+    def collect(self) -> Iterator[Metric]:
+        """prometheus_client's collector interface."""
+        yield from self._collect_requests()
+        yield from self._collect_topics()
+        yield from self._collect_gauges()
+
+    def _collect_requests(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        prefix = "kafka_network_requestmetrics_"
+        requests = CounterMetricFamily(
+            prefix + "requests", "Requests answered.", labels=["request", "version"]
+        )
+        errors = CounterMetricFamily(
+            prefix + "errors", "Requests that failed as a whole.", labels=["request", "error"]
+        )
+        by_api: dict[str, list[RequestMetrics]] = {}
+        for metrics in self._requests:
+            by_api.setdefault(metrics.name, []).append(metrics)
+            requests.add_metric([metrics.name, str(metrics.version)], metrics.count)
+            for error, count in metrics.error_counts.items():
+                errors.add_metric([metrics.name, error], count)
+        yield requests
+        yield errors
+        counts = CounterMetricFamily(
+            prefix + "totaltimems_count", "Requests timed.", labels=["request"]
+        )
+        sums = CounterMetricFamily(
+            prefix + "totaltimems_sum", "Milliseconds from receipt to send.", labels=["request"]
+        )
+        times = {
+            phase: GaugeMetricFamily(
+                f"{prefix}{phase}timems",
+                f"Quantiles of the {phase} time in milliseconds.",
+                labels=["request", "quantile"],
+            )
+            for phase in ("total", *PHASES)
+        }
+        for name, versions in by_api.items():
+            counts.add_metric([name], sum(m.count for m in versions))
+            sums.add_metric([name], 1000 * sum(m.total_seconds for m in versions))
+            samples = [sample for m in versions for sample in m.samples]
+            if not samples:
+                continue
+            columns = [[sum(sample) for sample in samples], *map(list, zip(*samples, strict=True))]
+            for family, column in zip(times.values(), columns, strict=True):
+                for quantile, value in zip(QUANTILES, quantiles(column, QUANTILES), strict=True):
+                    family.add_metric([name, f"{quantile:.2f}" if quantile < 0.999 else "0.999"],
+                                      1000 * value)  # fmt: skip
+        yield counts
+        yield sums
+        yield from times.values()
+
+    def _collect_topics(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily
+
+        for attribute, suffix in _TOPIC_COUNTERS.items():
+            family = CounterMetricFamily(
+                f"kafka_server_brokertopicmetrics_{suffix}",
+                "Traffic by topic; without a topic label, all of it.",
+                labels=["topic"],
+            )
+            family.add_metric([""], getattr(self.all_topics, attribute))
+            for name, metrics in self.topics.items():
+                family.add_metric([name], getattr(metrics, attribute))
+            yield family
+
+    def _collect_gauges(self) -> Iterator[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, labels, read in self._gauges:
+            family = families.get(name)
+            if family is None:
+                family = families[name] = GaugeMetricFamily(
+                    name, name.replace("_", " "), labels=list(labels)
+                )
+            family.add_metric(list(labels.values()), read())
+        yield from families.values()
+
+
+def quantiles(values: Iterable[float], shares: Iterable[float]) -> list[float]:
+    """The nearest-rank quantiles of `values`, which must not be empty."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return [ordered[min(last, int(share * len(ordered)))] for share in shares]

@@ -1,0 +1,42 @@
+"""Say in one line what came in when it was not a Kafka request.
+
+People point browsers, health checks and TLS clients at a Kafka port; the log line should say so
+instead of "invalid receive size 1195725856".
+"""
+
+from __future__ import annotations
+
+_HTTP_METHODS = (
+    b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ",
+)  # fmt: skip
+_TLS_HANDSHAKE = 0x16
+_TLS_MAJOR_VERSION = 0x03
+_SHOWN_BYTES = 32
+
+
+class BadInput(Exception):
+    """The peer broke the wire protocol: its connection is closed, with this text in the log."""
+
+
+def describe_frame_start(data: bytes, size: int, max_size: int) -> str:
+    """Why the four bytes at the start of `data` cannot be the size of a request frame."""
+    if data[:4] in _HTTP_METHODS:
+        line = data.split(b"\r\n", 1)[0][:_SHOWN_BYTES]
+        return f"an HTTP request ({line.decode('latin-1')!r}); this is a Kafka port"
+    if len(data) >= 2 and data[0] == _TLS_HANDSHAKE and data[1] == _TLS_MAJOR_VERSION:
+        return (
+            "a TLS handshake, but this listener speaks PLAINTEXT "
+            "(set security.protocol=PLAINTEXT in the client)"
+        )
+    if data[:4] == b"SSH-":
+        return "an SSH greeting; this is a Kafka port"
+    if size < 0:
+        return f"a frame of negative size {size} (first bytes {_shown(data)})"
+    return (
+        f"a frame of {size} bytes, more than socket.request.max.bytes={max_size} "
+        f"(first bytes {_shown(data)})"
+    )
+
+
+def _shown(data: bytes) -> str:
+    return data[:_SHOWN_BYTES].hex(" ", 4)

@@ -1,0 +1,261 @@
+"""Request handlers: take connections from the channel, run their requests, send the answers.
+
+All connections queued in one round are served together, and their responses leave together: when
+a handler answers at once, the next request that is already in the connection's buffer is handled
+in the same turn, and one system call sends all its answers. `num.io.threads` bounds the handlers
+that wait (ZooKeeper, disk); handlers that do not wait run one after the other on the loop, so more
+tasks for them would only add switches.
+
+A request that is not answered at once (parked in a purgatory, awaiting a coroutine) simply leaves
+the connection muted; `respond` is called later from anywhere on the loop.
+
+Mirrors `KafkaRequestHandlerPool` and the response half of `Processor`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import trio
+
+from .bad_input import BadInput
+from .connection import Connection, Part
+from .mute_state import (
+    READING,
+    RESPONSE_PENDING,
+    MuteEvent,
+    next_state,
+)
+from .selector import READ, WRITE
+
+if TYPE_CHECKING:
+    from broker.dispatch import Dispatcher, Request
+
+    from .request_channel import RequestChannel
+
+log = logging.getLogger("broker.reactor")
+
+# A connection's turn ends after this many requests or this many bytes of responses: others wait.
+MAX_REQUESTS_PER_TURN = 64
+MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
+
+
+class HandlersPool:
+    __slots__ = (
+        "_busy_seconds",
+        "_in_batch",
+        "_memory_freed",
+        "_serving",
+        "_started_at",
+        "_throttle_wake",
+        "_throttled",
+        "_to_flush",
+        "_turn",
+        "channel",
+        "dispatcher",
+        "processors",
+    )  # fmt: skip
+
+    def __init__(self, channel: RequestChannel, dispatcher: Dispatcher) -> None:
+        self.channel = channel
+        self.dispatcher = dispatcher
+        self.processors: list[object] = []
+        self._serving: Connection | None = None
+        self._in_batch = False
+        self._memory_freed = False
+        self._to_flush: list[Connection] = []
+        self._throttled: list[tuple[float, int, Connection]] = []
+        self._throttle_wake = trio.Event()
+        self._turn = 0
+        self._busy_seconds = 0.0
+        self._started_at = perf_counter()
+
+    async def run(self) -> None:
+        """Serve what processors queue, for ever."""
+        channel = self.channel
+        while True:
+            if channel.queue or self._to_flush:
+                await trio.lowlevel.checkpoint()
+            else:
+                await channel.wait_for_work()
+            started = perf_counter()
+            self.serve_batch()
+            self._busy_seconds += perf_counter() - started
+
+    def serve_batch(self) -> None:
+        """One turn for every queued connection, then send everything that was answered."""
+        channel = self.channel
+        queue = channel.queue
+        self._in_batch = True
+        for _ in range(len(queue)):
+            connection = queue.popleft()
+            if not connection.closed:
+                self._serve(connection)
+        to_flush = self._to_flush
+        while to_flush:
+            self._to_flush = []
+            for connection in to_flush:
+                connection.flush_queued = False
+                if not connection.closed:
+                    self._flush(connection)
+            to_flush = self._to_flush
+        self._in_batch = False
+        channel.taken()
+        if self._memory_freed:
+            self._memory_freed = False
+            for processor in self.processors:
+                processor.retry_memory_waiters()  # type: ignore[attr-defined]
+
+    def _serve(self, connection: Connection) -> None:
+        """Handle the requests in the buffer until one is not answered at once."""
+        self._serving = connection
+        handle_frame = self.dispatcher.handle_frame
+        processor = connection.processor
+        try:
+            for _ in range(MAX_REQUESTS_PER_TURN):
+                handle_frame(connection, connection.take_frame())
+                if (
+                    connection.state is not READING
+                    or connection.closed
+                    or connection.out_bytes > MAX_RESPONSE_BYTES_PER_TURN
+                    or not connection.frame_ready()
+                ):
+                    break
+                if processor.memory is not None and not processor.reserve_memory(connection):
+                    break
+                connection.state = RESPONSE_PENDING
+                connection.received_at = connection.last_active
+            else:
+                connection.state = READING
+        except BadInput as error:
+            # What was answered before the bad bytes still leaves, as it would one by one.
+            if not connection.closed and connection.out:
+                self._try_flush(connection)
+            processor.close(connection, f"it sent {error}")
+        finally:
+            self._serving = None
+        if not connection.closed and not connection.flush_queued:
+            connection.flush_queued = True
+            self._to_flush.append(connection)
+
+    # -- responses --
+
+    def respond(self, request: Request, parts: list[Part] | None) -> None:
+        """Queue the response of `request` (None: it has none) and unmute its connection."""
+        connection = request.channel
+        if connection.closed:
+            return
+        if parts is not None:
+            connection.queue(parts)
+        connection.unsent.append(request)
+        if connection.reserved_bytes:
+            connection.processor.release_memory(connection)
+        if request.throttle_ms > 0:
+            self._throttle(connection, request.throttle_ms)
+            connection.state = next_state(connection.state, MuteEvent.RESPONSE_SENT)
+        else:
+            assert connection.state is RESPONSE_PENDING, "a request was answered twice"
+            connection.state = READING
+        if connection is not self._serving and not connection.flush_queued:
+            connection.flush_queued = True
+            self._to_flush.append(connection)
+            if not self._in_batch:
+                self.channel.wake()
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection on a handler's behalf, after what was answered before."""
+        if not connection.closed:
+            self._try_flush(connection)
+            connection.processor.close(connection)
+
+    def _try_flush(self, connection: Connection) -> None:
+        try:
+            connection.flush()
+        except OSError:
+            connection.processor.close(connection)
+
+    def _flush(self, connection: Connection) -> None:
+        if connection.out:
+            try:
+                drained = connection.flush()
+            except OSError:
+                connection.processor.close(connection)
+                return
+            if not drained:
+                # A slow reader: nothing more is handled for it until the socket takes the rest.
+                connection.processor.watch(connection, connection.events | WRITE)
+                return
+        if connection.unsent:
+            now = perf_counter()
+            for request in connection.unsent:
+                request.route.metrics.record(request, now)
+            connection.unsent.clear()
+        if connection.state is READING:
+            self.resume(connection)
+
+    def writable(self, connection: Connection) -> None:
+        """The socket of a slow reader has room again."""
+        connection.last_active = perf_counter()
+        connection.processor.watch(connection, connection.events & ~WRITE)
+        self._flush(connection)
+
+    def resume(self, connection: Connection) -> None:
+        """An unmuted connection: queue its next request if it is already here, else read on."""
+        if connection.blocked or connection.closed:
+            return
+        try:
+            ready = connection.frame_ready()
+        except BadInput as error:
+            connection.processor.close(connection, f"it sent {error}")
+            return
+        processor = connection.processor
+        if ready:
+            if processor.memory is not None and not processor.reserve_memory(connection):
+                return
+            connection.state = RESPONSE_PENDING
+            connection.received_at = perf_counter()
+            self.channel.put(connection)
+            if not self._in_batch:
+                self.channel.wake()
+        elif not connection.events & READ:
+            processor.watch(connection, connection.events | READ)
+
+    def memory_released(self) -> None:
+        self._memory_freed = True
+        if not self._in_batch:
+            self.channel.wake()
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A hook for the end of a connection; queued references to it are skipped."""
+
+    # -- throttling --
+
+    def _throttle(self, connection: Connection, throttle_ms: int) -> None:
+        connection.state = next_state(connection.state, MuteEvent.THROTTLE_STARTED)
+        connection.throttled_until = perf_counter() + throttle_ms / 1000
+        self._turn += 1
+        heapq.heappush(self._throttled, (connection.throttled_until, self._turn, connection))
+        self._throttle_wake.set()
+
+    async def run_throttle_timer(self) -> None:
+        """Unmute connections whose throttle delay is over."""
+        while True:
+            if not self._throttled:
+                self._throttle_wake = trio.Event()
+                await self._throttle_wake.wait()
+            delay = self._throttled[0][0] - perf_counter()
+            if delay > 0:
+                self._throttle_wake = trio.Event()
+                with trio.move_on_after(delay):
+                    await self._throttle_wake.wait()
+                continue
+            _, _, connection = heapq.heappop(self._throttled)
+            if not connection.closed:
+                connection.processor.end_throttle(connection)
+
+    def idle_share(self, now: float) -> float:
+        alive = now - self._started_at
+        return 1.0 if alive <= 0 else max(0.0, 1.0 - self._busy_seconds / alive)

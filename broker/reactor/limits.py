@@ -1,0 +1,138 @@
+"""Who may connect, and how many request bytes may be buffered.
+
+- `ConnectionQuotas` counts connections per listener and address: `max.connections`,
+  `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`,
+  `max.connection.creation.rate`. Mirrors `kafka.network.ConnectionQuotas`.
+- `MemoryPool` bounds the bytes of requests that are buffered or being handled
+  (`queued.max.request.bytes`). Like Kafka's `SimpleMemoryPool` it is not strict: a request is let
+  in while anything is left, so one large request cannot wait for ever.
+
+Left out: the per-address creation rate (an `ip` quota entity, with the client quotas).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import trio
+
+UNLIMITED = 2_147_483_647
+
+
+class ConnectionQuotas:
+    """Connection counts of one broker and the limits on them."""
+
+    __slots__ = (
+        "_by_address",
+        "_by_listener",
+        "_freed",
+        "_next_creation",
+        "inter_broker_listener",
+        "max_by_listener",
+        "max_connections",
+        "max_creation_rate",
+        "max_per_ip",
+        "max_per_ip_overrides",
+        "total",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_connections: int = UNLIMITED,
+        max_per_ip: int = UNLIMITED,
+        max_per_ip_overrides: Mapping[str, int] | None = None,
+        max_by_listener: Mapping[str, int] | None = None,
+        max_creation_rate: int = UNLIMITED,
+        inter_broker_listener: str = "PLAINTEXT",
+    ) -> None:
+        self.max_connections = max_connections
+        self.max_per_ip = max_per_ip
+        self.max_per_ip_overrides = dict(max_per_ip_overrides or {})
+        self.max_by_listener = dict(max_by_listener or {})
+        self.max_creation_rate = max_creation_rate
+        self.inter_broker_listener = inter_broker_listener
+        self.total = 0
+        self._by_address: Counter[str] = Counter()
+        self._by_listener: dict[str, int] = {}
+        self._next_creation = 0.0
+        self._freed = trio.lowlevel.ParkingLot()
+
+    def add_listener(self, listener: str) -> None:
+        self._by_listener.setdefault(listener, 0)
+
+    def count_of(self, address: str) -> int:
+        return self._by_address[address]
+
+    def slot_available(self, listener: str) -> bool:
+        """May the acceptor of `listener` take one more connection now? If not, it waits."""
+        of_listener = self._by_listener.get(listener, 0)
+        if of_listener >= self.max_by_listener.get(listener, UNLIMITED):
+            return False
+        return self._protected(listener) or self.total < self.max_connections
+
+    async def wait_for_slot(self, listener: str) -> None:
+        while not self.slot_available(listener):
+            await self._freed.park()
+
+    def address_allowed(self, address: str) -> bool:
+        limit = self.max_per_ip_overrides.get(address, self.max_per_ip)
+        return self._by_address[address] < limit
+
+    def must_shed(self, listener: str) -> bool:
+        """A protected listener pushed the total over the limit: others close an idle connection."""
+        return self.total > self.max_connections and not self._protected(listener)
+
+    def creation_delay(self, now: float) -> float:
+        """Seconds the acceptor has to sleep before one more connection, at `now`."""
+        if self.max_creation_rate >= UNLIMITED:
+            return 0.0
+        if self.max_creation_rate <= 0:
+            return 1.0
+        due = max(self._next_creation, now - 1.0)
+        self._next_creation = due + 1.0 / self.max_creation_rate
+        return max(0.0, due - now)
+
+    def opened(self, listener: str, address: str) -> None:
+        self.total += 1
+        self._by_address[address] += 1
+        self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
+
+    def closed(self, listener: str, address: str) -> None:
+        self.total -= 1
+        self._by_listener[listener] -= 1
+        left = self._by_address[address] - 1
+        assert left >= 0, f"more connections of {address} closed than opened"
+        if left:
+            self._by_address[address] = left
+        else:
+            del self._by_address[address]
+        self._freed.unpark_all()
+
+    def _protected(self, listener: str) -> bool:
+        return listener == self.inter_broker_listener and len(self._by_listener) > 1
+
+
+class MemoryPool:
+    """Bytes of requests between the first byte of a frame and its response."""
+
+    __slots__ = ("available", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.available = size
+
+    @property
+    def used(self) -> int:
+        return self.size - self.available
+
+    def try_reserve(self, amount: int) -> bool:
+        if self.available <= 0:
+            return False
+        self.available -= amount
+        return True
+
+    def release(self, amount: int) -> None:
+        self.available += amount
+        assert self.available <= self.size, "more request memory released than reserved"

@@ -1,0 +1,223 @@
+"""A processor: owns a set of connections, reads their requests and hands them over in batches.
+
+One task per processor: wait for its selector, receive from every socket that is ready, queue the
+connections that now hold a whole request, wake the handlers once. A connection with a request in
+progress is not read; its READ interest is dropped only if an event for it shows up (dropping it
+for every request would cost two system calls each) and set again at its next turn.
+
+Mirrors `kafka.network.Processor` and the muting part of `Selector`.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from .bad_input import BadInput
+from .connection import Connection, ConnectionInfo
+from .mute_state import READING, RESPONSE_PENDING, THROTTLED
+from .selector import BROKEN, READ, WRITE, Selector
+
+if TYPE_CHECKING:
+    from .handlers_pool import HandlersPool
+    from .limits import ConnectionQuotas, MemoryPool
+    from .request_channel import RequestChannel
+
+log = logging.getLogger("broker.reactor")
+
+BUFFER_IDLE_SECONDS = 5.0
+
+
+class Processor:
+    __slots__ = (
+        "busy_seconds", "channel", "connections", "expired_connections", "handlers",
+        "index", "listener", "max_frame_bytes", "memory", "memory_waiters", "quotas", "selector",
+        "started_at",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        index: int,
+        listener: str,
+        selector: Selector,
+        channel: RequestChannel,
+        handlers: HandlersPool,
+        quotas: ConnectionQuotas,
+        *,
+        max_frame_bytes: int,
+        memory: MemoryPool | None = None,
+    ) -> None:
+        self.index = index
+        self.listener = listener
+        self.selector = selector
+        self.channel = channel
+        self.handlers = handlers
+        self.quotas = quotas
+        self.max_frame_bytes = max_frame_bytes
+        self.memory = memory
+        self.memory_waiters: list[Connection] = []
+        self.connections: dict[int, Connection] = {}
+        self.busy_seconds = 0.0
+        self.expired_connections = 0
+        self.started_at = perf_counter()
+
+    # -- life of a connection --
+
+    def add(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
+        connection = Connection(sock, info, self, self.max_frame_bytes, perf_counter())
+        self.connections[connection.fileno] = connection
+        self.selector.register(connection.fileno, READ)
+        if self.quotas.must_shed(self.listener):
+            self._shed_one(connection)
+        return connection
+
+    def close(self, connection: Connection, reason: str | None = None) -> None:
+        """Close one connection; `reason` is its log line, None for an ordinary end."""
+        if connection.closed:
+            return
+        connection.closed = True
+        if reason is not None:
+            log.warning("Closing the connection of %s (%s): %s", connection.info,
+                        self.listener, reason)  # fmt: skip
+        del self.connections[connection.fileno]
+        self.selector.unregister(connection.fileno)
+        connection.transport.close()
+        connection.out.clear()
+        connection.unsent.clear()
+        if connection.reserved_bytes:
+            self.release_memory(connection)
+        self.quotas.closed(self.listener, connection.info.host)
+        self.handlers.connection_closed(connection)
+
+    def close_all(self) -> None:
+        for connection in list(self.connections.values()):
+            self.close(connection)
+        self.selector.close()
+
+    def _shed_one(self, newest: Connection) -> None:
+        others = [c for c in self.connections.values() if c is not newest]
+        if others:
+            oldest = min(others, key=lambda c: c.last_active)
+            self.close(oldest, "max.connections is exceeded and it was idle the longest")
+
+    def watch(self, connection: Connection, events: int) -> None:
+        if connection.events != events:
+            connection.events = events
+            self.selector.modify(connection.fileno, events)
+
+    # -- the loop --
+
+    async def run(self) -> None:
+        selector = self.selector
+        channel = self.channel
+        while True:
+            if channel.full:
+                await channel.wait_for_space()
+            await selector.wait()
+            started = perf_counter()
+            self.round(selector.poll(), started)
+            self.busy_seconds += perf_counter() - started
+
+    def round(self, ready: list[tuple[int, int]], now: float) -> None:
+        """Handle the events of one poll."""
+        connections = self.connections
+        put = self.channel.queue.append
+        queued = False
+        for fileno, events in ready:
+            connection = connections.get(fileno)
+            if connection is None:
+                continue
+            if events & WRITE:
+                self.handlers.writable(connection)
+                if connection.closed:
+                    continue
+            if not events & (READ | BROKEN):
+                continue
+            if connection.state is not READING or connection.blocked:
+                if events & BROKEN:
+                    self.close(connection)
+                else:
+                    self.watch(connection, connection.events & ~READ)
+                continue
+            try:
+                alive = connection.receive()
+                if connection.needed and connection.end - connection.start >= connection.needed:
+                    if self.memory is None or self.reserve_memory(connection):
+                        connection.state = RESPONSE_PENDING
+                        connection.received_at = connection.last_active = now
+                        put(connection)
+                        queued = True
+                    continue
+                if self.memory is not None and connection.needed:
+                    self.reserve_memory(connection)
+            except BadInput as error:
+                self.close(connection, f"it sent {error}")
+                continue
+            except OSError:
+                alive = False
+            if alive:
+                connection.last_active = now
+            else:
+                self.close(connection)
+        if queued:
+            self.channel.wake()
+
+    # -- request memory --
+
+    def reserve_memory(self, connection: Connection) -> bool:
+        """Reserve the bytes of the frame at the front; if there is no room it waits unread."""
+        assert self.memory is not None
+        if connection.reserved_bytes:
+            return True
+        if self.memory.try_reserve(connection.needed):
+            connection.reserved_bytes = connection.needed
+            return True
+        if not connection.waits_for_memory:
+            connection.waits_for_memory = True
+            self.memory_waiters.append(connection)
+            self.watch(connection, connection.events & ~READ)
+        return False
+
+    def release_memory(self, connection: Connection) -> None:
+        assert self.memory is not None
+        self.memory.release(connection.reserved_bytes)
+        connection.reserved_bytes = 0
+        self.handlers.memory_released()
+
+    def retry_memory_waiters(self) -> None:
+        """Read again from connections that waited for request memory."""
+        waiters, self.memory_waiters = self.memory_waiters, []
+        for connection in waiters:
+            connection.waits_for_memory = False
+            if not connection.closed and connection.state is READING:
+                self.handlers.resume(connection)
+
+    # -- housekeeping, about once a second --
+
+    def sweep(self, now: float, max_idle_seconds: float) -> None:
+        """Close idle connections and shrink buffers that are no longer used."""
+        for connection in list(self.connections.values()):
+            idle = now - connection.last_active
+            if connection.state is READING and not connection.blocked:
+                if idle > BUFFER_IDLE_SECONDS:
+                    connection.shrink()
+                if 0 <= max_idle_seconds < idle:
+                    self.expired_connections += 1
+                    log.info("Closing the connection of %s: idle for %.0f s",
+                             connection.info, idle)  # fmt: skip
+                    self.close(connection)
+            elif connection.blocked and 0 <= max_idle_seconds < idle:
+                self.expired_connections += 1
+                self.close(connection, f"it did not read a response for {idle:.0f} s")
+
+    def end_throttle(self, connection: Connection) -> None:
+        if connection.state is THROTTLED:
+            connection.state = READING
+            self.handlers.resume(connection)
+
+    def idle_share(self, now: float) -> float:
+        """The share of its life that this processor spent waiting, 0 to 1."""
+        alive = now - self.started_at
+        return 1.0 if alive <= 0 else max(0.0, 1.0 - self.busy_seconds / alive)

@@ -1,0 +1,168 @@
+"""All listeners of one broker: bind early, process late.
+
+`bind` opens the sockets before anything else of the broker is ready (the port must be known for
+the registration in ZooKeeper, and the kernel's backlog keeps early clients waiting); `run` starts
+the acceptors, processors and handlers when the broker can answer.
+
+Mirrors `kafka.network.SocketServer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from .acceptor import Acceptor, bind
+from .handlers_pool import HandlersPool
+from .limits import ConnectionQuotas, MemoryPool
+from .processor import Processor
+from .request_channel import RequestChannel
+from .selector import EpollSelector
+
+if TYPE_CHECKING:
+    from broker.dispatch import Dispatcher
+    from broker.metrics import BrokerMetrics
+
+MAX_SWEEP_SECONDS = 1.0
+
+
+class ListenerSpec(NamedTuple):
+    name: str
+    protocol: str
+    host: str | None
+    port: int
+
+
+class SocketSettings(NamedTuple):
+    """The broker keys that the reactor obeys; None is the kernel's choice."""
+
+    network_threads: int = 3
+    backlog: int = 50
+    send_buffer: int | None = None
+    receive_buffer: int | None = None
+    max_frame_bytes: int = 104_857_600
+    max_idle_ms: int = 600_000
+    queued_requests: int = 500
+    queued_bytes: int = -1
+
+
+class SocketServer:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        quotas: ConnectionQuotas,
+        settings: SocketSettings,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self.settings = settings
+        self.quotas = quotas
+        self.channel = RequestChannel(settings.queued_requests)
+        self.handlers = HandlersPool(self.channel, dispatcher)
+        dispatcher.pool = self.handlers
+        self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
+        self.acceptors: list[Acceptor] = []
+        self.processors: list[Processor] = []
+        self._dispatcher = dispatcher
+        self._register_metrics(metrics)
+
+    def bind(self, listeners: Sequence[ListenerSpec]) -> dict[str, tuple[str, int]]:
+        """Open all listeners; returns the bound address of each. OSError if one is taken."""
+        try:
+            for spec in listeners:
+                self._bind_one(spec)
+        except OSError:
+            self.close()
+            raise
+        return {acceptor.listener: acceptor.address for acceptor in self.acceptors}
+
+    def _bind_one(self, spec: ListenerSpec) -> None:
+        settings = self.settings
+        sock = bind(spec.host, spec.port, settings.backlog, settings.receive_buffer)
+        processors = [
+            Processor(
+                len(self.processors) + index,
+                spec.name,
+                EpollSelector(),
+                self.channel,
+                self.handlers,
+                self.quotas,
+                max_frame_bytes=settings.max_frame_bytes,
+                memory=self.memory,
+            )
+            for index in range(settings.network_threads)
+        ]
+        self.processors.extend(processors)
+        self.handlers.processors.extend(processors)
+        self.acceptors.append(
+            Acceptor(spec.name, spec.protocol, sock, processors, self.quotas, settings.send_buffer)
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Process connections until cancelled; then close all of them."""
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._dispatcher.run_async_handlers)
+                nursery.start_soon(self.handlers.run)
+                nursery.start_soon(self.handlers.run_throttle_timer)
+                nursery.start_soon(self._sweep_loop)
+                for processor in self.processors:
+                    nursery.start_soon(processor.run)
+                for acceptor in self.acceptors:
+                    nursery.start_soon(acceptor.run)
+                task_status.started()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        for acceptor in self.acceptors:
+            acceptor.close()
+        for processor in self.processors:
+            processor.close_all()
+        self.acceptors.clear()
+        self.processors.clear()
+
+    async def _sweep_loop(self) -> None:
+        max_idle = self.settings.max_idle_ms / 1000
+        period = min(MAX_SWEEP_SECONDS, max(0.02, max_idle / 4)) if max_idle >= 0 else 1.0
+        while True:
+            await trio.sleep(period)
+            now = perf_counter()
+            for processor in self.processors:
+                processor.sweep(now, max_idle)
+
+    def _register_metrics(self, metrics: BrokerMetrics) -> None:
+        network = "kafka_network_"
+        metrics.gauge(network + "requestchannel_requestqueuesize", lambda: len(self.channel))
+        metrics.gauge(
+            network + "requestchannel_responsequeuesize",
+            lambda: sum(bool(c.out) for p in self.processors for c in p.connections.values()),
+        )
+        metrics.gauge(network + "socketserver_networkprocessoravgidle_percent", self._idle_share)
+        metrics.gauge(
+            network + "socketserver_memorypoolused",
+            lambda: self.memory.used if self.memory else 0,
+        )
+        metrics.gauge(
+            network + "socketserver_memorypoolavailable",
+            lambda: self.memory.available if self.memory else float("inf"),
+        )
+        metrics.gauge(
+            network + "socketserver_expiredconnectionskilledcount",
+            lambda: sum(p.expired_connections for p in self.processors),
+        )
+        metrics.gauge("kafka_server_socketservermetrics_connection_count", self._connection_count)
+        metrics.gauge(
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+            lambda: self.handlers.idle_share(perf_counter()),
+        )
+
+    def _idle_share(self) -> float:
+        now = perf_counter()
+        shares = [processor.idle_share(now) for processor in self.processors]
+        return sum(shares) / len(shares) if shares else 1.0
+
+    def _connection_count(self) -> float:
+        return float(self.quotas.total)
