@@ -1,0 +1,313 @@
+"""FindCoordinator, OffsetCommit, OffsetFetch and OffsetDelete.
+
+| API | versions | notes |
+|---|---|---|
+| FindCoordinator | 0-6 | one key to v3, several from v4; creates the offsets topic when missing |
+| OffsetCommit | 0-9 | v0 goes to ZooKeeper; partitions that do not exist are answered so |
+| OffsetFetch | 0-9 | v0 from ZooKeeper; errors: v0-1 on partitions, v2-7 on top, v8+ per group |
+| OffsetDelete | 0 | |
+
+Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter. Left out:
+authorization, and coordinators of transactions and share groups.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime
+from coordinator.group.offsets import INVALID_OFFSET, TopicPartition
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.group_offsets import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from protocol.messages.groups import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from broker.dispatch import Handler, Request
+    from replication.metadata_cache import MetadataCache
+
+log = logging.getLogger("broker.groups")
+
+GROUP_KEY_TYPE = 0
+SHARE_KEY_TYPE = 2
+
+_FIRST_FIND_BATCH_VERSION = 4
+_FIRST_SHARE_KEY_VERSION = 6
+_FIRST_FETCH_TOP_LEVEL_ERROR_VERSION = 2
+_FIRST_FETCH_BATCH_VERSION = 8
+_ZOOKEEPER_VERSION = 0
+
+
+class ConsumerOffsetsInZooKeeper(Protocol):
+    """Where version 0 of OffsetCommit and OffsetFetch keeps offsets (/consumers/...)."""
+
+    async def get_offset(self, group: str, topic: str, partition: int) -> int | None: ...
+
+    async def set_offset(self, group: str, topic: str, partition: int, offset: int) -> None: ...
+
+
+class FoundCoordinator(NamedTuple):
+    """Where the coordinator of a key is; the defaults are Kafka's "no node"."""
+
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+class GroupOffsetHandlers:
+    """Handlers of the APIs about coordinators and committed offsets."""
+
+    __slots__ = ("_auto_create_topic", "_metadata", "_metadata_max_bytes", "_runtime", "_zookeeper")
+
+    def __init__(
+        self,
+        runtime: GroupRuntime,
+        metadata: MetadataCache,
+        *,
+        auto_create_topic: Callable[[str], None],
+        zookeeper: ConsumerOffsetsInZooKeeper,
+        offset_metadata_max_bytes: int,
+    ) -> None:
+        """`auto_create_topic` starts the creation of an internal topic and does not wait."""
+        self._runtime = runtime
+        self._metadata = metadata
+        self._auto_create_topic = auto_create_topic
+        self._zookeeper = zookeeper
+        self._metadata_max_bytes = offset_metadata_max_bytes
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.FIND_COORDINATOR: self.find_coordinator,
+            ApiKey.OFFSET_COMMIT: self.commit,
+            ApiKey.OFFSET_FETCH: self.fetch,
+            ApiKey.OFFSET_DELETE: self.delete,
+        }
+
+    # FindCoordinator
+
+    def find_coordinator(self, request: Request) -> None:
+        body = request.body
+        version = request.api_version
+        if version >= _FIRST_FIND_BATCH_VERSION:
+            coordinators = []
+            for key in body.coordinator_keys:
+                found = self._find(request, body.key_type, key)
+                coordinators.append(
+                    Coordinator(
+                        key=key,
+                        node_id=found.node_id,
+                        host=found.host,
+                        port=found.port,
+                        error_code=found.error,
+                    )
+                )
+            request.respond(FindCoordinatorResponse(coordinators=coordinators))
+            return
+        found = self._find(request, body.key_type, body.key)
+        request.respond(
+            FindCoordinatorResponse(
+                error_code=found.error,
+                error_message=found.error.description,
+                node_id=found.node_id,
+                host=found.host,
+                port=found.port,
+            )
+        )
+
+    def _find(self, request: Request, key_type: int, key: str) -> FoundCoordinator:
+        if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
+            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if key_type != GROUP_KEY_TYPE:
+            return FoundCoordinator(ErrorCode.INVALID_REQUEST)
+        if not self._metadata.contains(OFFSETS_TOPIC):
+            self._auto_create_topic(OFFSETS_TOPIC)
+            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        partition = self._runtime.machine.partition_for(key)
+        state = self._metadata.partition_state(OFFSETS_TOPIC, partition)
+        listener = request.connection.listener_name
+        endpoint = None if state is None else self._metadata.broker_endpoint(state.leader, listener)
+        if state is None or endpoint is None:
+            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return FoundCoordinator(ErrorCode.NONE, state.leader, endpoint.host, endpoint.port)
+
+    # OffsetCommit
+
+    def commit(self, request: Request) -> None:
+        runtime = self._runtime
+        body = request.body
+        unknown = self._unknown(
+            (topic.name, entry.partition_index)
+            for topic in body.topics
+            for entry in topic.partitions
+        )
+        if request.api_version == _ZOOKEEPER_VERSION:
+            runtime.spawn(self._commit_to_zookeeper, request, unknown)
+            return
+        runtime.perform(runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown))
+
+    async def _commit_to_zookeeper(
+        self, request: Request, unknown: frozenset[TopicPartition]
+    ) -> None:
+        body = request.body
+        topics = []
+        for topic in body.topics:
+            results = []
+            for entry in topic.partitions:
+                error = ErrorCode.NONE
+                if (topic.name, entry.partition_index) in unknown:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif len(entry.committed_metadata or "") > self._metadata_max_bytes:
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    try:
+                        await self._zookeeper.set_offset(
+                            body.group_id,
+                            topic.name,
+                            entry.partition_index,
+                            entry.committed_offset,
+                        )
+                    except Exception as problem:
+                        error = _zookeeper_error(problem)
+                results.append(
+                    OffsetCommitResponsePartition(
+                        partition_index=entry.partition_index, error_code=error
+                    )
+                )
+            topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=results))
+        request.respond(OffsetCommitResponse(topics=topics))
+
+    # OffsetFetch
+
+    def fetch(self, request: Request) -> None:
+        version = request.api_version
+        body = request.body
+        if version == _ZOOKEEPER_VERSION:
+            self._runtime.spawn(self._fetch_from_zookeeper, request)
+        elif version >= _FIRST_FETCH_BATCH_VERSION:
+            groups = [
+                self._fetch_group(group.group_id, group.topics, body.require_stable)
+                for group in body.groups
+            ]
+            request.respond(OffsetFetchResponse(groups=groups))
+        else:
+            result = self._fetch_group(body.group_id, body.topics, body.require_stable)
+            request.respond(_old_fetch_response(request, result))
+
+    def _fetch_group(
+        self,
+        group_id: str,
+        topics: Iterable[_FetchTopic] | None,
+        require_stable: bool,
+    ) -> OffsetFetchResponseGroup:
+        wanted = None if topics is None else [(t.name, t.partition_indexes) for t in topics]
+        return self._runtime.machine.fetch_offsets(group_id, wanted, require_stable=require_stable)
+
+    async def _fetch_from_zookeeper(self, request: Request) -> None:
+        body = request.body
+        topics = []
+        for topic in body.topics or ():
+            partitions = []
+            for index in topic.partition_indexes:
+                offset: int | None = None
+                error = ErrorCode.NONE
+                if self._metadata.partition_state(topic.name, index) is not None:
+                    try:
+                        offset = await self._zookeeper.get_offset(body.group_id, topic.name, index)
+                    except Exception as problem:
+                        error = _zookeeper_error(problem)
+                if offset is None and error is ErrorCode.NONE:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                partitions.append(
+                    OffsetFetchResponsePartition(
+                        partition_index=index,
+                        committed_offset=INVALID_OFFSET if offset is None else offset,
+                        metadata="",
+                        error_code=error,
+                    )
+                )
+            topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+        request.respond(OffsetFetchResponse(topics=topics))
+
+    # OffsetDelete
+
+    def delete(self, request: Request) -> None:
+        runtime = self._runtime
+        body = request.body
+        unknown = self._unknown(
+            (topic.name, entry.partition_index)
+            for topic in body.topics
+            for entry in topic.partitions
+        )
+        runtime.perform(runtime.machine.delete_offsets(request, body, runtime.now_ms, unknown))
+
+    def _unknown(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of the partitions that do not exist in the cluster."""
+        state = self._metadata.partition_state
+        return frozenset(partition for partition in partitions if state(*partition) is None)
+
+
+class _FetchTopic(Protocol):
+    """A topic of an OffsetFetch, in either of its two shapes."""
+
+    name: str
+    partition_indexes: list[int]
+
+
+def _zookeeper_error(problem: Exception) -> ErrorCode:
+    if isinstance(problem, KafkaError):
+        return problem.code
+    log.warning("Offsets in ZooKeeper are not reachable: %s", problem)
+    return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _old_fetch_response(request: Request, result: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """One group's offsets in the shape of v1-7, with an error where the version has it."""
+    if result.error_code == ErrorCode.NONE:
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetFetchResponsePartition(
+                            partition_index=entry.partition_index,
+                            committed_offset=entry.committed_offset,
+                            committed_leader_epoch=entry.committed_leader_epoch,
+                            metadata=entry.metadata,
+                            error_code=entry.error_code,
+                        )
+                        for entry in topic.partitions
+                    ],
+                )
+                for topic in result.topics
+            ]
+        )
+    if request.api_version >= _FIRST_FETCH_TOP_LEVEL_ERROR_VERSION:
+        return OffsetFetchResponse(error_code=result.error_code)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index,
+                        committed_offset=INVALID_OFFSET,
+                        metadata="",
+                        error_code=result.error_code,
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.body.topics
+        ]
+    )

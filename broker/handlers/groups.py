@@ -1,0 +1,118 @@
+"""The group APIs: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, List-, Describe-, DeleteGroups.
+
+Each handler gives the request to the group coordinator's machine and performs what it returns; what
+waits for a rebalance is answered by a later effect.
+
+| API | versions | notes |
+|---|---|---|
+| JoinGroup | 0-9 | v4 member id required, v5 static members, v9 skip_assignment |
+| SyncGroup | 0-5 | v5 protocol type and name are checked |
+| Heartbeat | 0-4 | |
+| LeaveGroup | 0-5 | v3 several members, each with its error |
+| ListGroups | 0-5 | v4 filter by state, v5 by type |
+| DescribeGroups | 0-5 | v3 authorized operations (all of them: there is no authorizer) |
+| DeleteGroups | 0-2 | |
+| ConsumerGroupHeartbeat, -Describe | 0 | UNSUPPORTED_VERSION, as 3.9 in ZooKeeper mode |
+
+Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter. Left out:
+authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from broker.group_runtime import GroupRuntime
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.group_admin import DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from broker.dispatch import Handler, Request
+
+_FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
+
+# READ, DELETE and DESCRIBE as bits of AclOperation.
+ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+
+
+class GroupHandlers:
+    """Handlers of the APIs about groups and their members."""
+
+    __slots__ = ("_runtime",)
+
+    def __init__(self, runtime: GroupRuntime) -> None:
+        self._runtime = runtime
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.JOIN_GROUP: self.join,
+            ApiKey.SYNC_GROUP: self.sync,
+            ApiKey.HEARTBEAT: self.heartbeat,
+            ApiKey.LEAVE_GROUP: self.leave,
+            ApiKey.LIST_GROUPS: self.list_groups,
+            ApiKey.DESCRIBE_GROUPS: self.describe,
+            ApiKey.DELETE_GROUPS: self.delete,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self.refuse,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: self.refuse,
+        }
+
+    def join(self, request: Request) -> None:
+        runtime = self._runtime
+        runtime.perform(
+            runtime.machine.join(
+                request,
+                request.body,
+                api_version=request.api_version,
+                client_id=request.client_id,
+                # The form of Java's InetAddress.toString, which tools show.
+                client_host=f"/{request.connection.host}",
+                now_ms=runtime.now_ms,
+            )
+        )
+
+    def sync(self, request: Request) -> None:
+        runtime = self._runtime
+        runtime.perform(
+            runtime.machine.sync(
+                request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
+            )
+        )
+
+    def heartbeat(self, request: Request) -> None:
+        runtime = self._runtime
+        runtime.perform(runtime.machine.heartbeat(request, request.body, runtime.now_ms))
+
+    def leave(self, request: Request) -> None:
+        runtime = self._runtime
+        runtime.perform(
+            runtime.machine.leave(
+                request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
+            )
+        )
+
+    def list_groups(self, request: Request) -> None:
+        body = request.body
+        request.respond(self._runtime.machine.list_groups(body.states_filter, body.types_filter))
+
+    def describe(self, request: Request) -> None:
+        groups = [self._runtime.machine.describe_group(name) for name in request.body.groups]
+        if (
+            request.api_version >= _FIRST_AUTHORIZED_OPERATIONS_VERSION
+            and request.body.include_authorized_operations
+        ):
+            for group in groups:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = ALL_GROUP_OPERATIONS
+        request.respond(DescribeGroupsResponse(groups=groups))
+
+    def delete(self, request: Request) -> None:
+        runtime = self._runtime
+        runtime.perform(
+            runtime.machine.delete_groups(request, request.body.groups_names, runtime.now_ms)
+        )
+
+    def refuse(self, request: Request) -> None:
+        """The new group protocol (KIP-848) needs KRaft; clients and tools then use the classic."""
+        request.fail(ErrorCode.UNSUPPORTED_VERSION)
