@@ -8,6 +8,7 @@ flows; call back on the trio loop when a watch fires; tell the session's changes
   session by itself; `session_events` tells both, in order.
 - kazoo forgets its watches when the connection drops. Here they are kept, and after a reconnect
   every one of them fires once: its owner reads again and sees what it may have missed.
+- Arming a watch that is armed already does nothing: one change calls an owner back once.
 
 Invariants: callbacks and session events run on the trio loop only; kazoo's threads do nothing
 but hand over. The chroot is added and removed here, so that no one else knows of it.
@@ -383,6 +384,8 @@ class ZooKeeperClient:
             return None
         assert on_watch is not None, "a watch needs someone to tell"
         path = operation.path
+        if (kind, path, on_watch) in self._watches:
+            return None  # it is armed, or has fired and its owner is about to hear of it
 
         def fired(event: WatchedEvent) -> None:  # on a thread of kazoo
             if event.type == EventType.NONE:

@@ -106,7 +106,7 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
     queues = [by_rack[rack] for rack in sorted(by_rack)]
-    arranged = []
+    arranged: list[int] = []
     for turn in range(max((len(queue) for queue in queues), default=0)):
         arranged.extend(queue[turn] for queue in queues if turn < len(queue))
     return arranged
@@ -120,8 +120,8 @@ def usable_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
     if len(known) != len(racks):
         missing = sorted(set(racks) - set(known))
         raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Not all brokers have rack information for a rack-aware assignment: {missing} lack it.",
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Not all brokers have rack information, which rack-aware assignment needs: {missing}.",
         )
     return known
 
@@ -131,18 +131,14 @@ def assign_added_partitions(
     brokers: Sequence[int],
     new_count: int,
     *,
-    start_index: int,
     racks: Mapping[int, str] | None = None,
 ) -> dict[int, list[int]]:
     """Replicas of the partitions that a growing topic gains; `brokers` sorted by id.
 
-    Placement goes on as if the topic had been created at this size: the first replica of
-    partition 0 gives the start, which replaces the random `start_index` if it is known.
+    Placement goes on from the first replica of partition 0, which serves as start and shift.
     """
     first_replicas = existing[0]
-    fixed = next((i for i, b in enumerate(brokers) if b >= first_replicas[0]), None)
-    if fixed is not None:
-        start_index = fixed
+    start_index = next((i for i, b in enumerate(brokers) if b >= first_replicas[0]), 0)
     return assign_replicas(
         brokers,
         new_count - len(existing),

@@ -371,6 +371,12 @@ def decode_features(data: bytes | None) -> dict[str, int]:
         return {name: int(levels["max_version_level"]) for name, levels in features.items()}
 
 
+def is_current_feature_node(data: bytes | None) -> bool:
+    """True if /feature is written as 3.9 writes it, with versioning enabled."""
+    payload = _decode(data, FEATURE)
+    return payload.get("version") == 2 and payload.get("status") == 1
+
+
 # Configs and notifications
 
 

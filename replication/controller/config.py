@@ -1,0 +1,16 @@
+"""What the controller machine takes from the broker's configuration."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ControllerConfig:
+    """Mutable: the dynamic ones are changed in place by the runtime."""
+
+    broker_id: int
+    inter_broker_listener: str = "PLAINTEXT"
+    delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_ms: int = 300_000

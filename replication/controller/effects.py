@@ -1,0 +1,68 @@
+"""What the controller machine asks its runtime to do, beside ZooKeeper operations."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from protocol.messages.replication import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from replication.controller.znodes import BrokerRegistration
+
+ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Queue a request for a broker; its response comes back as `BrokerResponse`."""
+
+    broker_id: int
+    request: ControlRequest
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChannel:
+    """A broker is up: open its channel (replacing an older one)."""
+
+    broker: BrokerRegistration
+
+
+@dataclass(frozen=True, slots=True)
+class CloseChannel:
+    """A broker is gone: close its channel and drop what is queued for it."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the request event with this token."""
+
+    token: object
+    response: object
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimer:
+    """Deliver `event` after `delay_ms`; the timer dies with the resignation."""
+
+    delay_ms: int
+    event: object
+
+
+@dataclass(frozen=True, slots=True)
+class BecameActive:
+    """This broker is the controller now."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resigned:
+    """This broker is no longer the controller: close all channels, stop all timers."""
+
+
+Effect: TypeAlias = (
+    SendRequest | OpenChannel | CloseChannel | Reply | StartTimer | BecameActive | Resigned
+)

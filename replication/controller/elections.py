@@ -1,0 +1,91 @@
+"""Who leads a partition: the four elections as pure functions.
+
+Each takes the current state and returns the state to write (leader epoch one higher, partition
+epoch as read) with the brokers to tell, or None if no replica may lead.
+
+- offline: first assigned replica that is live and in the ISR, ISR shrunk to live members; if none
+  and unclean election is allowed, the first live replica alone, recovering (KIP-704).
+- preferred: only the first assigned replica, if live and in the ISR; ISR kept.
+- reassignment: first target replica that is live and in the ISR; ISR kept.
+- controlled shutdown: first assigned ISR member that is not shutting down; ISR without those.
+
+Mirrors kafka.controller.Election.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+from replication.controller.context import ControllerContext, TopicPartition
+from replication.controller.znodes import RECOVERING, LeaderAndIsr
+
+
+class Elected(NamedTuple):
+    state: LeaderAndIsr
+    recipients: tuple[int, ...]
+
+
+Election: TypeAlias = Callable[
+    [ControllerContext, TopicPartition, LeaderAndIsr, bool], Elected | None
+]
+
+
+def elect_offline(
+    context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
+) -> Elected | None:
+    live = _live_replicas(context, partition, context.replicas(partition))
+    leader = next((r for r in live if r in state.isr), None)
+    if leader is not None:
+        isr = tuple(r for r in state.isr if context.is_replica_online(r, partition))
+        return Elected(_led_by(state, leader, isr), live)
+    if unclean and live:
+        unclean_state = _led_by(state, live[0], (live[0],))
+        return Elected(replace(unclean_state, leader_recovery_state=RECOVERING), live)
+    return None
+
+
+def elect_preferred(
+    context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
+) -> Elected | None:
+    replicas = context.replicas(partition)
+    live = _live_replicas(context, partition, replicas)
+    if not replicas or replicas[0] not in live or replicas[0] not in state.isr:
+        return None
+    return Elected(_led_by(state, replicas[0], state.isr), live)
+
+
+def elect_for_reassignment(
+    context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
+) -> Elected | None:
+    targets = context.assignment(partition).target_replicas
+    live = _live_replicas(context, partition, targets)
+    leader = next((r for r in live if r in state.isr), None)
+    if leader is None:
+        return None
+    return Elected(_led_by(state, leader, state.isr), live)
+
+
+def elect_for_shutdown(
+    context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
+) -> Elected | None:
+    up = tuple(
+        r
+        for r in context.replicas(partition)
+        if context.is_replica_online(r, partition, include_shutting_down=True)
+    )
+    staying = (r for r in up if r in state.isr and r not in context.shutting_down)
+    leader = next(staying, None)
+    if leader is None:
+        return None
+    isr = tuple(r for r in state.isr if r not in context.shutting_down)
+    return Elected(_led_by(state, leader, isr), up)
+
+
+def _live_replicas(
+    context: ControllerContext, partition: TopicPartition, replicas: tuple[int, ...]
+) -> tuple[int, ...]:
+    return tuple(r for r in replicas if context.is_replica_online(r, partition))
+
+
+def _led_by(state: LeaderAndIsr, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
+    return replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)

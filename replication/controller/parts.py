@@ -1,0 +1,38 @@
+"""The pieces of the controller machine that its flows share."""
+
+from collections.abc import Collection, Iterable
+
+from replication.controller.config import ControllerConfig
+from replication.controller.context import ControllerContext, TopicPartition
+from replication.controller.deletion import TopicDeletion
+from replication.controller.effects import Effect
+from replication.controller.partition_states import PartitionStateMachine
+from replication.controller.replica_states import ReplicaStateMachine
+from replication.controller.request_batch import RequestBatch
+
+
+class ControllerParts:
+    """One context, one batch and one list of effects for all of them."""
+
+    __slots__ = ("batch", "config", "context", "deletion", "effects", "partitions", "replicas")
+
+    def __init__(self, config: ControllerConfig) -> None:
+        self.config = config
+        self.context = ControllerContext()
+        self.effects: list[Effect] = []
+        self.batch = RequestBatch(config.broker_id, config.inter_broker_listener, self.context)
+        self.partitions = PartitionStateMachine(config, self.context, self.batch, self.effects)
+        self.replicas = ReplicaStateMachine(config, self.context, self.batch, self.effects)
+        self.deletion = TopicDeletion(
+            config, self.context, self.batch, self.effects, self.partitions, self.replicas
+        )
+
+    def send_update_metadata(
+        self, broker_ids: Iterable[int], partitions: Collection[TopicPartition] = ()
+    ) -> None:
+        """Tell these brokers who is alive, and the state of these partitions."""
+        self.batch.add_update_metadata(broker_ids, partitions)
+        self.send_batch()
+
+    def send_batch(self) -> None:
+        self.effects.extend(self.batch.take_requests())
