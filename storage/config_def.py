@@ -98,8 +98,10 @@ class RangeOr:
 
     def __call__(self, value: Any) -> None:
         if value != self.special and not self.minimum <= value <= self.maximum:
-            raise InvalidValue(f"Value must be between {self.minimum} and {self.maximum} "
-                               f"or equal to {self.special}")
+            raise InvalidValue(
+                f"Value must be between {self.minimum} and {self.maximum} "
+                f"or equal to {self.special}"
+            )
 
     def __str__(self) -> str:
         return f"[{self.minimum},...,{self.maximum}] or {self.special}"

@@ -17,12 +17,8 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Buffer
-else:
-    Buffer = bytes | bytearray | memoryview
+ByteBuffer = bytes | bytearray | memoryview
 
 
 class DataFile:
@@ -37,12 +33,11 @@ class DataFile:
     def fileno(self) -> int:
         return self._fd
 
-    def write_at(self, data: Buffer, position: int) -> None:
+    def write_at(self, data: ByteBuffer, position: int) -> None:
         """Write all of `data`; a short write is continued, an error leaves a partial tail."""
         written = os.pwrite(self._fd, data, position)
-        total = memoryview(data).nbytes if written else 0
-        if written != total or not total:
-            self._write_rest(memoryview(data).cast("B"), position, written)
+        if written != len(data):
+            self._write_rest(memoryview(data), position, written)
 
     def _write_rest(self, data: memoryview, position: int, written: int) -> None:
         while written < len(data):

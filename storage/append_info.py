@@ -1,0 +1,97 @@
+"""What an append is told and what it answers.
+
+Mirrors: AppendOrigin, LogAppendInfo, RecordValidationException, ProduceResponse.RecordError.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError
+
+
+class AppendOrigin(IntEnum):
+    """Who appends: clients are checked most, replicated batches least."""
+
+    REPLICATION = 0
+    COORDINATOR = 1
+    CLIENT = 2
+
+
+class RecordError(NamedTuple):
+    """Why one record of a rejected batch is wrong (Produce v8+)."""
+
+    batch_index: int
+    message: str
+
+
+class InvalidRecords(KafkaError):
+    """INVALID_RECORD or INVALID_TIMESTAMP with the records that are to blame."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: list[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+class UnexpectedAppendOffset(KafkaError):
+    """A follower was given offsets below its log end.
+
+    On an empty log that is no error of the leader's: its log start lies inside of a batch
+    (DeleteRecords), and the follower starts anew at `first_offset`.
+    """
+
+    def __init__(self, name: str, first_offset: int, last_offset: int, expected: int) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Unexpected offset in append to {name}: batch [{first_offset}, {last_offset}] is "
+            f"below the next offset {expected}",
+        )
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+class AppendInfo:
+    """The outcome of an append; offsets are -1 if nothing was appended."""
+
+    __slots__ = (
+        "duplicate",
+        "first_offset",
+        "flush_needed",
+        "last_offset",
+        "log_append_time",
+        "log_start_offset",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "rolled",
+        "shallow_count",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        log_append_time: int,
+        log_start_offset: int,
+        size_bytes: int,
+        shallow_count: int = 1,
+        duplicate: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.max_timestamp = max_timestamp
+        self.offset_of_max_timestamp = offset_of_max_timestamp
+        self.log_append_time = log_append_time
+        self.log_start_offset = log_start_offset
+        self.size_bytes = size_bytes
+        self.shallow_count = shallow_count
+        self.duplicate = duplicate
+        self.flush_needed = False
+        self.rolled = False
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
+        return f"AppendInfo({fields})"

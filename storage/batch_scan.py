@@ -1,0 +1,100 @@
+"""Walk the batches of a segment file by their headers, without reading the records.
+
+A look-up starts at an index entry and reads on in small chunks until it finds its batch; recovery
+and producer state read whole batches through a larger window. A batch that is cut short ends
+the walk; a header that cannot be one raises `KafkaError(CORRUPT_MESSAGE)`.
+
+Mirrors: FileLogInputStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
+from storage.files import DataFile
+
+_LENGTH = Struct(">i")
+_LENGTH_OFFSET = 8
+_MIN_MESSAGE_SIZE = 14
+
+LOOK_UP_CHUNK = 4096
+SCAN_CHUNK = 1 << 16
+
+
+def scan_headers(
+    file: DataFile, start: int, end: int, chunk_size: int = LOOK_UP_CHUNK
+) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each complete batch in [start, end)."""
+    position = start
+    chunk = b""
+    chunk_start = start
+    while position + LOG_OVERHEAD <= end:
+        relative = position - chunk_start
+        if relative < 0 or relative + HEADER_SIZE > len(chunk):
+            chunk_start, relative = position, 0
+            chunk = file.read_at(min(chunk_size, end - position), position)
+            if len(chunk) < LOG_OVERHEAD:
+                return
+        size = _checked_size(chunk, relative, position, file.path)
+        if position + size > end:
+            return
+        yield position, _header(chunk, relative, position, file.path)
+        position += size
+
+
+def scan_batches(
+    file: DataFile, start: int, end: int
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, whole batch) of each complete batch in [start, end)."""
+    position = start
+    chunk = memoryview(b"")
+    chunk_start = start
+    while position + LOG_OVERHEAD <= end:
+        relative = position - chunk_start
+        if relative + HEADER_SIZE > len(chunk):
+            chunk_start, relative = position, 0
+            chunk = memoryview(file.read_at(min(SCAN_CHUNK, end - position), position))
+            if len(chunk) < LOG_OVERHEAD:
+                return
+        size = _checked_size(chunk, relative, position, file.path)
+        if position + size > end:
+            return
+        if relative + size > len(chunk):
+            chunk_start, relative = position, 0
+            chunk = memoryview(file.read_at(min(max(size, SCAN_CHUNK), end - position), position))
+            if size > len(chunk):
+                return
+        header = _header(chunk, relative, position, file.path)
+        yield position, header, chunk[relative : relative + size]
+        position += size
+
+
+def batch_size_at(file: DataFile, position: int) -> int:
+    """The size of the batch at `position` from its length field alone."""
+    data = file.read_at(LOG_OVERHEAD, position)
+    if len(data) < LOG_OVERHEAD:
+        return 0
+    return _checked_size(data, 0, position, file.path)
+
+
+def _checked_size(chunk: bytes | memoryview, relative: int, position: int, path: str) -> int:
+    length: int = _LENGTH.unpack_from(chunk, relative + _LENGTH_OFFSET)[0]
+    if length < _MIN_MESSAGE_SIZE:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Found record size {length} smaller than minimum record overhead "
+            f"({_MIN_MESSAGE_SIZE}) in file {path} at position {position}",
+        )
+    return length + LOG_OVERHEAD
+
+
+def _header(chunk: bytes | memoryview, relative: int, position: int, path: str) -> BatchHeader:
+    try:
+        return read_batch_header(chunk, relative)
+    except ProtocolError as error:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"{error} in file {path} at position {position}"
+        ) from None

@@ -1,0 +1,118 @@
+"""The leader epochs of one log: which epoch began at which offset.
+
+Invariants: epochs and start offsets both grow along the list; every change is on disk
+(`leader-epoch-checkpoint`) before the data that it describes can be acknowledged by a flush.
+
+Mirrors: org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache (KIP-101, KIP-279).
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+
+from storage import checkpoints
+from storage.files import Files
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochCache:
+    __slots__ = ("_dirty", "_entries", "_files", "_path", "latest_epoch", "latest_start_offset")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
+        self._entries: list[tuple[int, int]] = []
+        for epoch, start in checkpoints.read_epochs(files, self._path):
+            self._insert(epoch, start)
+        self._dirty = False
+        self._update_latest()
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), ascending."""
+        return list(self._entries)
+
+    def set_directory(self, directory: str) -> None:
+        self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
+
+    def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
+        """Note that `epoch` begins at `start_offset`; a no-op while the newest epoch goes on."""
+        if epoch == self.latest_epoch and start_offset >= self.latest_start_offset:
+            return
+        if epoch < 0 or start_offset < 0:
+            return
+        self._insert(epoch, start_offset)
+        self._changed(flush)
+
+    def _insert(self, epoch: int, start_offset: int) -> None:
+        entries = self._entries
+        while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start_offset):
+            entries.pop()
+        entries.append((epoch, start_offset))
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch <= `epoch` and where it ends; (-1, -1) if unknown."""
+        if epoch == UNDEFINED_EPOCH or not self._entries:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        index = bisect_right(self._entries, epoch, key=_epoch_of)
+        if index == len(self._entries):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        end_offset = self._entries[index][1]
+        if index == 0:
+            return epoch, end_offset
+        return self._entries[index - 1][0], end_offset
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch in which `offset` was written."""
+        index = bisect_right(self._entries, offset, key=_start_of)
+        return self._entries[index - 1][0] if index else None
+
+    def truncate_from_end(self, end_offset: int, *, flush: bool = True) -> None:
+        """Forget epochs that begin at or after `end_offset`."""
+        if self._entries and self._entries[-1][1] >= end_offset >= 0:
+            while self._entries and self._entries[-1][1] >= end_offset:
+                self._entries.pop()
+            self._changed(flush)
+
+    def truncate_from_start(self, start_offset: int, *, flush: bool = True) -> None:
+        """Forget epochs below `start_offset`; the one that covers it now begins there."""
+        index = bisect_right(self._entries, start_offset, key=_start_of)
+        if index == 0 or self._entries[0][1] == start_offset:
+            return
+        covering = (self._entries[index - 1][0], start_offset)
+        self._entries[:index] = [covering]
+        self._changed(flush)
+
+    def clear(self) -> None:
+        if self._entries:
+            self._entries.clear()
+            self._changed(True)
+
+    def flush(self) -> None:
+        """Write what `flush=False` left unwritten."""
+        if self._dirty:
+            checkpoints.write_epochs(self._files, self._path, self._entries)
+            self._dirty = False
+
+    def _changed(self, flush: bool) -> None:
+        self._dirty = True
+        self._update_latest()
+        if flush:
+            self.flush()
+
+    def _update_latest(self) -> None:
+        last = self._entries[-1] if self._entries else (UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        self.latest_epoch, self.latest_start_offset = last
+
+
+def _epoch_of(entry: tuple[int, int]) -> int:
+    return entry[0]
+
+
+def _start_of(entry: tuple[int, int]) -> int:
+    return entry[1]

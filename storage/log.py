@@ -1,0 +1,703 @@
+"""One partition's log: segments, producer state, leader epochs and the offsets between them.
+
+Invariants: log start <= last stable offset <= high watermark <= log end; base offsets of
+segments grow; everything below `recovery_point` is on disk. All methods belong to one thread,
+save `flush`, which blocks and may run in a worker beside appends. An I/O error takes the whole
+log directory offline (`health`): from then on every operation is KAFKA_STORAGE_ERROR.
+
+Mirrors: UnifiedLog, LocalLog.
+Leaves out: tiered storage; retention by size and time and compaction (`retention`, `cleaner`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
+from storage import checkpoints, log_lookup
+from storage.append_info import (
+    AppendInfo,
+    AppendOrigin,
+    InvalidRecords,
+    RecordError,
+    UnexpectedAppendOffset,
+)
+from storage.files import EMPTY_SLICE, ByteBuffer, Files, FileSlice
+from storage.log_config import LogConfig
+from storage.producer_state import BatchMetadata
+from storage.recovery import LogParts, rebuild_producer_state
+from storage.segment import Segment
+from storage.transaction_index import AbortedTransaction
+from storage.validation import AppendRequest, Records, validate
+
+__all__ = [
+    "AppendInfo",
+    "AppendOrigin",
+    "DirectoryHealth",
+    "InvalidRecords",
+    "Log",
+    "LogRead",
+    "RecordError",
+    "UnexpectedAppendOffset",
+]
+
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
+_MAX_FILE_NAME = 255
+
+
+class DirectoryHealth:
+    """Whether a log directory is online; shared by all logs in it."""
+
+    __slots__ = ("error", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.error: OSError | None = None
+
+    def fail(self, error: OSError) -> None:
+        if self.error is None:
+            self.error = error
+
+
+class LogRead(NamedTuple):
+    """What a read found; the bytes are still in the file."""
+
+    start_offset: int
+    records: FileSlice
+    first_batch_incomplete: bool = False
+    aborted_transactions: list[AbortedTransaction] | None = None
+
+
+class Log:
+    __slots__ = (
+        "_jitter",
+        "_oldest_unflushed_ms",
+        "_topic_id_unwritten",
+        "_truncations",
+        "config",
+        "directory",
+        "doomed_files",
+        "files",
+        "flush_due_offset",
+        "health",
+        "high_watermark",
+        "is_closed",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "partition",
+        "producer_expiration_ms",
+        "producer_state",
+        "recovery_point",
+        "segments",
+        "snapshots",
+        "topic",
+        "topic_id",
+        "validate_fully",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        parts: LogParts,
+        health: DirectoryHealth,
+        *,
+        topic_id: bytes | None = None,
+        jitter: Callable[[int], int] | None = None,
+        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        validate_fully: bool = False,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.name = f"{topic}-{partition}"
+        self.topic_id = topic_id
+        self.config = config
+        self.health = health
+        self.validate_fully = validate_fully
+        self.producer_expiration_ms = producer_expiration_ms
+        self.segments = parts.segments
+        self.leader_epochs = parts.leader_epochs
+        self.producer_state = parts.producer_state
+        self.snapshots = parts.snapshots
+        self.log_start_offset = parts.log_start_offset
+        self.log_end_offset = parts.log_end_offset
+        self.recovery_point = parts.recovery_point
+        self.high_watermark = parts.log_start_offset
+        self.flush_due_offset = parts.recovery_point
+        self.doomed_files: list[str] = []
+        self.is_closed = False
+        self._jitter = jitter
+        self._topic_id_unwritten = False
+        self._truncations = 0
+        self._oldest_unflushed_ms: int | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.name}, start={self.log_start_offset}, "
+            f"hw={self.high_watermark}, end={self.log_end_offset})"
+        )
+
+    # -- offsets ---------------------------------------------------------------------------
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        unstable = self.producer_state.first_unstable_offset
+        return None if unstable is None else max(unstable, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.producer_state.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        epoch = self.leader_epochs.latest_epoch
+        return None if epoch < 0 else epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def assign_epoch_start(self, epoch: int, start_offset: int) -> None:
+        """This broker became leader of `epoch`, or a batch of it is at `start_offset`."""
+        try:
+            self.leader_epochs.assign(epoch, start_offset)
+        except OSError as error:
+            self._fail("writing the leader epochs", error)
+
+    def update_high_watermark(self, high_watermark: int) -> int:
+        """Set the high watermark, bounded by the log's ends; returns what it is now."""
+        bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
+        self.high_watermark = bounded
+        self.producer_state.high_watermark_updated(bounded)
+        return bounded
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Forget what is below `offset` (DeleteRecords, or the leader did)."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} of partition {self.name} "
+                f"since it is larger than the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        try:
+            self.leader_epochs.truncate_from_start(offset)
+        except OSError as error:
+            self._fail("raising the log start offset", error)
+        self.producer_state.log_start_offset_updated(offset)
+        self.snapshots.refresh_last(offset)
+        return True
+
+    # -- appending -------------------------------------------------------------------------
+
+    def append_as_leader(
+        self,
+        records: Records,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        request_version: int | None = None,
+    ) -> AppendInfo:
+        """Check one batch (or an old message set), assign its offsets and append it."""
+        if self.health.error is not None or self.is_closed:
+            raise self._offline()
+        if self._topic_id_unwritten:
+            self._write_topic_id()
+        next_offset = self.log_end_offset
+        config = self.config
+        valid = validate(
+            records,
+            AppendRequest(
+                config,
+                next_offset,
+                leader_epoch,
+                now_ms,
+                origin,
+                request_version,
+                self.name,
+                self.validate_fully,
+            ),
+        )
+        if valid is None:
+            return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
+        records, header = valid
+        last_offset = next_offset + header.last_offset_delta
+        state = self.producer_state
+        if header.producer_id >= 0:
+            duplicate = state.check(header, records, origin, self.name)
+            if duplicate is not None:
+                return self._duplicate(duplicate, len(records))
+        size = len(records)
+        if size > config.segment_bytes:
+            raise self._larger_than_segment(size)
+        epochs = self.leader_epochs
+        if leader_epoch != epochs.latest_epoch:
+            self.assign_epoch_start(leader_epoch, next_offset)
+        max_timestamp = header.max_timestamp
+        segment = self.segments.active
+        rolled = segment.should_roll(config, size, max_timestamp, last_offset, now_ms)
+        if rolled:
+            segment = self.roll(now_ms, next_offset)
+        before = segment.size
+        try:
+            segment.append(records, next_offset, last_offset, max_timestamp, last_offset)
+        except OSError as error:
+            self._append_failed(segment, before, error)
+        self.log_end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            self._apply_producer(segment, header, next_offset, records)
+        state.map_end_offset = last_offset + 1
+        log_append_time = now_ms if config.log_append_time else -1
+        info = AppendInfo(
+            next_offset,
+            last_offset,
+            max_timestamp,
+            last_offset,
+            log_append_time,
+            self.log_start_offset,
+            size,
+        )
+        info.rolled = rolled
+        self._note_unflushed(info, now_ms)
+        return info
+
+    def append_as_follower(self, records: ByteBuffer, *, now_ms: int) -> AppendInfo:
+        """Append what the leader sent, with its offsets and epochs."""
+        if self.health.error is not None or self.is_closed:
+            raise self._offline()
+        if self._topic_id_unwritten:
+            self._write_topic_id()
+        batches = self._follower_batches(records)
+        if not batches:
+            return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
+        tail_position, tail = batches[-1]
+        size = tail_position + tail.size_in_bytes
+        if size < len(records):
+            records = memoryview(records)[:size]
+        if size > self.config.segment_bytes:
+            raise self._larger_than_segment(size)
+        for _, header in batches:
+            if header.magic >= 2:
+                self.assign_epoch_start(header.partition_leader_epoch, header.base_offset)
+            else:
+                self.leader_epochs.clear()
+        best = max(batches, key=_max_timestamp)[1]
+        last_offset = tail.last_offset
+        first_offset = batches[0][1].base_offset
+        segment = self.segments.active
+        rolled = segment.should_roll(self.config, size, best.max_timestamp, last_offset, now_ms)
+        if rolled:
+            segment = self.roll(now_ms, first_offset)
+        before = segment.size
+        try:
+            segment.append_all(records, batches)
+        except OSError as error:
+            self._append_failed(segment, before, error)
+        self.log_end_offset = last_offset + 1
+        for position, header in batches:
+            if header.producer_id >= 0:
+                batch = memoryview(records)[position : position + header.size_in_bytes]
+                self._apply_producer(segment, header, header.base_offset, batch)
+        self.producer_state.map_end_offset = last_offset + 1
+        info = AppendInfo(
+            first_offset,
+            last_offset,
+            best.max_timestamp,
+            best.last_offset,
+            -1,
+            self.log_start_offset,
+            size,
+            len(batches),
+        )
+        info.rolled = rolled
+        self._note_unflushed(info, now_ms)
+        return info
+
+    def _follower_batches(self, records: ByteBuffer) -> list[tuple[int, BatchHeader]]:
+        """The complete batches, whose CRCs and growing offsets are checked."""
+        try:
+            batches = list(iter_batch_headers(records))
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {self.name}") from None
+        expected = self.log_end_offset
+        for position, header in batches:
+            if header.last_offset < expected or (
+                header.magic >= 2 and header.base_offset < expected
+            ):
+                raise UnexpectedAppendOffset(
+                    self.name, header.base_offset, header.last_offset, expected
+                )
+            if not crc_is_valid(records, position, header):
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"Record is corrupt (stored crc = {header.crc}) in topic partition "
+                    f"{self.name}.",
+                )
+            expected = header.next_offset
+        return batches
+
+    def _apply_producer(
+        self, segment: Segment, header: BatchHeader, base_offset: int, batch: ByteBuffer
+    ) -> None:
+        aborted = self.producer_state.apply(header, base_offset, batch, header.max_timestamp)
+        if aborted is not None:
+            try:
+                segment.append_aborted_transaction(aborted)
+            except OSError as error:
+                self._fail("writing the transaction index", error)
+
+    def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
+        return AppendInfo(
+            batch.first_offset,
+            batch.last_offset,
+            batch.timestamp,
+            batch.last_offset,
+            batch.timestamp,
+            self.log_start_offset,
+            size,
+            duplicate=True,
+        )
+
+    def _note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
+        config = self.config
+        oldest = self._oldest_unflushed_ms
+        if oldest is None:
+            oldest = self._oldest_unflushed_ms = now_ms
+        if (
+            self.log_end_offset - self.recovery_point >= config.flush_messages
+            or now_ms - oldest >= config.flush_ms
+        ):
+            info.flush_needed = True
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """flush.ms has passed since the oldest unflushed append, or a rolled segment waits."""
+        oldest = self._oldest_unflushed_ms
+        if oldest is not None and now_ms - oldest >= self.config.flush_ms:
+            return True
+        return self.flush_due_offset > self.recovery_point
+
+    # -- rolling and flushing --------------------------------------------------------------
+
+    def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
+        """Begin a new segment at the log end."""
+        base = max(expected_next_offset, self.log_end_offset)
+        active = self.segments.active
+        jitter_ms = self._jitter(self.config.segment_jitter_ms) if self._jitter else 0
+        try:
+            if active.base_offset == base:
+                assert active.size == 0, "a segment with this base offset holds data"
+                self.segments.remove(active)
+                self.doomed_files += active.mark_deleted()
+            else:
+                active.become_inactive()
+            segment = Segment(
+                self.files,
+                self.directory,
+                base,
+                self.config,
+                now_ms=now_ms,
+                jitter_ms=jitter_ms,
+                create=True,
+            )
+            self.segments.add(segment)
+            self.producer_state.map_end_offset = base
+            self.snapshots.take(self.producer_state)
+        except OSError as error:
+            self._fail("rolling", error)
+        self.flush_due_offset = base
+        return segment
+
+    def flush(self, up_to_offset: int | None = None) -> None:
+        """Force everything below an offset (the log end) to disk. Blocks; any thread may call."""
+        target = self.log_end_offset if up_to_offset is None else up_to_offset
+        start = self.recovery_point
+        truncations = self._truncations
+        if target <= start:
+            return
+        try:
+            self._sync_range(start, target)
+        except OSError as error:
+            if self.is_closed:
+                return
+            self._fail("flushing", error)
+        if truncations != self._truncations:
+            return
+        self.recovery_point = max(self.recovery_point, target)
+        if target >= self.log_end_offset:
+            self._oldest_unflushed_ms = None
+
+    def _sync_range(self, start: int, target: int) -> None:
+        segments = self.segments.covering(start, target)
+        active = self.segments.active
+        for segment in segments:
+            segment.sync(with_indexes=segment is not active)
+        if any(segment.base_offset >= start for segment in segments):
+            self.files.sync_directory(self.directory)
+        self.snapshots.sync(target)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        upper_bound_offset: int,
+        min_one_batch: bool = True,
+        include_aborted: bool = False,
+    ) -> LogRead:
+        """Batches from the one that holds `offset` on, below `upper_bound_offset`."""
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Received request for offset {offset} for partition {self.name}, but we only "
+                f"have log segments in the range {self.log_start_offset} to "
+                f"{self.log_end_offset}.",
+            )
+        if self.health.error is not None or self.is_closed:
+            raise self._offline()
+        aborted: list[AbortedTransaction] | None = [] if include_aborted else None
+        if offset >= upper_bound_offset:
+            return LogRead(offset, EMPTY_SLICE, False, aborted)
+        try:
+            segment = self.segments.floor(offset)
+            while segment is not None:
+                limit = self._readable_end(segment, upper_bound_offset)
+                found = segment.read(offset, max_bytes, limit, min_one_batch=min_one_batch)
+                if found is not None:
+                    if include_aborted:
+                        aborted = log_lookup.aborted_transactions(
+                            self.segments, segment, offset, found, self.log_end_offset
+                        )
+                    incomplete = not min_one_batch and segment.first_batch_is_cut(found)
+                    return LogRead(offset, found, incomplete, aborted)
+                segment = self.segments.after(segment)
+        except OSError as error:
+            self._fail("reading", error)
+        return LogRead(offset, EMPTY_SLICE, False, aborted)
+
+    def _readable_end(self, segment: Segment, upper_bound_offset: int) -> int:
+        """The position in `segment` at which the upper bound lies."""
+        if upper_bound_offset >= self.log_end_offset:
+            return segment.size
+        following = self.segments.after(segment)
+        if following is not None and upper_bound_offset >= following.base_offset:
+            return segment.size
+        position = segment.position_of(upper_bound_offset)
+        return segment.size if position is None else position
+
+    def offset_for_timestamp(self, timestamp: int) -> log_lookup.TimestampOffset | None:
+        """The first message at or after a time (ListOffsets)."""
+        return log_lookup.offset_for_timestamp(self, timestamp)
+
+    def offset_of_max_timestamp(self) -> log_lookup.TimestampOffset | None:
+        """The first message that has the largest timestamp (ListOffsets -3)."""
+        return log_lookup.offset_of_max_timestamp(self)
+
+    def legacy_segment_offsets_before(
+        self, timestamp: int, max_count: int, now_ms: int
+    ) -> list[int]:
+        """Segment base offsets that were last written before a time (ListOffsets v0)."""
+        return log_lookup.legacy_segment_offsets_before(self, timestamp, max_count, now_ms)
+
+    # -- truncating and deleting -----------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """Drop all messages at and above `offset`; False if there are none."""
+        assert offset >= 0
+        try:
+            if offset >= self.log_end_offset:
+                self.leader_epochs.truncate_from_end(self.log_end_offset)
+                return False
+            if self.segments.first.base_offset > offset:
+                self.truncate_fully_and_start_at(offset, now_ms)
+                return True
+            self._truncations += 1
+            for segment in self.segments.from_base(offset + 1):
+                self._doom(segment)
+            active = self.segments.active
+            active.truncate_to(offset, self.config)
+            self.log_end_offset = offset
+            self.recovery_point = min(self.recovery_point, offset)
+            self.flush_due_offset = min(self.flush_due_offset, offset)
+            self.leader_epochs.truncate_from_end(offset)
+            self.log_start_offset = min(offset, self.log_start_offset)
+            rebuild_producer_state(
+                self.producer_state,
+                self.snapshots,
+                self.segments,
+                self.log_start_offset,
+                offset,
+                now_ms=now_ms,
+                expiration_ms=self.producer_expiration_ms,
+            )
+        except OSError as error:
+            self._fail("truncating", error)
+        if self.high_watermark > offset:
+            self.update_high_watermark(offset)
+        return True
+
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
+    ) -> None:
+        """Drop everything and begin anew at `offset`."""
+        self._truncations += 1
+        try:
+            for segment in self.segments:
+                self._doom(segment)
+            self.segments.add(
+                Segment(self.files, self.directory, offset, self.config, now_ms=now_ms, create=True)
+            )
+            self.leader_epochs.clear()
+            self.snapshots.delete_all()
+            self.producer_state.clear(offset)
+            self.snapshots.take(self.producer_state)
+        except OSError as error:
+            self._fail("truncating", error)
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.flush_due_offset = min(self.flush_due_offset, offset)
+        self.update_high_watermark(offset)
+
+    def delete_segments_below_log_start(self) -> int:
+        """Delete segments that lie wholly below the log start offset; returns how many."""
+        count = 0
+        try:
+            while len(self.segments) > 1:
+                first = self.segments.first
+                following = self.segments.after(first)
+                if following is None or following.base_offset > self.log_start_offset:
+                    break
+                self._doom(first)
+                if first.base_offset in self.snapshots.offsets:
+                    self.snapshots.delete(first.base_offset)
+                count += 1
+        except OSError as error:
+            self._fail("deleting segments", error)
+        return count
+
+    def _doom(self, segment: Segment) -> None:
+        """Take a segment out of the log; its files go after file.delete.delay.ms."""
+        self.segments.remove(segment)
+        self.doomed_files += segment.mark_deleted()
+
+    def take_doomed_files(self) -> list[str]:
+        doomed, self.doomed_files = self.doomed_files, []
+        return doomed
+
+    # -- life cycle ------------------------------------------------------------------------
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Name the topic; `partition.metadata` is written before the first message is."""
+        assert self.topic_id in (None, topic_id), f"{self.name} has another topic id"
+        if self.topic_id is None:
+            self.topic_id = topic_id
+            self._topic_id_unwritten = True
+
+    def _write_topic_id(self) -> None:
+        assert self.topic_id is not None
+        try:
+            checkpoints.write_partition_topic_id(self.files, self.directory, self.topic_id)
+        except OSError as error:
+            self._fail("writing partition.metadata", error)
+        self._topic_id_unwritten = False
+
+    def set_config(self, config: LogConfig) -> None:
+        self.config = config
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    def close(self) -> None:
+        """Snapshot the producers and trim all files; the caller flushed before."""
+        if self.is_closed:
+            return
+        if self._topic_id_unwritten:
+            self._write_topic_id()
+        try:
+            self.leader_epochs.flush()
+            if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
+                self.snapshots.take(self.producer_state)
+                self.snapshots.sync(self.producer_state.map_end_offset)
+            for segment in self.segments:
+                segment.close()
+        except OSError as error:
+            self._fail("closing", error)
+        self.is_closed = True
+
+    def release(self) -> None:
+        """Let go of the files of an offline or deleted log."""
+        self.is_closed = True
+        for segment in self.segments:
+            segment.release()
+
+    def rename_for_delete(self, unique_id: str) -> str:
+        """Rename the directory to `...-delete`; the log takes no more requests."""
+        suffix = f"-{self.partition}.{unique_id}-delete"
+        name = self.topic[: _MAX_FILE_NAME - len(suffix)] + suffix
+        return self.rename(name)
+
+    def rename(self, name: str) -> str:
+        """Give the partition directory another name; closes the log."""
+        target = os.path.join(os.path.dirname(self.directory), name)
+        self.release()
+        try:
+            self.files.rename(self.directory, target)
+        except OSError as error:
+            self._fail("renaming", error)
+        self.directory = target
+        return target
+
+    # -- failures --------------------------------------------------------------------------
+
+    def _append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
+        """Cut off what a failed write left, so that no torn batch stays; then go offline."""
+        try:
+            segment.undo_append(size_before)
+        except OSError as undo_error:
+            error.add_note(f"cutting off the partial write failed too: {undo_error}")
+        self._fail("appending", error)
+
+    def _fail(self, doing: str, error: OSError) -> NoReturn:
+        self.health.fail(error)
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"Error while {doing} to {self.name} in dir {self.health.path}: {error}",
+        ) from error
+
+    def _offline(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"The log for partition {self.name} in dir {self.health.path} is offline",
+        )
+
+    def _larger_than_segment(self, size: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {self.name}, which "
+            f"exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+        )
+
+
+def _max_timestamp(entry: tuple[int, BatchHeader]) -> int:
+    return entry[1].max_timestamp

@@ -1,0 +1,92 @@
+"""Look-ups in a log by time, and the aborted transactions of a range of offsets.
+
+Mirrors: UnifiedLog.fetchOffsetByTimestamp, legacyFetchOffsetsBefore,
+LocalLog.addAbortedTransactions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from storage.files import FileSlice
+from storage.segment import Segment
+from storage.segments import Segments
+from storage.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
+    """The first message at or after `timestamp` and the log start."""
+    for segment in log.segments:
+        if segment.largest_timestamp >= timestamp:
+            try:
+                found = segment.find_by_timestamp(timestamp, log.log_start_offset)
+            except ProtocolError as error:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {log.name}") from None
+            return None if found is None else TimestampOffset(*found)
+    return None
+
+
+def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
+    """The first message with the largest timestamp of all segments."""
+    best = max(log.segments, key=_max_timestamp)
+    try:
+        found = best.find_max_timestamp()
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {log.name}") from None
+    return None if found is None else TimestampOffset(*found)
+
+
+def _max_timestamp(segment: Segment) -> int:
+    return segment.max_timestamp
+
+
+def legacy_segment_offsets_before(
+    log: Log, timestamp: int, max_count: int, now_ms: int
+) -> list[int]:
+    """Base offsets (and the log end) last written at or before a time, newest first."""
+    segments = list(log.segments)
+    times = [(max(s.base_offset, log.log_start_offset), s.modified_ms) for s in segments]
+    if segments[-1].size > 0:
+        times.append((log.log_end_offset, now_ms))
+    if timestamp == LATEST_TIMESTAMP:
+        newest = len(times) - 1
+    elif timestamp == EARLIEST_TIMESTAMP:
+        newest = 0
+    else:
+        newest = len(times) - 1
+        while newest >= 0 and times[newest][1] > timestamp:
+            newest -= 1
+    chosen = [times[index][0] for index in range(newest, -1, -1)][:max_count]
+    return sorted(chosen, reverse=True)
+
+
+def aborted_transactions(
+    segments: Segments, segment: Segment, offset: int, found: FileSlice, log_end_offset: int
+) -> list[AbortedTransaction]:
+    """What a read_committed consumer must drop from `found`, which begins at `offset`."""
+    upper = segment.upper_bound_offset(found.position + found.size)
+    if upper is None:
+        following = segments.after(segment)
+        upper = log_end_offset if following is None else following.base_offset
+    result: list[AbortedTransaction] = []
+    current: Segment | None = segment
+    while current is not None:
+        entries, complete = current.transaction_index.collect(offset, upper)
+        result += entries
+        if complete:
+            break
+        current = segments.after(current)
+    return result

@@ -1,0 +1,205 @@
+"""The sparse offset index of a segment: 8-byte entries (relative offset, file position).
+
+Invariants: entries grow in both fields; the file of an active segment is preallocated to its
+largest size and holds `entries` valid ones, that of an inactive segment is trimmed to them.
+Entries are appended with pwrite and searched through a read-only shared mapping (see
+`storage.files`); file and mapping of an inactive segment are opened on the first look-up.
+
+Mirrors: AbstractIndex, OffsetIndex, LazyIndex.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from struct import Struct
+
+from storage.files import DataFile, Files
+
+_ENTRY = Struct(">ii")
+_OFFSET = Struct(">i")
+
+
+class IndexFile:
+    """What offset and time index share: entries of fixed size in a mapped file."""
+
+    __slots__ = (
+        "_file",
+        "_files",
+        "_map",
+        "base_offset",
+        "entries",
+        "entry_size",
+        "max_entries",
+        "path",
+    )
+
+    def __init__(
+        self, files: Files, path: str, base_offset: int, max_bytes: int, entry_size: int
+    ) -> None:
+        self._files = files
+        self.path = path
+        self.base_offset = base_offset
+        self.entry_size = entry_size
+        self.max_entries = max_bytes // entry_size
+        self.entries = files.size(path) // entry_size if files.exists(path) else 0
+        self._file: DataFile | None = None
+        self._map: mmap.mmap | None = None
+
+    def set_path(self, path: str) -> None:
+        self.path = path
+
+    def open_for_append(self, max_bytes: int) -> None:
+        """Grow the file to its full size: this segment is the active one now."""
+        self.max_entries = max_bytes // self.entry_size
+        self._map = None
+        file = self._open()
+        file.truncate(max(self.max_entries, self.entries) * self.entry_size)
+
+    def _open(self) -> DataFile:
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+        return self._file
+
+    def _mapped(self) -> mmap.mmap:
+        if self._map is None:
+            file = self._open()
+            self._map = file.map(file.size())
+        return self._map
+
+    def _append(self, entry: bytes) -> None:
+        self._open().write_at(entry, self.entries * self.entry_size)
+        self.entries += 1
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        """Drop entries; the stale bytes behind are cleared, since a crash shows them again."""
+        stale = self.entries - entries
+        if stale > 0:
+            self._open().write_at(bytes(stale * self.entry_size), entries * self.entry_size)
+            self.entries = entries
+
+    def reset(self, max_bytes: int) -> None:
+        """Empty the index to its preallocated size, for a rebuild."""
+        self._map = None
+        file = self._open()
+        file.truncate(0)
+        self.entries = 0
+        self.open_for_append(max_bytes)
+
+    def trim(self) -> None:
+        """Cut the file to its entries and let go of it: the segment is inactive now."""
+        self._map = None
+        file = self._open()
+        size = self.entries * self.entry_size
+        if file.size() != size:
+            file.truncate(size)
+        self._file = None
+
+    def sync(self) -> None:
+        """Force the entries to the disk. Blocks; safe beside appends."""
+        file = self._file
+        if file is None:
+            if not self._files.exists(self.path):
+                return
+            file = self._files.open(self.path)
+        file.sync()
+
+    def close(self) -> None:
+        """Trim and close."""
+        if self._file is not None:
+            self.trim()
+
+    def release(self) -> None:
+        """Close without touching the file: it is gone, or its directory is offline."""
+        self._map = None
+        self._file = None
+
+    def remove(self) -> None:
+        self.release()
+        self._files.remove(self.path)
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries
+
+    def size_is_sane(self) -> bool:
+        return (
+            not self._files.exists(self.path) or self._files.size(self.path) % self.entry_size == 0
+        )
+
+
+class OffsetIndex(IndexFile):
+    __slots__ = ("last_offset",)
+
+    ENTRY_SIZE = 8
+
+    def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(files, path, base_offset, max_bytes, self.ENTRY_SIZE)
+        self.last_offset = base_offset
+        if self.entries:
+            self._reload_last()
+            self._map = None
+            self._file = None
+
+    def _reload_last(self) -> None:
+        self.last_offset = self.entry(self.entries - 1)[0] if self.entries else self.base_offset
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """(offset, position) of one entry."""
+        relative, position = _ENTRY.unpack_from(self._mapped(), number * 8)
+        return self.base_offset + relative, position
+
+    def append(self, offset: int, position: int) -> None:
+        assert self.entries == 0 or offset > self.last_offset, "index offsets must grow"
+        self._append(_ENTRY.pack(offset - self.base_offset, position))
+        self.last_offset = offset
+
+    def look_up(self, offset: int) -> tuple[int, int]:
+        """The greatest entry with an offset <= `offset`, else (base offset, 0)."""
+        number = self._search(offset)
+        return self.entry(number) if number >= 0 else (self.base_offset, 0)
+
+    def _search(self, offset: int) -> int:
+        if not self.entries:
+            return -1
+        relative = offset - self.base_offset
+        mapped = self._mapped()
+        unpack = _OFFSET.unpack_from
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(mapped, middle * 8)[0] <= relative:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def first_offset_at_or_after(self, position: int) -> int | None:
+        """The offset of the first entry whose position is at or after `position`."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) >> 1
+            if self.entry(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low)[0] if low < self.entries else None
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries at or above `offset`."""
+        self._truncate_to_entries(self._search(offset - 1) + 1)
+        self._reload_last()
+
+    def reset(self, max_bytes: int) -> None:
+        super().reset(max_bytes)
+        self.last_offset = self.base_offset
+
+    def is_sane(self) -> bool:
+        """A zero-filled tail or a foreign file shows as a last offset that did not grow."""
+        if not self.size_is_sane():
+            return False
+        return self.entries == 0 or self.last_offset > self.base_offset or self.entries == 1
+
+
+def index_path(directory: str, base_offset: int, suffix: str) -> str:
+    return os.path.join(directory, f"{base_offset:020d}{suffix}")

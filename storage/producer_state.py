@@ -1,0 +1,331 @@
+"""Idempotent and transactional producers of one log.
+
+For each producer id: its epoch, its last five batches (a retry of one of them is a duplicate and
+is answered with its old offsets), its open transaction. Transactions bound the last stable
+offset: up to the first one that is open, or completed but not yet below the high watermark.
+
+`check` judges a batch and changes nothing; `apply` takes it in, after it is in the log. A leader
+appends one batch at a time, so no state is needed in between.
+
+Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, KIP-360).
+Leaves out: verification of transactions with the coordinator (KIP-890): as with
+transaction.partition.verification.enable=false.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import (
+    BatchHeader,
+    ControlRecordType,
+    EndTxnMarker,
+    iter_records,
+)
+from protocol.records.record import decrement_sequence, increment_sequence
+from storage.append_info import AppendOrigin
+from storage.files import ByteBuffer
+from storage.transaction_index import AbortedTransaction
+
+BATCHES_KEPT = 5
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+_LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
+
+
+class BatchMetadata(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return decrement_sequence(self.last_sequence, self.offset_delta)
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """What is known of one producer id."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.current_txn_first_offset = NO_OFFSET
+        self.batches: list[BatchMetadata] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batches[-1].offset_delta if self.batches else 0
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+    def find_duplicate(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        for batch in self.batches:
+            if batch[0] == last_sequence and batch.first_sequence == first_sequence:
+                return batch
+        return None
+
+
+class _Transaction:
+    __slots__ = ("first_offset", "last_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = NO_OFFSET
+
+
+class ProducerState:
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "first_unstable_offset", "map_end_offset")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        # Both by first offset; open transactions in the order of their offsets.
+        self._ongoing: dict[int, _Transaction] = {}
+        self._unreplicated: dict[int, _Transaction] = {}
+        self.first_unstable_offset: int | None = None
+        self.map_end_offset = 0
+
+    # -- judging a batch -------------------------------------------------------------------
+
+    def check(
+        self, header: BatchHeader, buffer: ByteBuffer, origin: int, where: str
+    ) -> BatchMetadata | None:
+        """The earlier batch that `header` repeats, None if it is new; KafkaError if it may not
+        be appended."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return None
+        if header.is_control:
+            self._check_epoch(entry, header, where)
+            self._check_coordinator_epoch(entry, buffer, where)
+            return None
+        if origin == AppendOrigin.CLIENT:
+            if header.producer_epoch == entry.epoch:
+                duplicate = entry.find_duplicate(header.base_sequence, header.last_sequence)
+                if duplicate is not None:
+                    return duplicate
+            self._check_epoch(entry, header, where)
+            self._check_sequence(entry, header, where)
+        else:
+            self._check_epoch(entry, header, where)
+        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Expected transactional write from producer {entry.producer_id} in {where}",
+            )
+        return None
+
+    @staticmethod
+    def _check_epoch(entry: ProducerEntry, header: BatchHeader, where: str) -> None:
+        if header.producer_epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {entry.producer_id} in {where} is {header.producer_epoch}, "
+                f"which is smaller than the last seen epoch {entry.epoch}",
+            )
+
+    @staticmethod
+    def _check_sequence(entry: ProducerEntry, header: BatchHeader, where: str) -> None:
+        first = header.base_sequence
+        if entry.epoch == NO_EPOCH:
+            return
+        if header.producer_epoch != entry.epoch:
+            if first != 0:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for new epoch of producer {entry.producer_id} in "
+                    f"{where}: {header.producer_epoch} (request epoch), {first} (seq. number), "
+                    f"{entry.epoch} (current producer epoch)",
+                )
+            return
+        last = entry.last_sequence
+        expected = 0 if last == NO_SEQUENCE else increment_sequence(last, 1)
+        if first != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {entry.producer_id} in {where}: "
+                f"{first} (incoming seq. number), {last} (current end sequence number)",
+            )
+
+    @staticmethod
+    def _check_coordinator_epoch(entry: ProducerEntry, buffer: ByteBuffer, where: str) -> None:
+        marker = end_txn_marker(buffer)
+        if marker is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producer {entry.producer_id} in {where}: "
+                f"{marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)",
+            )
+
+    # -- taking a batch in -----------------------------------------------------------------
+
+    def apply(
+        self, header: BatchHeader, base_offset: int, buffer: ByteBuffer, timestamp: int
+    ) -> AbortedTransaction | None:
+        """Note an appended batch; the entry for the transaction index if it aborts one."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            if header.is_control and header.record_count == 0:
+                return None
+            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        if header.is_control:
+            return self._apply_marker(entry, header, base_offset, buffer)
+        if header.producer_epoch != entry.epoch:
+            entry.set_epoch(header.producer_epoch)
+        delta = header.last_offset_delta
+        batches = entry.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp))
+        entry.last_timestamp = timestamp
+        if header.attributes & 0x10 and entry.current_txn_first_offset < 0:
+            self._begin_transaction(entry, base_offset)
+        return None
+
+    def _begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
+        entry.current_txn_first_offset = first_offset
+        self._ongoing[first_offset] = _Transaction(entry.producer_id, first_offset)
+        self._update_first_unstable_offset()
+
+    def _apply_marker(
+        self, entry: ProducerEntry, header: BatchHeader, offset: int, buffer: ByteBuffer
+    ) -> AbortedTransaction | None:
+        marker = end_txn_marker(buffer)
+        if marker is None:
+            return None
+        first_offset = entry.current_txn_first_offset
+        entry.set_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.current_txn_first_offset = NO_OFFSET
+        entry.last_timestamp = header.max_timestamp
+        transaction = self._ongoing.get(first_offset) if first_offset >= 0 else None
+        if transaction is None:
+            return None
+        stable = self._last_stable_offset_after(entry.producer_id, offset)
+        del self._ongoing[first_offset]
+        transaction.last_offset = offset
+        self._unreplicated[first_offset] = transaction
+        self._update_first_unstable_offset()
+        if marker.kind is ControlRecordType.ABORT:
+            return AbortedTransaction(entry.producer_id, first_offset, offset, stable)
+        return None
+
+    def _last_stable_offset_after(self, producer_id: int, marker_offset: int) -> int:
+        for transaction in self._ongoing.values():
+            if transaction.producer_id != producer_id:
+                return transaction.first_offset
+        return marker_offset + 1
+
+    # -- offsets that move -----------------------------------------------------------------
+
+    def high_watermark_updated(self, high_watermark: int) -> None:
+        """Completed transactions whose marker is replicated bound the LSO no longer."""
+        if self._unreplicated:
+            self._forget_completed_below(high_watermark)
+
+    def log_start_offset_updated(self, log_start_offset: int) -> None:
+        self._forget_completed_below(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def _forget_completed_below(self, offset: int) -> None:
+        done = [t.first_offset for t in self._unreplicated.values() if t.last_offset < offset]
+        for first_offset in done:
+            del self._unreplicated[first_offset]
+        if done:
+            self._update_first_unstable_offset()
+
+    def _update_first_unstable_offset(self) -> None:
+        candidates = list(self._unreplicated)
+        if self._ongoing:
+            candidates.append(next(iter(self._ongoing)))
+        self.first_unstable_offset = min(candidates) if candidates else None
+
+    def clear(self, map_end_offset: int) -> None:
+        self.entries.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.first_unstable_offset = None
+        self.map_end_offset = map_end_offset
+
+    def load(
+        self, entries: list[ProducerEntry], map_end_offset: int, now_ms: int, expiration_ms: int
+    ) -> None:
+        """Take over a snapshot."""
+        self.clear(map_end_offset)
+        for entry in entries:
+            if not _expired(entry, now_ms, expiration_ms):
+                self.entries[entry.producer_id] = entry
+        open_ones = [e for e in self.entries.values() if e.current_txn_first_offset >= 0]
+        for entry in sorted(open_ones, key=lambda e: e.current_txn_first_offset):
+            first = entry.current_txn_first_offset
+            self._ongoing[first] = _Transaction(entry.producer_id, first)
+        self._update_first_unstable_offset()
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Drop producers that were idle for too long; returns how many."""
+        gone = [e.producer_id for e in self.entries.values() if _expired(e, now_ms, expiration_ms)]
+        for producer_id in gone:
+            del self.entries[producer_id]
+        return len(gone)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.entries and not self._unreplicated
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset >= 0
+
+    def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
+        """Whether the oldest open transaction outlived every timeout it may have."""
+        if not self._ongoing:
+            return False
+        entry = self.entries.get(next(iter(self._ongoing.values())).producer_id)
+        if entry is None or entry.last_timestamp <= 0:
+            return False
+        limit = max_transaction_timeout_ms + _LATE_TRANSACTION_BUFFER_MS
+        return now_ms - entry.last_timestamp > limit
+
+
+def _expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
+    return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+
+
+def end_txn_marker(buffer: ByteBuffer) -> EndTxnMarker | None:
+    """The marker in a control batch, None if compaction emptied it or it is of another kind."""
+    for record in iter_records(buffer):
+        kind = int.from_bytes((record.key or b"")[2:4], "big")
+        if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            return EndTxnMarker.parse(record.key, record.value)
+        return None
+    return None

@@ -1,0 +1,349 @@
+"""Load a partition directory: tidy up, check indexes, recover after a crash, rebuild producers.
+
+After an unclean stop every segment from the recovery point on is read batch by batch (size, CRC,
+growing offsets); its indexes are rebuilt; the first invalid batch and all behind it are cut off.
+
+Mirrors: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
+Leaves out: splitting segments whose offsets overflow (written by Kafka before 2.0).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from protocol.errors import KafkaError
+from protocol.records.batch import crc_is_valid
+from storage.batch_scan import scan_batches
+from storage.files import Files
+from storage.leader_epochs import LeaderEpochCache
+from storage.log_config import LogConfig
+from storage.producer_snapshot import SnapshotStore
+from storage.producer_state import ProducerState
+from storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
+from storage.segments import Segments
+
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+Report = Callable[[str], None]
+
+
+class LogParts(NamedTuple):
+    """What loading a partition directory finds."""
+
+    segments: Segments
+    leader_epochs: LeaderEpochCache
+    producer_state: ProducerState
+    snapshots: SnapshotStore
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+class LogLoader:
+    """One load of one partition directory."""
+
+    __slots__ = (
+        "clean",
+        "config",
+        "directory",
+        "epochs",
+        "expiration_ms",
+        "files",
+        "log_start",
+        "now_ms",
+        "recovery_point",
+        "report",
+        "segments",
+        "snapshots",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        now_ms: int,
+        expiration_ms: int,
+        report: Report,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.config = config
+        self.clean = clean
+        self.recovery_point = recovery_point
+        self.log_start = log_start_offset
+        self.now_ms = now_ms
+        self.expiration_ms = expiration_ms
+        self.report = report
+        self.segments = Segments()
+        self.epochs = LeaderEpochCache(files, directory)
+        self.snapshots = SnapshotStore(files, directory)
+
+    def load(self) -> LogParts:
+        self._finish_interrupted_swap()
+        self._open_segments()
+        self._check_indexes()
+        if not self.clean:
+            self._recover_unflushed()
+        log_end = self._log_end()
+        self.segments.active.become_active(self.config)
+        recovery_point = log_end if self.clean else min(self.recovery_point, log_end)
+        self.epochs.truncate_from_end(log_end, flush=False)
+        log_start = max(self.log_start, self.segments.first.base_offset)
+        self.epochs.truncate_from_start(self.log_start, flush=False)
+        self.epochs.flush()
+        self.snapshots.delete_strays(self.segments.base_offsets)
+        state = ProducerState()
+        rebuild_producer_state(
+            state,
+            self.snapshots,
+            self.segments,
+            log_start,
+            log_end,
+            now_ms=self.now_ms,
+            expiration_ms=self.expiration_ms,
+            reload_from_clean_shutdown=self.clean,
+            report=self.report,
+        )
+        return LogParts(
+            self.segments, self.epochs, state, self.snapshots, log_start, log_end, recovery_point
+        )
+
+    # -- files left by an interrupted cleaner or deletion ----------------------------------
+
+    def _finish_interrupted_swap(self) -> None:
+        """Drop half-made files; complete a swap whose new segments are all there."""
+        names = self.files.list_directory(self.directory)
+        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+        lowest_cleaned = min((offset_of_file(name) for name in cleaned), default=None)
+        swaps = []
+        for name in names:
+            if name.endswith(DELETED_SUFFIX) or name in cleaned:
+                self._remove(name)
+            elif name.endswith(SWAP_SUFFIX):
+                if lowest_cleaned is not None and offset_of_file(name) >= lowest_cleaned:
+                    self._remove(name)
+                else:
+                    swaps.append(name)
+        if swaps:
+            self._replace_swapped(swaps)
+
+    def _replace_swapped(self, swaps: list[str]) -> None:
+        low, high = None, -1
+        for name in swaps:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                base = offset_of_file(name)
+                low = base if low is None else min(low, base)
+                high = max(high, self._next_offset_of(name, base))
+        for name in self.files.list_directory(self.directory):
+            if name in swaps or low is None or not name[:1].isdigit():
+                continue
+            if low <= offset_of_file(name) < high and not name.endswith(SNAPSHOT_SUFFIX):
+                self.report(f"deleting {name}, which was compacted but not deleted yet")
+                self._remove(name)
+        for name in swaps:
+            source = os.path.join(self.directory, name)
+            self.files.rename(source, source.removesuffix(SWAP_SUFFIX))
+
+    def _next_offset_of(self, name: str, base: int) -> int:
+        file = self.files.open(os.path.join(self.directory, name))
+        result = base
+        for _, header, _batch in scan_batches(file, 0, file.size()):
+            result = header.next_offset
+        return result
+
+    def _remove(self, name: str) -> None:
+        self.files.remove(os.path.join(self.directory, name))
+
+    # -- segments --------------------------------------------------------------------------
+
+    def _open_segments(self) -> None:
+        names = set(self.files.list_directory(self.directory))
+        for name in sorted(names):
+            stem, suffix = os.path.splitext(name)
+            if not stem.isdigit():
+                continue
+            if suffix in _INDEX_SUFFIXES and stem + LOG_SUFFIX not in names:
+                self.report(f"found an orphaned index file {name}, with no corresponding log file")
+                self._remove(name)
+            elif suffix == LOG_SUFFIX:
+                self._open_segment(int(stem))
+
+    def _open_segment(self, base_offset: int) -> None:
+        self.segments.add(
+            Segment(self.files, self.directory, base_offset, self.config, now_ms=self.now_ms)
+        )
+
+    def _check_indexes(self) -> None:
+        """Rebuild indexes that cannot be trusted, save where recovery does so anyway."""
+        checked = Segments()
+        found, self.segments = self.segments, checked
+        recovered_from = None if self.clean else found.floor(self.recovery_point)
+        for segment in found:
+            skip = recovered_from is not None and segment.base_offset >= recovered_from.base_offset
+            problem = None if skip else segment.index_problem()
+            if problem is not None:
+                self.report(f"segment {segment.base_offset}: {problem}; rebuilding its indexes")
+                self._recover(segment)
+            checked.add(segment)
+
+    def _recover(self, segment: Segment) -> int:
+        """Rebuild a segment's indexes, cut off what is invalid; returns the bytes cut."""
+        state = ProducerState()
+        rebuild_producer_state(
+            state,
+            self.snapshots,
+            self.segments,
+            self.log_start,
+            segment.base_offset,
+            now_ms=self.now_ms,
+            expiration_ms=self.expiration_ms,
+            report=self.report,
+        )
+        segment.reset_indexes(self.config)
+        valid = 0
+        expected = segment.base_offset
+        try:
+            for position, header, batch in scan_batches(segment.log_file, 0, segment.size):
+                last = header.last_offset
+                in_range = expected <= last and last - segment.base_offset <= MAX_RELATIVE_OFFSET
+                if not in_range or (header.magic >= 2 and header.base_offset < expected):
+                    self.report(
+                        f"segment {segment.base_offset}: offsets at position {position} "
+                        f"are not in order"
+                    )
+                    break
+                if not crc_is_valid(batch, 0, header):
+                    self.report(f"segment {segment.base_offset}: wrong CRC at {position}")
+                    break
+                segment.index_recovered_batch(position, header)
+                if header.magic >= 2:
+                    self.epochs.assign(
+                        header.partition_leader_epoch, header.base_offset, flush=False
+                    )
+                    if header.producer_id >= 0:
+                        aborted = state.apply(
+                            header, header.base_offset, batch, header.max_timestamp
+                        )
+                        if aborted is not None:
+                            segment.append_aborted_transaction(aborted)
+                valid = position + len(batch)
+                expected = last + 1
+        except KafkaError as error:
+            self.report(f"segment {segment.base_offset}: {error.message}")
+        cut = segment.finish_recovery(valid)
+        if cut:
+            self.report(f"segment {segment.base_offset}: cut {cut} bytes behind position {valid}")
+        state.map_end_offset = expected
+        self.snapshots.take(state)
+        return cut
+
+    def _recover_unflushed(self) -> None:
+        first = self.segments.floor(self.recovery_point)
+        start = first.base_offset if first is not None else 0
+        pending = self.segments.from_base(start)
+        while pending:
+            segment = pending.pop(0)
+            if self._recover(segment):
+                for later in pending:
+                    self.report(f"deleting segment {later.base_offset} behind the cut")
+                    self._discard(later)
+                return
+
+    def _discard(self, segment: Segment) -> None:
+        self.segments.remove(segment)
+        for path in segment.mark_deleted():
+            self.files.remove(path)
+
+    def _log_end(self) -> int:
+        """The log end; a log that ends below its start offset is dropped."""
+        if len(self.segments):
+            log_end = self.segments.active.next_offset()
+            if log_end >= self.log_start:
+                return log_end
+            self.report(
+                f"deleting all segments: the log end {log_end} is below the log start "
+                f"{self.log_start}"
+            )
+            for segment in self.segments:
+                self._discard(segment)
+            self.epochs.clear()
+            self.snapshots.delete_all()
+        self.segments.add(
+            Segment(
+                self.files,
+                self.directory,
+                self.log_start,
+                self.config,
+                now_ms=self.now_ms,
+                create=True,
+            )
+        )
+        return self.log_start
+
+
+def offset_of_file(name: str) -> int:
+    return int(name.split(".", 1)[0])
+
+
+def rebuild_producer_state(
+    state: ProducerState,
+    snapshots: SnapshotStore,
+    segments: Segments,
+    log_start_offset: int,
+    last_offset: int,
+    *,
+    now_ms: int,
+    expiration_ms: int,
+    reload_from_clean_shutdown: bool = False,
+    report: Report | None = None,
+) -> None:
+    """Bring `state` to `last_offset`: newest snapshot at or below it, then read the log on."""
+    bases = segments.base_offsets
+    wanted = {*bases[-2:], last_offset}
+    if not snapshots.offsets and reload_from_clean_shutdown:
+        for offset in sorted(wanted):
+            state.map_end_offset = offset
+            snapshots.take(state)
+        return
+    snapshots.delete_outside(log_start_offset, last_offset)
+    problem = snapshots.load_newest(state, log_start_offset, now_ms, expiration_ms)
+    if problem is not None and report is not None:
+        report(f"dropped producer snapshots: {problem}")
+    for segment in segments.covering(state.map_end_offset, last_offset):
+        start = max(segment.base_offset, state.map_end_offset, log_start_offset)
+        state.map_end_offset = start
+        if segment.base_offset in wanted:
+            snapshots.take(state)
+        _replay(state, segment, start, last_offset)
+    state.map_end_offset = last_offset
+    snapshots.take(state)
+
+
+def _replay(state: ProducerState, segment: Segment, start: int, last_offset: int) -> None:
+    """Apply the batches of [start, last_offset) of one segment."""
+    position = segment.position_of(start)
+    if position is None:
+        return
+    for _, header, batch in scan_batches(segment.log_file, position, segment.size):
+        if header.base_offset >= last_offset:
+            return
+        if header.producer_id >= 0 and header.base_offset >= start:
+            state.apply(header, header.base_offset, batch, header.max_timestamp)
+        state.map_end_offset = header.next_offset

@@ -1,0 +1,438 @@
+"""One segment of a log: a data file and its three indexes.
+
+Invariants: `size` is the end of the last complete append, whatever lies behind it in the file;
+offsets of a segment differ from its base by less than 2^31; of a batch spanning a look-up target
+the whole batch is returned. `recent` remembers where the last appended batches begin, so that
+tailing readers need neither the index nor a scan.
+
+Mirrors: LogSegment.
+"""
+
+from __future__ import annotations
+
+from protocol.records.batch import BatchHeader, iter_records
+from storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
+from storage.files import EMPTY_SLICE, ByteBuffer, Files, FileSlice
+from storage.log_config import LogConfig
+from storage.offset_index import OffsetIndex, index_path
+from storage.time_index import NO_TIMESTAMP, TimeIndex
+from storage.transaction_index import AbortedTransaction, TransactionIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+_RECENT_LIMIT = 128
+
+
+class Segment:
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_files",
+        "_max_offset",
+        "_max_timestamp",
+        "_recent",
+        "_rolling_timestamp",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "index_interval_bytes",
+        "jitter_ms",
+        "log_file",
+        "offset_index",
+        "size",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        jitter_ms: int = 0,
+        create: bool = False,
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.index_interval_bytes = config.index_interval_bytes
+        self.created_ms = now_ms
+        self.jitter_ms = jitter_ms
+        self.log_file = files.open(self._path(LOG_SUFFIX), create=create)
+        self.size = 0 if create else self.log_file.size()
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(files, self._path(INDEX_SUFFIX), base_offset, index_bytes)
+        self.time_index = TimeIndex(files, self._path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
+        self.transaction_index = TransactionIndex(files, self._path(TRANSACTION_INDEX_SUFFIX))
+        self._bytes_since_index_entry = 0
+        self._rolling_timestamp: int | None = None
+        self._max_timestamp: int | None = NO_TIMESTAMP if create else None
+        self._max_offset = base_offset
+        self._recent: dict[int, int] = {}
+        if create:
+            if config.preallocate:
+                self.log_file.truncate(config.segment_bytes)
+            self.offset_index.open_for_append(index_bytes)
+            self.time_index.open_for_append(index_bytes)
+
+    def _path(self, suffix: str) -> str:
+        return index_path(self.directory, self.base_offset, suffix)
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size={self.size})"
+
+    def set_directory(self, directory: str) -> None:
+        """The partition directory was renamed."""
+        self.directory = directory
+        self.log_file.path = self._path(LOG_SUFFIX)
+        self.offset_index.set_path(self._path(INDEX_SUFFIX))
+        self.time_index.set_path(self._path(TIME_INDEX_SUFFIX))
+        self.transaction_index.set_path(self._path(TRANSACTION_INDEX_SUFFIX))
+
+    # -- appending -------------------------------------------------------------------------
+
+    def append(
+        self,
+        data: ByteBuffer,
+        first_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+    ) -> None:
+        """Write one batch; on an error nothing of it counts."""
+        position = self.size
+        self.log_file.write_at(data, position)
+        size = len(data)
+        self.size = position + size
+        self._note_batch(
+            position, size, first_offset, last_offset, max_timestamp, offset_of_max_timestamp
+        )
+
+    def append_all(self, data: ByteBuffer, batches: list[tuple[int, BatchHeader]]) -> None:
+        """Write several batches at once, (position in data, header) each; index each of them."""
+        start = self.size
+        self.log_file.write_at(data, start)
+        self.size = start + len(data)
+        for relative, header in batches:
+            last = header.last_offset
+            self._note_batch(
+                start + relative,
+                header.size_in_bytes,
+                header.base_offset,
+                last,
+                header.max_timestamp,
+                last,
+            )
+
+    def _note_batch(
+        self,
+        position: int,
+        size: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+        timestamp_offset: int,
+    ) -> None:
+        maximum = self._max_timestamp
+        if maximum is None:
+            maximum = self.max_timestamp
+        if timestamp > maximum:
+            self._max_timestamp = timestamp
+            self._max_offset = timestamp_offset
+        if self._bytes_since_index_entry > self.index_interval_bytes:
+            if not self.offset_index.is_full:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self.max_timestamp, self._max_offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+        recent = self._recent
+        recent[first_offset] = position
+        if len(recent) > _RECENT_LIMIT:
+            del recent[next(iter(recent))]
+
+    def undo_append(self, size: int) -> None:
+        """Cut off what a failed write left behind `size`; may fail itself."""
+        self.log_file.truncate(size)
+
+    def append_aborted_transaction(self, entry: AbortedTransaction) -> None:
+        self.transaction_index.append(entry)
+
+    # -- what rolling asks -----------------------------------------------------------------
+
+    def should_roll(
+        self,
+        config: LogConfig,
+        incoming_size: int,
+        max_timestamp: int,
+        last_offset: int,
+        now_ms: int,
+    ) -> bool:
+        size = self.size
+        if size > config.segment_bytes - incoming_size and size:
+            return True
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if self.offset_index.is_full or self.time_index.is_full:
+            return True
+        if not size:
+            return False
+        return self._waited_ms(now_ms, max_timestamp) > config.max_segment_ms() - self.jitter_ms
+
+    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """Age by the timestamps of the messages, or by the clock if they have none."""
+        first = self._rolling_timestamp
+        if first is None:
+            first = self._rolling_timestamp = self._first_batch_timestamp()
+        if first >= 0:
+            return max_timestamp - first
+        return now_ms - self.created_ms
+
+    def _first_batch_timestamp(self) -> int:
+        for _, header in scan_headers(self.log_file, 0, self.size):
+            return header.max_timestamp
+        return NO_TIMESTAMP
+
+    # -- timestamps ------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp so far (-1: none), from the time index after a load."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last_timestamp
+            self._max_offset = self.time_index.last_offset
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        _ = self.max_timestamp
+        return self._max_offset
+
+    @property
+    def modified_ms(self) -> int:
+        return self._files.modified_ms(self._path(LOG_SUFFIX))
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp, or the file's time if no message has one."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
+    # -- looking up ------------------------------------------------------------------------
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the batch that holds `offset`, or the next one after it, begins."""
+        position = self._recent.get(offset)
+        if position is not None:
+            return position
+        _, start = self.offset_index.look_up(offset)
+        for position, header in scan_headers(self.log_file, start, self.size):
+            if header.last_offset >= offset:
+                return position
+        return None
+
+    def read(
+        self, offset: int, max_bytes: int, max_position: int, *, min_one_batch: bool
+    ) -> FileSlice | None:
+        """The bytes from the batch of `offset` on; None if that lies behind this segment."""
+        start = self.position_of(offset)
+        if start is None:
+            return None
+        available = max_position - start
+        if available <= 0:
+            return EMPTY_SLICE
+        size = available
+        if max_bytes < available:
+            size = max_bytes
+            if min_one_batch:
+                size = min(available, max(size, batch_size_at(self.log_file, start)))
+            if size <= 0:
+                return EMPTY_SLICE
+        return FileSlice(self.log_file, start, size)
+
+    def first_batch_is_cut(self, found: FileSlice) -> bool:
+        """Whether a slice ends inside of its first batch."""
+        return bool(found.size) and batch_size_at(self.log_file, found.position) > found.size
+
+    def next_offset(self) -> int:
+        """The offset after the last message, by scanning from the last index entry."""
+        _, start = self.offset_index.look_up(self.offset_index.last_offset)
+        result = self.base_offset
+        for _, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+            result = header.next_offset
+        return result
+
+    def find_by_timestamp(
+        self, timestamp: int, starting_offset: int
+    ) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first message that is late enough."""
+        _, offset = self.time_index.look_up(timestamp)
+        _, start = self.offset_index.look_up(max(offset, starting_offset))
+        for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+            if header.max_timestamp < timestamp or header.last_offset < starting_offset:
+                continue
+            batch = self.log_file.read_at(header.size_in_bytes, position)
+            for record in iter_records(batch):
+                if record.timestamp >= timestamp and record.offset >= starting_offset:
+                    return record.timestamp, record.offset, header.partition_leader_epoch
+        return None
+
+    def find_max_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first message with the largest timestamp."""
+        target = self.max_timestamp
+        if target < 0:
+            return None
+        _, start = self.offset_index.look_up(self._max_offset)
+        for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+            if header.max_timestamp != target:
+                continue
+            batch = self.log_file.read_at(header.size_in_bytes, position)
+            for record in iter_records(batch):
+                if record.timestamp == target:
+                    return target, record.offset, header.partition_leader_epoch
+        return None
+
+    def upper_bound_offset(self, position: int) -> int | None:
+        """The first indexed offset at or behind a position, if the index knows one."""
+        return self.offset_index.first_offset_at_or_after(position)
+
+    # -- shrinking, closing ----------------------------------------------------------------
+
+    def truncate_to(self, offset: int, config: LogConfig) -> int:
+        """Drop the batch that holds `offset` and all behind it; returns the bytes dropped."""
+        position = self._truncation_position(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.offset_index.open_for_append(config.segment_index_bytes)
+        self.time_index.open_for_append(config.segment_index_bytes)
+        dropped = 0
+        if position is not None:
+            dropped = self.size - position
+            self.cut_to(position)
+        self._max_timestamp = None
+        self._reload_max_timestamp()
+        return dropped
+
+    def _truncation_position(self, offset: int) -> int | None:
+        position = self._recent.get(offset)
+        if position is not None:
+            return position
+        return self.position_of(offset)
+
+    def cut_to(self, size: int) -> None:
+        """Cut the data file; indexes are the caller's business."""
+        self.log_file.truncate(size)
+        self.size = size
+        self._recent.clear()
+        self._bytes_since_index_entry = 0
+        if size == 0:
+            self._rolling_timestamp = None
+
+    def _reload_max_timestamp(self) -> None:
+        """After a truncation: what lies behind the last index entry is not in the time index."""
+        best, best_offset = self.time_index.last_timestamp, self.time_index.last_offset
+        _, start = self.offset_index.look_up(self.offset_index.last_offset)
+        for _, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+            if header.max_timestamp > best:
+                best, best_offset = header.max_timestamp, header.last_offset
+        self._max_timestamp, self._max_offset = best, best_offset
+
+    def become_active(self, config: LogConfig) -> None:
+        self.offset_index.open_for_append(config.segment_index_bytes)
+        self.time_index.open_for_append(config.segment_index_bytes)
+
+    def become_inactive(self) -> None:
+        """Close the time index with the largest timestamp and trim all files."""
+        self.time_index.maybe_append(self.max_timestamp, self._max_offset, closing=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.log_file.truncate(self.size)
+        self._recent.clear()
+
+    def close(self) -> None:
+        self.become_inactive()
+        self.transaction_index.release()
+
+    def release(self) -> None:
+        """Let go of all files without touching them."""
+        self.offset_index.release()
+        self.time_index.release()
+        self.transaction_index.release()
+
+    def sync(self, *, with_indexes: bool) -> None:
+        """Force to disk; the indexes of the active segment are rebuilt after a crash anyway."""
+        self.log_file.sync()
+        if with_indexes:
+            self.offset_index.sync()
+            self.time_index.sync()
+        self.transaction_index.sync()
+
+    # -- rebuilding ------------------------------------------------------------------------
+
+    def reset_indexes(self, config: LogConfig) -> None:
+        self.offset_index.reset(config.segment_index_bytes)
+        self.time_index.reset(config.segment_index_bytes)
+        self.transaction_index.reset()
+        self._max_timestamp, self._max_offset = NO_TIMESTAMP, self.base_offset
+        self._bytes_since_index_entry = 0
+        self._recent.clear()
+
+    def index_recovered_batch(self, position: int, header: BatchHeader) -> None:
+        """Index a batch that was found in the file, as if it were appended now."""
+        last = header.last_offset
+        self._note_batch(
+            position, header.size_in_bytes, header.base_offset, last, header.max_timestamp, last
+        )
+
+    def finish_recovery(self, valid_bytes: int) -> int:
+        """Cut off what is behind the last valid batch; returns the bytes cut."""
+        cut = self.size - valid_bytes
+        if cut:
+            recent = dict(self._recent)
+            self.cut_to(valid_bytes)
+            self._recent = recent
+        self.offset_index.trim()
+        self.time_index.maybe_append(self.max_timestamp, self._max_offset, closing=True)
+        self.time_index.trim()
+        return cut
+
+    def index_problem(self) -> str | None:
+        """Why the indexes cannot be trusted, None if they can."""
+        if not self._files.exists(self.offset_index.path):
+            return "the offset index is missing"
+        if not self.offset_index.is_sane():
+            return "the offset index is corrupt"
+        if not self.time_index.is_sane():
+            return "the time index is corrupt"
+        if not self.transaction_index.is_sane(self.base_offset):
+            return "the transaction index is corrupt"
+        return None
+
+    # -- deleting --------------------------------------------------------------------------
+
+    def file_names(self) -> list[str]:
+        """The files of this segment that exist."""
+        names = []
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+            path = self._path(suffix)
+            if self._files.exists(path):
+                names.append(path)
+        return names
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to `.deleted`; readers that have them open read on."""
+        self.release()
+        renamed = []
+        for path in self.file_names():
+            self._files.rename(path, path + DELETED_SUFFIX)
+            renamed.append(path + DELETED_SUFFIX)
+        return renamed

@@ -1,0 +1,78 @@
+"""The segments of a log in the order of their base offsets.
+
+Mirrors: LogSegments.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from storage.segment import Segment
+
+
+class Segments:
+    __slots__ = ("_bases", "_values")
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._values: list[Segment] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(list(self._values))
+
+    def __contains__(self, base_offset: int) -> bool:
+        index = bisect_left(self._bases, base_offset)
+        return index < len(self._bases) and self._bases[index] == base_offset
+
+    def add(self, segment: Segment) -> None:
+        index = bisect_left(self._bases, segment.base_offset)
+        assert index == len(self._bases) or self._bases[index] != segment.base_offset
+        self._bases.insert(index, segment.base_offset)
+        self._values.insert(index, segment)
+
+    def remove(self, segment: Segment) -> None:
+        index = bisect_left(self._bases, segment.base_offset)
+        assert self._values[index] is segment
+        del self._bases[index]
+        del self._values[index]
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return list(self._bases)
+
+    @property
+    def first(self) -> Segment:
+        return self._values[0]
+
+    @property
+    def active(self) -> Segment:
+        return self._values[-1]
+
+    def floor(self, offset: int) -> Segment | None:
+        """The last segment that begins at or below `offset`."""
+        index = bisect_right(self._bases, offset)
+        return self._values[index - 1] if index else None
+
+    def after(self, segment: Segment) -> Segment | None:
+        """The next segment."""
+        index = bisect_right(self._bases, segment.base_offset)
+        return self._values[index] if index < len(self._values) else None
+
+    def covering(self, low: int, high: int) -> list[Segment]:
+        """Segments that may hold offsets of [low, high)."""
+        if low >= high:
+            return []
+        start = max(bisect_right(self._bases, low) - 1, 0)
+        return self._values[start : bisect_left(self._bases, high)]
+
+    def from_base(self, offset: int) -> list[Segment]:
+        """Segments that begin at or above `offset`."""
+        return self._values[bisect_left(self._bases, offset) :]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._values)

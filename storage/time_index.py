@@ -1,0 +1,99 @@
+"""The sparse time index of a segment: 12-byte entries (timestamp, relative offset).
+
+An entry (T, off) says: every message with a timestamp > T has an offset > off. Timestamps and
+offsets never decrease along the file. One slot is kept for the entry that closes the segment.
+
+Mirrors: TimeIndex.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from storage.files import Files
+from storage.offset_index import IndexFile
+
+_ENTRY = Struct(">qi")
+_TIMESTAMP = Struct(">q")
+
+NO_TIMESTAMP = -1
+
+
+class TimeIndex(IndexFile):
+    __slots__ = ("last_offset", "last_timestamp")
+
+    ENTRY_SIZE = 12
+
+    def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(files, path, base_offset, max_bytes, self.ENTRY_SIZE)
+        self.last_timestamp = NO_TIMESTAMP
+        self.last_offset = base_offset
+        if self.entries:
+            self._reload_last()
+            self._map = None
+            self._file = None
+
+    def _reload_last(self) -> None:
+        if self.entries:
+            self.last_timestamp, self.last_offset = self.entry(self.entries - 1)
+        else:
+            self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """(timestamp, offset) of one entry."""
+        timestamp, relative = _ENTRY.unpack_from(self._mapped(), number * 12)
+        return timestamp, self.base_offset + relative
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries - 1
+
+    def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
+        """Add an entry if its timestamp is larger than the last one's.
+
+        Only the closing entry of a segment may take the last slot.
+        """
+        if timestamp <= self.last_timestamp or offset < self.last_offset:
+            return
+        if self.is_full and not (closing and self.entries < self.max_entries):
+            return
+        self._append(_ENTRY.pack(timestamp, offset - self.base_offset))
+        self.last_timestamp, self.last_offset = timestamp, offset
+
+    def look_up(self, timestamp: int) -> tuple[int, int]:
+        """The greatest entry with a timestamp <= `timestamp`, else (-1, base offset)."""
+        if not self.entries:
+            return NO_TIMESTAMP, self.base_offset
+        mapped = self._mapped()
+        unpack = _TIMESTAMP.unpack_from
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(mapped, middle * 12)[0] <= timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1) if low else (NO_TIMESTAMP, self.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries at or above `offset`."""
+        entries = self.entries
+        while entries and self.entry(entries - 1)[1] >= offset:
+            entries -= 1
+        self._truncate_to_entries(entries)
+        self._reload_last()
+
+    def reset(self, max_bytes: int) -> None:
+        super().reset(max_bytes)
+        self._reload_last()
+
+    def is_sane(self) -> bool:
+        """Size fits, and neither field of the last entry lies below where it must be."""
+        if not self.size_is_sane():
+            return False
+        if not self.entries:
+            return True
+        first_timestamp, _ = self.entry(0)
+        sane = self.last_timestamp >= first_timestamp and self.last_offset >= self.base_offset
+        self._map = None
+        return sane

@@ -1,0 +1,112 @@
+"""The index of aborted transactions of a segment: 34-byte entries, made on first use.
+
+Invariant: entries are in the order of their last offset (the abort marker's). A consumer with
+read_committed learns from it which transactions to drop from what it fetched.
+
+Mirrors: TransactionIndex, AbortedTxn (KIP-98).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from storage.files import DataFile, Files
+
+_ENTRY = Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    __slots__ = ("_entries", "_file", "_files", "path")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self.path = path
+        self._file: DataFile | None = None
+        self._entries: list[AbortedTransaction] | None = None
+
+    def set_path(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = []
+            if self._files.exists(self.path):
+                data = self._files.read(self.path)
+                whole = len(data) - len(data) % _ENTRY.size
+                self._entries = [
+                    AbortedTransaction(*fields[1:])
+                    for fields in _ENTRY.iter_unpack(memoryview(data)[:whole])
+                ]
+        return self._entries
+
+    def append(self, entry: AbortedTransaction) -> None:
+        entries = self.entries
+        assert not entries or entries[-1].last_offset < entry.last_offset, "markers must grow"
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+        self._file.write_at(_ENTRY.pack(_VERSION, *entry), len(entries) * _ENTRY.size)
+        entries.append(entry)
+
+    def collect(
+        self, fetch_offset: int, upper_bound_offset: int
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """The aborted transactions that overlap a range, and whether none can follow."""
+        found: list[AbortedTransaction] = []
+        for entry in self.entries:
+            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries whose marker is at or above `offset`."""
+        entries = self.entries
+        keep = len(entries)
+        while keep and entries[keep - 1].last_offset >= offset:
+            keep -= 1
+        if keep == len(entries):
+            return
+        del entries[keep:]
+        if self._file is None:
+            self._file = self._files.open(self.path)
+        self._file.truncate(keep * _ENTRY.size)
+
+    def reset(self) -> None:
+        self._entries = []
+        if self._file is not None or self._files.exists(self.path):
+            file = self._file or self._files.open(self.path)
+            file.truncate(0)
+            self._file = file
+
+    def is_sane(self, base_offset: int) -> bool:
+        if not self._files.exists(self.path):
+            return True
+        if self._files.size(self.path) % _ENTRY.size:
+            return False
+        data = self._files.read(self.path)
+        if any(fields[0] != _VERSION for fields in _ENTRY.iter_unpack(data)):
+            return False
+        return all(entry.last_offset >= base_offset for entry in self.entries)
+
+    def sync(self) -> None:
+        file = self._file
+        if file is not None:
+            file.sync()
+
+    def release(self) -> None:
+        self._file = None
+
+    def remove(self) -> None:
+        self._file = None
+        self._files.remove(self.path)
