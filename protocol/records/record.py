@@ -16,6 +16,7 @@ from protocol.records.varint import (
     read_varint,
     varint_after,
     varlong_after,
+    wrap_int64,
 )
 
 NO_PRODUCER_ID: Final = -1
@@ -143,7 +144,7 @@ def decode_records(
             if append_time is not None:
                 timestamp = append_time
             elif not MIN_INT64 <= timestamp <= MAX_INT64:
-                raise InvalidRecord(f"a timestamp of {timestamp} is out of range")
+                timestamp = wrap_int64(timestamp)
             offset_delta, position = read_varint(block, position)
             key, position = _read_bytes(block, position, record_end)
             value, position = _read_bytes(block, position, record_end)

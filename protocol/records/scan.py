@@ -19,7 +19,7 @@ from protocol.records.record import (
     TimestampType,
     check_headers,
 )
-from protocol.records.varint import read_varint, read_varlong
+from protocol.records.varint import read_varint, read_varlong, wrap_int64
 
 
 class RecordsReport(NamedTuple):
@@ -105,7 +105,7 @@ def _walk(block: bytes, header: BatchHeader) -> list[tuple[int, int, bool]]:
             timestamp, position = read_varlong(block, position + 1)
             timestamp = base + timestamp if append_time is None else append_time
             if not MIN_INT64 <= timestamp <= MAX_INT64:
-                raise InvalidRecord(f"a timestamp of {timestamp} is out of range")
+                timestamp = wrap_int64(timestamp)
             offset_delta, position = read_varint(block, position)
             key_length, position = read_varint(block, position)
             if key_length > 0:

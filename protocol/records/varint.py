@@ -19,10 +19,18 @@ _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
 ONE_BYTE: Final = tuple(bytes([(n << 1) ^ (n >> 63)]) for n in range(-64, 64))
 
 
+def wrap_int64(value: int) -> int:
+    """What is left of ``value`` in 64 bits: far apart timestamps wrap around, as in Java."""
+    value &= _MASK_64
+    return value - 2**64 if value >= 2**63 else value
+
+
 def encode_varlong(value: int) -> bytes:
-    """The zigzag encoding of an int32 or int64; both types share it."""
+    """The zigzag encoding of an int32 or int64, which share it; wider values wrap."""
     if -64 <= value < 64:
         return ONE_BYTE[value + 64]
+    if not -(2**63) <= value < 2**63:
+        value = wrap_int64(value)
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest > 0x7F:
