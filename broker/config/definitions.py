@@ -1,7 +1,7 @@
 """All 328 broker keys and the three that exist only as dynamic configs, in one mapping.
 
-Also which keys may stand in for another (`log.retention.hours` for `log.retention.ms`), and which
-keys may be prefixed with `listener.name.<listener>.`.
+Also which keys stand for one setting (`log.retention.hours`, `log.retention.ms`), and which keys
+may be prefixed with `listener.name.<listener>.`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ DYNAMIC_ONLY_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {definition.name: definition for definition in quotas.DYNAMIC_ONLY}
 )
 
-# The first key that is set gives the value; the last one has the default.
-FALLBACKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+# Keys that stand for one setting: the first one that is set gives the value.
+_SYNONYM_GROUPS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "log.roll.ms": ("log.roll.hours",),
-        "log.roll.jitter.ms": ("log.roll.jitter.hours",),
-        "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
-        "log.retention.minutes": ("log.retention.hours",),
-        "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
-        "log.dirs": ("log.dir",),
-        "zookeeper.connection.timeout.ms": ("zookeeper.session.timeout.ms",),
-        "advertised.listeners": ("listeners",),
+        # The scheduler's interval is the default of the flush interval, not the other way round.
+        "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        **{name: group for group in _SYNONYM_GROUPS for name in group},
     }
 )
 

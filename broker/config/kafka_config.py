@@ -14,7 +14,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from broker.config.definitions import BROKER_CONFIGS, FALLBACKS, LISTENER_PREFIX, definition_of
+from broker.config.definitions import BROKER_CONFIGS, LISTENER_PREFIX, SYNONYMS, definition_of
 from broker.config.errors import ConfigError
 from broker.config.listeners import (
     WILDCARD_HOSTS,
@@ -251,17 +251,21 @@ class KafkaConfig:
     # -- synonyms, for DescribeConfigs --
 
     def synonyms(self, name: str) -> list[tuple[str, str | None, ConfigSource]]:
-        """(name, text, source) of everything that may give the value of a key, first one wins."""
+        """(key, text, source) of what may give the value of a key: the first one does.
+
+        As in Kafka, what stands before the first entry of the key itself is left out: the list of
+        log.retention.ms is empty while only log.retention.hours is set.
+        """
+        names = SYNONYMS.get(name, (name,))
         found: list[tuple[str, str | None, ConfigSource]] = []
-        for candidate in (name, *FALLBACKS.get(name, ())):
-            for source, values in self.sources():
-                if candidate in values:
-                    found.append((candidate, values[candidate], source))
-        for candidate in (name, *FALLBACKS.get(name, ())):
-            definition = BROKER_CONFIGS.get(candidate)
+        for source, values in self.sources():
+            found += [(key, values[key], source) for key in names if key in values]
+        for key in names:
+            definition = BROKER_CONFIGS.get(key)
             if definition is not None and definition.default is not None:
-                found.append((candidate, definition.default, ConfigSource.DEFAULT_CONFIG))
-        return found
+                found.append((key, definition.default, ConfigSource.DEFAULT_CONFIG))
+        first = next((index for index, entry in enumerate(found) if entry[0] == name), len(found))
+        return found[first:]
 
 
 def _usable(values: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,261 @@
+"""AlterConfigs v0-2 (the whole config of a resource) and IncrementalAlterConfigs v0-1 (KIP-339).
+
+Rules: semantics 6.7. Any broker may change topic configs; they are written to ZooKeeper and every
+broker, this one too, hears of them through /config/changes. A broker's own configs must be
+dynamic, and those of a single broker cannot be set as the default of all.
+
+Mirrors ConfigAdminManager, ZkAdminManager.alterConfigs and the checks of DynamicBrokerConfig.
+Leaves out authorization, alter.config.policy.class.name and encrypted passwords.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.config.definitions import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    LISTENER_PREFIX,
+    definition_of,
+    is_dynamic,
+)
+from broker.config.kafka_config import KafkaConfig
+from broker.config_store import ConfigStore, NoController, broker_entity, topic_entity
+from broker.handlers import loggers
+from broker.handlers.configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.configs import (
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
+from storage.config_def import ConfigDef, ConfigType, DynamicMode
+from storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+
+if TYPE_CHECKING:
+    from broker.dispatch import Handler, Request
+    from replication.metadata_cache import MetadataCache
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    name: str
+    operation: int
+    value: str | None
+
+
+# May not be changed by more than a factor of two at once (DynamicThreadPool).
+THREAD_COUNTS = frozenset(
+    {
+        "num.io.threads", "num.network.threads", "num.replica.fetchers", "background.threads",
+        "num.recovery.threads.per.data.dir", "log.cleaner.threads",
+    }
+)  # fmt: skip
+
+
+class AlterConfigsHandler:
+    __slots__ = ("_broker_id", "_cache", "_config", "_store")
+
+    def __init__(
+        self, config: KafkaConfig, broker_id: int, cache: MetadataCache, store: ConfigStore
+    ) -> None:
+        self._config = config
+        self._broker_id = broker_id
+        self._cache = cache
+        self._store = store
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.ALTER_CONFIGS: self.alter_configs,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self.incremental_alter_configs,
+        }
+
+    async def alter_configs(self, request: Request) -> None:
+        outcomes = await self._alter_all(request, incremental=False)
+        request.respond(
+            AlterConfigsResponse(
+                responses=[
+                    AlterConfigsResponseAlterConfigsResourceResponse(
+                        error_code=code,
+                        error_message=text,
+                        resource_type=resource.resource_type,
+                        resource_name=resource.resource_name,
+                    )
+                    for resource, code, text in outcomes
+                ]
+            )
+        )
+
+    async def incremental_alter_configs(self, request: Request) -> None:
+        outcomes = await self._alter_all(request, incremental=True)
+        request.respond(
+            IncrementalAlterConfigsResponse(
+                responses=[
+                    IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+                        error_code=code,
+                        error_message=text,
+                        resource_type=resource.resource_type,
+                        resource_name=resource.resource_name,
+                    )
+                    for resource, code, text in outcomes
+                ]
+            )
+        )
+
+    async def _alter_all(
+        self, request: Request, *, incremental: bool
+    ) -> list[tuple[Any, ErrorCode, str | None]]:
+        body = request.body
+        asked = Counter((r.resource_type, r.resource_name) for r in body.resources)
+        outcomes: list[tuple[Any, ErrorCode, str | None]] = []
+        for resource in body.resources:
+            code, text = ErrorCode.NONE, None
+            try:
+                if asked[resource.resource_type, resource.resource_name] > 1:
+                    raise _invalid("Each resource must appear at most once.")
+                changes = [
+                    Change(c.name, c.config_operation if incremental else Operation.SET, c.value)
+                    for c in resource.configs
+                ]
+                _check_changes(changes)
+                await self._alter(
+                    resource.resource_type,
+                    resource.resource_name,
+                    changes,
+                    incremental=incremental,
+                    validate_only=body.validate_only,
+                )
+            except KafkaError as error:
+                code, text = error.code, error.message
+            except NoController:
+                code = ErrorCode.BROKER_NOT_AVAILABLE
+                text = "There is no controller at the moment; try again"
+            outcomes.append((resource, code, text))
+        return outcomes
+
+    async def _alter(
+        self, kind: int, name: str, changes: Sequence[Change], *, incremental: bool,
+        validate_only: bool,
+    ) -> None:  # fmt: skip
+        if kind == BROKER_LOGGER and incremental:
+            check_broker_id(name, self._broker_id)
+            for change in changes:
+                loggers.check(*change)
+            if not validate_only:
+                for change in changes:
+                    loggers.apply(*change)
+            return
+        if kind == TOPIC:
+            entity = topic_entity(name)
+            self._check_topic(name)
+            definitions = TOPIC_CONFIGS
+        elif kind == BROKER:
+            if name:
+                check_broker_id(name, self._broker_id)
+            entity, definitions = broker_entity(name), BROKER_CONFIGS
+        else:
+            raise _invalid(f"Unknown resource type {kind}")
+        stored = await self._store.read(entity) if incremental else {}
+        config = apply_changes(stored, changes, definitions)
+        if kind == TOPIC:
+            validate_topic_configs(config, self._config.explicit())
+        else:
+            self._check_broker_config(config, per_broker=bool(name))
+        if not validate_only:
+            await self._store.write(entity, config)
+
+    def _check_topic(self, topic: str) -> None:
+        if not topic:
+            raise _invalid("Default topic resources are not allowed.")
+        if not self._cache.contains(topic):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist."
+            )
+
+    def _check_broker_config(self, config: Mapping[str, str], *, per_broker: bool) -> None:
+        """Broker resources answer INVALID_REQUEST for a bad value too (KAFKA-13609)."""
+        for name, text in config.items():
+            definition = definition_of(name)
+            if definition is None:
+                if name.startswith(LISTENER_PREFIX):
+                    raise _invalid(f"Cannot update the config {name}: it is not known")
+                continue  # Kafka keeps configs that it does not know
+            if not is_dynamic(definition):
+                raise _invalid(f"Cannot update these configs dynamically: {name}")
+            if not per_broker and definition.dynamic_mode is DynamicMode.PER_BROKER:
+                raise _invalid(
+                    f"Cannot update these configs at default cluster level: {name}; "
+                    "they are configs of one broker"
+                )
+            if definition.type is ConfigType.PASSWORD:
+                raise _invalid(f"Password config {name} can only be set in server.properties")
+            try:
+                value = definition.parse(text)
+            except KafkaError as error:
+                raise _invalid(error.message) from None
+            if name in THREAD_COUNTS:
+                self._check_thread_count(name, value)
+
+    def _check_thread_count(self, name: str, value: int) -> None:
+        current = self._config.get_int(name)
+        if value < current / 2 or value > current * 2:
+            raise _invalid(
+                f"Dynamic thread count update validation failed: {name}={value} must be between "
+                f"half and twice the current value {current}"
+            )
+
+
+def apply_changes(
+    stored: Mapping[str, str], changes: Sequence[Change], definitions: Mapping[str, ConfigDef]
+) -> dict[str, str]:
+    """The config after the changes; APPEND and SUBTRACT work on the stored value or the default."""
+    config = dict(stored)
+    for name, operation, value in changes:
+        if operation == Operation.DELETE:
+            config.pop(name, None)
+            continue
+        assert value is not None, "checked before"
+        if operation == Operation.SET:
+            config[name] = value
+            continue
+        definition = definitions.get(name) or DYNAMIC_ONLY_CONFIGS.get(name)
+        if definition is None or definition.type is not ConfigType.LIST:
+            verb = "append" if operation == Operation.APPEND else "subtract"
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Config value {verb} is not allowed for config key: {name}",
+            )
+        members = [part for part in (config.get(name, definition.default) or "").split(",") if part]
+        given = value.split(",")
+        if operation == Operation.APPEND:
+            members += [part for part in dict.fromkeys(given) if part not in members]
+        else:
+            members = [part for part in members if part not in given]
+        config[name] = ",".join(members)
+    return config
+
+
+def _check_changes(changes: Sequence[Change]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise _invalid("Error due to duplicate config keys")
+    nulls = [c.name for c in changes if c.value is None and c.operation != Operation.DELETE]
+    if nulls:
+        raise _invalid(f"Null value not supported for : {', '.join(nulls)}")
+    for change in changes:
+        if change.operation not in Operation.__members__.values():
+            raise _invalid(f"Unknown operations type {change.operation}")
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)

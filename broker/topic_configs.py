@@ -1,0 +1,92 @@
+"""The topic configs of what this broker hosts, ready to be read without waiting.
+
+A log is created in the middle of a LeaderAndIsr, which must not wait; so the configs of the topics
+in it are fetched before it is handled (`load`). Changes come through the config store's `follow`.
+
+Mirrors the part of ConfigRepository and TopicConfigHandler that concerns logs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from broker.config.kafka_config import KafkaConfig
+from broker.config_store import ConfigStore, topic_entity
+from protocol.errors import KafkaError
+from storage.log_config import TOPIC_CONFIGS, LogConfig
+
+log = logging.getLogger("broker.configs")
+
+
+class TopicConfigs:
+    __slots__ = ("_broker_config", "_configs", "_overrides", "_store", "on_change")
+
+    def __init__(self, broker_config: KafkaConfig, store: ConfigStore) -> None:
+        self._broker_config = broker_config
+        self._store = store
+        self._overrides: dict[str, dict[str, str]] = {}
+        self._configs: dict[str, LogConfig] = {}
+        self.on_change: list[Callable[[str, LogConfig], None]] = []
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._overrides
+
+    def overrides(self, topic: str) -> Mapping[str, str]:
+        return self._overrides.get(topic, {})
+
+    def config_for(self, topic: str) -> LogConfig:
+        config = self._configs.get(topic)
+        if config is None:
+            config = self._configs[topic] = self._build(topic, self._overrides.get(topic, {}))
+        return config
+
+    async def load(self, topics: Iterable[str]) -> None:
+        """Fetch the configs of topics that are about to be hosted."""
+        names = list(topics)
+        found = await self._store.read_many(topic_entity(name) for name in names)
+        for name in names:
+            self._take(name, found[topic_entity(name)])
+
+    def changed(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """A topic's config was altered: apply it if the topic is ours."""
+        if topic in self._overrides:
+            self._take(topic, overrides)
+            for callback in self.on_change:
+                callback(topic, self.config_for(topic))
+
+    def broker_defaults_changed(self) -> None:
+        """The broker-wide defaults were altered: every topic without an override follows."""
+        self._configs.clear()
+        for topic in self._overrides:
+            config = self.config_for(topic)
+            for callback in self.on_change:
+                callback(topic, config)
+
+    def forget(self, topic: str) -> None:
+        self._overrides.pop(topic, None)
+        self._configs.pop(topic, None)
+
+    def _take(self, topic: str, overrides: Mapping[str, str]) -> None:
+        self._overrides[topic] = dict(overrides)
+        self._configs.pop(topic, None)
+
+    def _build(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        defaults = self._broker_config.explicit()
+        try:
+            return LogConfig.from_overrides(overrides, defaults)
+        except KafkaError as error:
+            log.error("Ignoring bad configs of topic %s: %s", topic, error.message)
+        usable = {name: text for name, text in overrides.items() if _is_valid(name, text)}
+        return LogConfig.from_overrides(usable, defaults)
+
+
+def _is_valid(name: str, text: str) -> bool:
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
+        return False
+    try:
+        definition.parse(text)
+    except KafkaError:
+        return False
+    return True
