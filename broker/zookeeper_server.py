@@ -22,7 +22,7 @@ import trio
 from broker.zookeeper_client_connection import Client, ClientGone
 from broker.zookeeper_storage import ZooKeeperStorage, open_storage
 from coordinator.zookeeper import four_letter
-from coordinator.zookeeper.machine import Connection, ZooKeeperMachine
+from coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
 from coordinator.zookeeper.sessions import SessionTable
 from protocol.errors import ProtocolError
 
@@ -44,6 +44,7 @@ async def serve_zookeeper(
     tick_time_ms: int = 2000,
     fsync: bool = True,
     max_connections_per_host: int = MAX_CONNECTIONS_PER_HOST,
+    container_check_ms: int = CONTAINER_CHECK_MS,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
@@ -55,7 +56,9 @@ async def serve_zookeeper(
     try:
         storage = open_storage(data_dir, fsync=fsync)
         try:
-            server = ZooKeeperServer(listener, storage, tick_time_ms, max_connections_per_host)
+            server = ZooKeeperServer(
+                listener, storage, tick_time_ms, max_connections_per_host, container_check_ms
+            )
             await server.run(task_status)
         finally:
             storage.close()
@@ -122,6 +125,7 @@ class ZooKeeperServer:
         storage: ZooKeeperStorage,
         tick_ms: int,
         max_connections_per_host: int,
+        container_check_ms: int,
     ) -> None:
         self._clock = Clock()
         now_ms = self._clock.now_ms()
@@ -129,7 +133,9 @@ class ZooKeeperServer:
         sessions = SessionTable(tick_ms, storage.secret, now_ms)
         for session_id, timeout_ms in recovered.sessions.items():
             sessions.add(session_id, timeout_ms, now_ms)
-        self._machine = ZooKeeperMachine(recovered.tree, sessions)
+        self._machine = ZooKeeperMachine(
+            recovered.tree, sessions, container_check_ms=container_check_ms
+        )
         self._listener = listener
         self._storage = storage
         self._tick_ms = tick_ms

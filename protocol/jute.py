@@ -392,6 +392,14 @@ class CheckVersionRequest(NamedTuple):
     version: int
 
 
+@record(STRING, STRING, STRING, LONG)
+class ReconfigRequest(NamedTuple):
+    joining_servers: str | None
+    leaving_servers: str | None
+    new_members: str | None
+    config_id: int
+
+
 @record(STRING)
 class PathRequest(NamedTuple):
     """GetACLRequest, SyncRequest, GetAllChildrenNumberRequest and GetEphemeralsRequest."""

@@ -60,6 +60,7 @@ from protocol.jute import (
     Create2Response,
     Id,
     PathResponse,
+    ReconfigRequest,
     Stat,
     StatResponse,
     WatcherEvent,
@@ -147,7 +148,9 @@ class ZooKeeperMachine:
             self._send(connection, jute.reply_frame(PING_XID, self.tree.last_zxid, 0))
             return
         body = memoryview(frame)[8:]
-        if op in WRITE_REQUESTS or op == Op.MULTI:
+        if op == Op.MULTI:
+            self._multi(connection, xid, body, now_ms)
+        elif op in WRITE_REQUESTS:
             self._write(connection, xid, op, body, now_ms)
         elif op in READ_REQUESTS or op in (Op.MULTI_READ, Op.WHO_AM_I):
             self._read(connection, xid, op, body)
@@ -160,7 +163,7 @@ class ZooKeeperMachine:
             self._reply(connection, xid, 0)
             self._send(connection, None)
         elif op == Op.RECONFIG:
-            self._fail(connection, xid, ZkCode.RECONFIG_DISABLED, now_ms)
+            self._reconfig(connection, xid, body, now_ms)
         else:
             self._send(connection, jute.reply_frame(xid, 0, ZkCode.UNIMPLEMENTED))
             self._send(connection, None)
@@ -272,29 +275,27 @@ class ZooKeeperMachine:
         self, connection: Connection, xid: int, op: int, body: jute.Buffer, now_ms: int
     ) -> None:
         try:
-            if op == Op.MULTI:
-                self._multi(connection, xid, body, now_ms)
-                return
-            txn = prepare(
-                op,
-                read_write(op, body),
-                connection.session_id,
-                connection.identities,
-                Overlay(self.tree),
-            )
+            request = read_write(op, body)
+        except ProtocolError:
+            self._reply(connection, xid, ZkCode.MARSHALLING_ERROR)
+            return
+        session_id = connection.session_id
+        try:
+            txn = prepare(op, request, session_id, connection.identities, Overlay(self.tree))
         except ZkError as error:
             self._fail(connection, xid, error.code, now_ms)
             return
-        except ProtocolError:
-            self._fail(connection, xid, ZkCode.MARSHALLING_ERROR, now_ms)
-            return
-        stats = self._log(connection.session_id, xid, Op(op), txn, now_ms)
+        stats = self._log(session_id, xid, Op(op), txn, now_ms)
         self._reply(connection, xid, 0, *_result(op, txn, stats[0]))
 
     def _multi(self, connection: Connection, xid: int, body: jute.Buffer, now_ms: int) -> None:
         overlay = Overlay(self.tree)
         parts: list[tuple[Op, Body]] = []
-        requests = read_multi(body, reads=False)
+        try:
+            requests = read_multi(body, reads=False)
+        except ProtocolError:
+            self._fail(connection, xid, ZkCode.MARSHALLING_ERROR, now_ms)
+            return
         failure: ZkCode | None = None
         for op, request in requests:
             try:
@@ -316,6 +317,14 @@ class ZooKeeperMachine:
                 is_create2 = op in (Op.CREATE_CONTAINER, Op.CREATE_TTL)
                 results.append((Op.CREATE2 if is_create2 else op, _result(op, part, stat), 0))
         self._reply(connection, xid, 0, *multi_reply(results))
+
+    def _reconfig(self, connection: Connection, xid: int, body: jute.Buffer, now_ms: int) -> None:
+        try:
+            jute.decode(ReconfigRequest, body)
+        except ProtocolError:
+            self._reply(connection, xid, ZkCode.MARSHALLING_ERROR)
+        else:
+            self._fail(connection, xid, ZkCode.RECONFIG_DISABLED, now_ms)
 
     def _fail(self, connection: Connection, xid: int, code: ZkCode, now_ms: int) -> None:
         self._log(connection.session_id, xid, Op.ERROR, ErrorTxn(code), now_ms)

@@ -75,7 +75,7 @@ class Node:
             self.version,
             self.cversion * 2 - count,
             self.aversion,
-            self.owner,
+            self.owner if owner_kind(self.owner) is OwnerKind.SESSION else 0,
             len(self.data) if self.data else 0,
             count,
             self.pzxid,
