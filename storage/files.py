@@ -146,6 +146,11 @@ class Files:
     def size(self, path: str) -> int:
         return os.stat(path).st_size
 
+    def disk_space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the file system that holds `path`."""
+        space = os.statvfs(path)
+        return space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
+
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 

@@ -1,0 +1,262 @@
+"""Fetch v0-17: read record batches, for consumers and for followers.
+
+Versions: v3 a limit for the whole response, v4 isolation levels, v5 log start offsets, v7 sessions
+(KIP-227), v9 leader epochs, v11 read replicas (KIP-392), v12 divergence (KIP-595), v13 topic ids,
+v15 replica state, v16 the current leader's address (KIP-951). v0-1 get messages of magic 0, v2-3 of
+magic 1, converted from what is stored; v4+ get what is stored, as slices of the log's files.
+
+Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas, and the lazy conversion
+for old clients: what they fetch is converted before it is sent.
+"""
+
+from collections.abc import Mapping
+
+from broker.dispatch import Handler, Request
+from broker.handlers.leaders import current_leader
+from broker.replica_shell import ReplicaShell
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchResponseLeaderIdAndEpoch,
+    FetchResponseNodeEndpoint,
+    FetchResponsePartitionData,
+)
+from protocol.records.compression import Compression
+from protocol.records.convert import down_convert
+from replication.fetch_session import Answer, FetchContext, FetchSessions, SessionKey
+from replication.types import (
+    CONSUMER_REPLICA_ID,
+    ZERO_TOPIC_ID,
+    ClientMetadata,
+    Done,
+    FetchEntry,
+    FetchParams,
+    FetchResults,
+    Isolation,
+)
+from storage.files import FileSlice
+
+_INT32_MAX = 2**31 - 1
+_ANY_CLIENT = ClientMetadata("", "", "")
+_NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
+_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class FetchHandler:
+    __slots__ = ("_clock", "_manager", "_metadata", "_sessions", "_shell")
+
+    def __init__(self, shell: ReplicaShell, sessions: FetchSessions) -> None:
+        self._shell = shell
+        self._manager = shell.manager
+        self._metadata = shell.manager.metadata
+        self._sessions = sessions
+        self._clock = shell.clock
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.FETCH: self.fetch}
+
+    def fetch(self, request: Request) -> None:
+        body: FetchRequest = request.body
+        version = request.api_version
+        now_ms = self._clock()
+        replica_id = body.replica_id if version < 15 else body.replica_state.replica_id
+        context = self._sessions.begin(
+            body.session_id,
+            body.session_epoch,
+            self._entries(body, version),
+            _forgotten(body, version),
+            is_follower=replica_id >= 0,
+            uses_topic_ids=version >= 13,
+            now_ms=now_ms,
+        )
+        entries = context.entries
+        if not entries:
+            self.answer(request, context, [])
+            return
+        if version >= 13:
+            for entry in entries:
+                if entry.topic is None:
+                    entry.topic = self._metadata.topic_name(entry.topic_id)
+        params = self._params(request, body, version, replica_id)
+        manager = self._manager
+        wait = _FetchWait(self, request, context)
+        outcome = manager.fetch(wait, params, entries, now_ms)
+        if type(outcome) is Done:
+            self.answer(request, context, outcome.result)
+        else:
+            self._shell.parked(params.max_wait_ms, now_ms)
+        if manager.completed or manager.effects:
+            self._shell.settle()
+
+    def answer(self, request: Request, context: FetchContext, results: FetchResults) -> None:
+        version = request.api_version
+        error, session_id, answer = context.finish(results, self._clock())
+        if version < 6:
+            answer = [(entry, self._for_old_client(entry, data, version)) for entry, data in answer]
+        elif version < 10:
+            answer = [(entry, self._without_zstd(entry, data)) for entry, data in answer]
+        endpoints = _NO_ENDPOINTS
+        if version >= 16:
+            endpoints = self._name_leaders(request, answer)
+        request.respond(
+            FetchResponse(
+                throttle_time_ms=request.throttle_ms,
+                error_code=error,
+                session_id=session_id,
+                responses=_by_topic(answer, version),
+                node_endpoints=endpoints,
+            )
+        )
+
+    def _entries(self, body: FetchRequest, version: int) -> dict[SessionKey, FetchEntry]:
+        entries: dict[SessionKey, FetchEntry] = {}
+        for topic in body.topics:
+            name: str | None
+            if version >= 13:
+                topic_id = bytes(topic.topic_id)
+                name = self._metadata.topic_name(topic_id)
+                key: str | bytes = topic_id
+            else:
+                topic_id = ZERO_TOPIC_ID
+                key = name = topic.topic
+            for partition in topic.partitions:
+                entries[key, partition.partition] = FetchEntry(
+                    name,
+                    partition.partition,
+                    topic_id=topic_id,
+                    fetch_offset=partition.fetch_offset,
+                    max_bytes=partition.partition_max_bytes,
+                    current_leader_epoch=partition.current_leader_epoch,
+                    last_fetched_epoch=partition.last_fetched_epoch,
+                    log_start_offset=partition.log_start_offset,
+                )
+        return entries
+
+    def _params(
+        self, request: Request, body: FetchRequest, version: int, replica_id: int
+    ) -> FetchParams:
+        if replica_id != CONSUMER_REPLICA_ID:
+            isolation = Isolation.LOG_END
+        elif body.isolation_level == Isolation.READ_COMMITTED:
+            isolation = Isolation.READ_COMMITTED
+        else:
+            isolation = Isolation.READ_UNCOMMITTED
+        client = None
+        if version >= 11 and replica_id == CONSUMER_REPLICA_ID:
+            client = _ANY_CLIENT
+            if self._manager.replica_selector is not None:
+                client = ClientMetadata(
+                    body.rack_id, request.client_id or "", request.connection.listener_name
+                )
+        max_bytes = body.max_bytes if version >= 3 else _INT32_MAX
+        return FetchParams(
+            replica_id,
+            body.max_wait_ms,
+            min(body.min_bytes, max_bytes, self._manager.config.fetch_max_bytes),
+            max_bytes,
+            isolation,
+            body.replica_state.replica_epoch if version >= 15 else -1,
+            version < 3,
+            client,
+        )
+
+    def _for_old_client(
+        self, entry: FetchEntry, data: FetchResponsePartitionData, version: int
+    ) -> FetchResponsePartitionData:
+        """Codes and formats that clients before v6 (errors), v4 (magic 2) do not know."""
+        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = self._without_zstd(entry, data)
+        if version >= 4 or not data.records:
+            return data
+        assert entry.topic is not None
+        partition = self._manager.partitions.get((entry.topic, entry.partition))
+        if partition is not None and not partition.log.config.message_downconversion_enable:
+            return _refused(data, ErrorCode.UNSUPPORTED_VERSION)
+        records = data.records
+        stored = records.read() if isinstance(records, FileSlice) else b""
+        try:
+            data.records = down_convert(stored, 0 if version < 2 else 1, entry.fetch_offset)
+        except KafkaError as error:
+            return _refused(data, error.code)
+        return data
+
+    def _without_zstd(
+        self, entry: FetchEntry, data: FetchResponsePartitionData
+    ) -> FetchResponsePartitionData:
+        """Before v10 clients do not know zstd: a topic that stores it cannot be read by them."""
+        if data.records and entry.topic is not None:
+            partition = self._manager.partitions.get((entry.topic, entry.partition))
+            if (
+                partition is not None
+                and partition.log.config.target_compression is Compression.ZSTD
+            ):
+                return _refused(data, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return data
+
+    def _name_leaders(self, request: Request, answer: Answer) -> list[FetchResponseNodeEndpoint]:
+        endpoints: dict[int, FetchResponseNodeEndpoint] = {}
+        for entry, data in answer:
+            if data.error_code not in _LEADER_ERRORS or entry.topic is None:
+                continue
+            leader = current_leader(
+                self._manager, (entry.topic, entry.partition), request.connection.listener_name
+            )
+            if leader is None:
+                continue
+            data.current_leader = FetchResponseLeaderIdAndEpoch(
+                leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+            )
+            if leader.host is not None:
+                endpoints[leader.leader_id] = FetchResponseNodeEndpoint(
+                    node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
+                )
+        return list(endpoints.values())
+
+
+class _FetchWait:
+    """The token of a fetch."""
+
+    __slots__ = ("_context", "_handler", "_request")
+
+    def __init__(self, handler: FetchHandler, request: Request, context: FetchContext) -> None:
+        self._handler = handler
+        self._request = request
+        self._context = context
+
+    def complete(self, results: FetchResults) -> None:
+        self._handler.answer(self._request, self._context, results)
+
+
+def _forgotten(body: FetchRequest, version: int) -> list[SessionKey]:
+    return [
+        (bytes(topic.topic_id) if version >= 13 else topic.topic, partition)
+        for topic in body.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+
+
+def _refused(data: FetchResponsePartitionData, error: ErrorCode) -> FetchResponsePartitionData:
+    data.error_code = error
+    data.records = b""
+    return data
+
+
+def _by_topic(answer: Answer, version: int) -> list[FetchableTopicResponse]:
+    """Group neighbours of the same topic; the order of partitions is the order of the session."""
+    responses: list[FetchableTopicResponse] = []
+    uses_topic_ids = version >= 13
+    last: str | bytes | None = None
+    for entry, data in answer:
+        key = entry.topic_id if uses_topic_ids else entry.topic
+        if key == last:
+            responses[-1].partitions.append(data)
+        elif uses_topic_ids:
+            responses.append(FetchableTopicResponse(topic_id=entry.topic_id, partitions=[data]))
+        else:
+            responses.append(FetchableTopicResponse(topic=entry.topic or "", partitions=[data]))
+        last = key
+    return responses

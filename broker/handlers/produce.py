@@ -1,0 +1,211 @@
+"""Produce v0-11: append record batches to the partitions that this broker leads.
+
+Checks in Kafka's order: transactional batches need a transactional id; then per partition what the
+log and the partition check; acks outside -1, 0, 1 refuse every partition. acks=0 has no answer, a
+failure closes the connection. v10+ names the current leader and its address when the client asked
+the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
+
+Mirrors KafkaApis.handleProduceRequest. Leaves out authorization, quotas and the verification of
+transactions, which come with security and transactions.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from broker.dispatch import Handler, Request
+from broker.handlers.leaders import current_leader
+from broker.replica_shell import ReplicaShell
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceResponseLeaderIdAndEpoch,
+    ProduceResponseNodeEndpoint,
+    TopicProduceResponse,
+)
+from replication.types import Done, PartitionKey, ProduceResult, ProduceResults
+
+_log = logging.getLogger("broker.handlers.produce")
+
+ADMIN_CLIENT_ID = "__admin_client"
+_VALID_ACKS = (-1, 0, 1)
+_MAGIC_POSITION = 16
+_ATTRIBUTES_POSITION = 22  # the low byte of a v2 batch's attributes
+_TRANSACTIONAL = 0x10
+_FIRST_VERSION_WITH_LEADER = 10
+_NO_RECORDS = b""
+
+# Shared defaults: replaced in a response, never written to.
+_NO_ERRORS: list[BatchIndexAndErrorMessage] = []
+_NO_LEADER = ProduceResponseLeaderIdAndEpoch()
+_NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
+
+
+class ProduceHandler:
+    __slots__ = ("_clock", "_shell")
+
+    def __init__(self, shell: ReplicaShell) -> None:
+        self._shell = shell
+        self._clock = shell.clock
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.PRODUCE: self.produce}
+
+    def produce(self, request: Request) -> None:
+        body: ProduceRequest = request.body
+        entries: dict[PartitionKey, Any] = {}
+        for topic in body.topic_data:
+            name = topic.name
+            for partition in topic.partition_data:
+                records = partition.records
+                entries[name, partition.index] = _NO_RECORDS if records is None else records
+        acks = body.acks
+        if body.transactional_id is None and _has_transactional(entries):
+            self._refuse(request, entries, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return
+        if acks not in _VALID_ACKS:
+            self._refuse(request, entries, ErrorCode.INVALID_REQUIRED_ACKS)
+            return
+        now_ms = self._clock()
+        shell = self._shell
+        manager = shell.manager
+        wait = _ProduceWait(self, request)
+        outcome = manager.append(
+            wait,
+            acks,
+            body.timeout_ms,
+            entries,
+            now_ms,
+            request.api_version,
+            internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+        )
+        if type(outcome) is Done:
+            self.answer(request, outcome.result)
+        elif acks == -1:
+            shell.parked(body.timeout_ms, now_ms)
+        if manager.completed or manager.effects:
+            shell.settle()
+
+    def answer(self, request: Request, results: ProduceResults) -> None:
+        body: ProduceRequest = request.body
+        if body.acks == 0:
+            self._answer_nothing(request, results)
+            return
+        failed = False
+        responses = []
+        for topic in body.topic_data:
+            name = topic.name
+            partitions = []
+            for partition in topic.partition_data:
+                index = partition.index
+                result = results[name, index]
+                if result.error_code:
+                    failed = True
+                    partitions.append(_failed(index, result))
+                else:
+                    partitions.append(
+                        PartitionProduceResponse(
+                            index=index,
+                            error_code=0,
+                            base_offset=result.base_offset,
+                            log_append_time_ms=result.log_append_time_ms,
+                            log_start_offset=result.log_start_offset,
+                            record_errors=_NO_ERRORS,
+                            error_message=None,
+                            current_leader=_NO_LEADER,
+                        )
+                    )
+            responses.append(TopicProduceResponse(name=name, partition_responses=partitions))
+        response = ProduceResponse(
+            responses=responses,
+            throttle_time_ms=request.throttle_ms,
+            node_endpoints=_NO_ENDPOINTS,
+        )
+        if failed and request.api_version >= _FIRST_VERSION_WITH_LEADER:
+            self._name_leaders(request, response)
+        request.respond(response)
+
+    def _answer_nothing(self, request: Request, results: ProduceResults) -> None:
+        for (topic, index), result in results.items():
+            if result.error_code:
+                _log.info(
+                    "Closing %s: a produce with acks=0 to %s-%d failed with %s",
+                    request.connection, topic, index, result.error_code.name,
+                )  # fmt: skip
+                request.close()
+                return
+        request.respond(None)
+
+    def _refuse(
+        self, request: Request, entries: Mapping[PartitionKey, Any], error: ErrorCode
+    ) -> None:
+        self.answer(request, {key: ProduceResult(error) for key in entries})
+
+    def _name_leaders(self, request: Request, response: ProduceResponse) -> None:
+        endpoints: dict[int, ProduceResponseNodeEndpoint] = {}
+        listener = request.connection.listener_name
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    continue
+                leader = current_leader(
+                    self._shell.manager, (topic.name, partition.index), listener
+                )
+                if leader is None:
+                    continue
+                partition.current_leader = ProduceResponseLeaderIdAndEpoch(
+                    leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+                )
+                if leader.host is not None:
+                    endpoints[leader.leader_id] = ProduceResponseNodeEndpoint(
+                        node_id=leader.leader_id,
+                        host=leader.host,
+                        port=leader.port,
+                        rack=leader.rack,
+                    )
+        response.node_endpoints = list(endpoints.values())
+
+
+class _ProduceWait:
+    """The token of a produce: knows what to do when the append is complete."""
+
+    __slots__ = ("_handler", "_request")
+
+    def __init__(self, handler: ProduceHandler, request: Request) -> None:
+        self._handler = handler
+        self._request = request
+
+    def complete(self, results: ProduceResults) -> None:
+        self._handler.answer(self._request, results)
+
+
+def _has_transactional(entries: Mapping[PartitionKey, Any]) -> bool:
+    """Whether a v2 batch is transactional, by its attributes; what is malformed fails later."""
+    for records in entries.values():
+        if (
+            len(records) > _ATTRIBUTES_POSITION
+            and records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
+            and records[_MAGIC_POSITION] == 2
+        ):
+            return True
+    return False
+
+
+def _failed(index: int, result: ProduceResult) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=result.error_code,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=message)
+            for position, message in result.record_errors
+        ],
+        error_message=result.error_message,
+        current_leader=_NO_LEADER,
+    )

@@ -1,0 +1,127 @@
+"""What the controller and admins ask of this broker's replicas: LeaderAndIsr v0-7, StopReplica
+v0-4, UpdateMetadata v0-8, DescribeLogDirs v0-4.
+
+Invariants: a request of an older controller epoch, or for an earlier broker epoch, changes nothing
+(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH). Coordinators hear of leadership through
+`on_leadership` and `on_stopped`, topic changes go to `on_metadata`, before the answer is sent.
+
+Mirrors KafkaApis.handleLeaderAndIsrRequest, handleStopReplicaRequest, handleUpdateMetadataRequest
+and handleDescribeLogDirsRequest. Leaves out authorization and KRaft migration.
+"""
+
+from collections.abc import Callable, Mapping
+
+from broker.dispatch import Handler, Request
+from broker.replica_shell import ReplicaShell
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.replication import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from replication.leadership import check_sender
+from replication.log_dirs import describe_log_dirs
+from replication.metadata_cache import MetadataUpdate
+from replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
+
+_FIRST_VERSION_BY_TOPIC = 5
+
+
+class ReplicationHandler:
+    __slots__ = ("_manager", "_shell", "on_leadership", "on_metadata", "on_stopped")
+
+    def __init__(self, shell: ReplicaShell) -> None:
+        self._shell = shell
+        self._manager = shell.manager
+        self.on_leadership: list[Callable[[LeadershipResult], None]] = []
+        self.on_stopped: list[Callable[[StopResult], None]] = []
+        self.on_metadata: list[Callable[[MetadataUpdate], None]] = []
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.LEADER_AND_ISR: self.leader_and_isr,
+            ApiKey.STOP_REPLICA: self.stop_replica,
+            ApiKey.UPDATE_METADATA: self.update_metadata,
+            ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
+        }
+
+    def leader_and_isr(self, request: Request) -> None:
+        body: LeaderAndIsrRequest = request.body
+        result = self._manager.become_leader_or_follower(body, self._shell.clock())
+        if result.error_code is ErrorCode.NONE:
+            for listener in self.on_leadership:
+                listener(result)
+        request.respond(_leader_and_isr_response(result, request.api_version))
+        self._shell.settle()
+
+    def stop_replica(self, request: Request) -> None:
+        body: StopReplicaRequest = request.body
+        result = self._manager.stop_replicas(body, self._shell.clock())
+        if result.error_code is ErrorCode.NONE:
+            for listener in self.on_stopped:
+                listener(result)
+        request.respond(
+            StopReplicaResponse(
+                error_code=result.error_code,
+                partition_errors=[
+                    StopReplicaPartitionError(
+                        topic_name=topic, partition_index=index, error_code=error
+                    )
+                    for (topic, index), error in result.partition_errors.items()
+                ],
+            )
+        )
+        self._shell.settle()
+
+    def update_metadata(self, request: Request) -> None:
+        body: UpdateMetadataRequest = request.body
+        error = check_sender(self._manager, body.controller_epoch, body.broker_epoch)
+        if error is ErrorCode.NONE:
+            update = self._manager.metadata.update(body)
+            for listener in self.on_metadata:
+                listener(update)
+        request.respond(UpdateMetadataResponse(error_code=error))
+        self._shell.settle()
+
+    def describe_log_dirs(self, request: Request) -> None:
+        body: DescribeLogDirsRequest = request.body
+        wanted = None
+        if body.topics is not None:
+            wanted = {
+                (topic.topic, partition) for topic in body.topics for partition in topic.partitions
+            }
+        request.respond(
+            DescribeLogDirsResponse(
+                throttle_time_ms=request.throttle_ms,
+                results=describe_log_dirs(self._manager, wanted),
+            )
+        )
+
+
+def _leader_and_isr_response(result: LeadershipResult, version: int) -> LeaderAndIsrResponse:
+    response = LeaderAndIsrResponse(error_code=result.error_code)
+    if version < _FIRST_VERSION_BY_TOPIC:
+        response.partition_errors = [
+            LeaderAndIsrPartitionError(topic_name=topic, partition_index=index, error_code=error)
+            for (topic, index), error in result.partition_errors.items()
+        ]
+        return response
+    topics: dict[str, LeaderAndIsrTopicError] = {}
+    for (topic, index), error in result.partition_errors.items():
+        answer = topics.get(topic)
+        if answer is None:
+            topic_id = result.topic_ids.get(topic, ZERO_TOPIC_ID)
+            answer = topics[topic] = LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=[])
+        answer.partition_errors.append(
+            LeaderAndIsrPartitionError(partition_index=index, error_code=error)
+        )
+    response.topics = list(topics.values())
+    return response

@@ -1,0 +1,136 @@
+"""Drives the replica manager: settles what it completed, performs its effects, keeps its timers.
+
+Whoever calls the manager calls `settle` afterwards. Tokens of waiting operations are objects with
+`complete(result)`; they are called from here, when the manager's call has returned, so nothing
+re-enters the manager in the middle of a state change.
+
+Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
+(`on_isr_change`, `on_failed_log_dir`).
+"""
+
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import Any, Protocol
+
+import trio
+
+from broker.log_flusher import LogFlusher
+from protocol.errors import KafkaError
+from replication.replica_manager import ReplicaManager
+from replication.types import AlterIsr, FailedLogDir, FlushNeeded
+
+_log = logging.getLogger("broker.replica_shell")
+
+LOG_JOBS_INTERVAL_MS = 1_000
+MAX_JOB_THREADS = 1
+_MS = 1000
+
+
+class Waiter(Protocol):
+    """The token of an operation that may wait."""
+
+    def complete(self, result: Any) -> None: ...
+
+
+class ReplicaShell:
+    __slots__ = (
+        "_job_limiter",
+        "_sleep_until_ms",
+        "_wake",
+        "clock",
+        "flusher",
+        "manager",
+        "on_failed_log_dir",
+        "on_isr_change",
+    )
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        clock: Callable[[], int],
+        *,
+        on_isr_change: Callable[[AlterIsr], None] | None = None,
+        on_failed_log_dir: Callable[[FailedLogDir], None] | None = None,
+    ) -> None:
+        self.manager = manager
+        self.clock = clock
+        self._job_limiter = trio.CapacityLimiter(MAX_JOB_THREADS)
+        self.flusher = LogFlusher(self._flushed, self._flush_failed)
+        self.on_isr_change = on_isr_change
+        self.on_failed_log_dir = on_failed_log_dir
+        self._sleep_until_ms: float = inf
+        self._wake = trio.Event()
+
+    def settle(self) -> None:
+        """Perform the effects and answer the completed operations of the last calls."""
+        manager = self.manager
+        while manager.effects or manager.completed:
+            for effect in manager.take_effects():
+                if isinstance(effect, FlushNeeded):
+                    self.flusher.request(effect)
+                elif isinstance(effect, AlterIsr):
+                    if self.on_isr_change is not None:
+                        self.on_isr_change(effect)
+                elif self.on_failed_log_dir is not None:
+                    self.on_failed_log_dir(effect)
+            for token, result in manager.take_completed():
+                waiter: Any = token
+                try:
+                    waiter.complete(result)
+                except Exception:
+                    _log.exception("Answering %r failed", waiter)
+
+    def parked(self, wait_ms: int, now_ms: int) -> None:
+        """Something waits for at most `wait_ms`: see that the timer task wakes up in time."""
+        if now_ms + wait_ms < self._sleep_until_ms:
+            self._wake.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Timers, ISR shrinking, flushes and the log manager's jobs, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.flusher.run)
+            nursery.start_soon(self._run_timers)
+            nursery.start_soon(self._run_isr_check)
+            nursery.start_soon(self._run_log_jobs)
+            task_status.started()
+
+    async def _run_timers(self) -> None:
+        manager = self.manager
+        while True:
+            next_ms = manager.next_deadline_ms()
+            self._sleep_until_ms = inf if next_ms is None else next_ms
+            seconds = inf if next_ms is None else max(0, next_ms - self.clock()) / _MS
+            with trio.move_on_after(seconds):
+                await self._wake.wait()
+                self._wake = trio.Event()
+            manager.tick(self.clock())
+            self.settle()
+
+    async def _run_isr_check(self) -> None:
+        interval_ms = self.manager.config.replica_lag_time_max_ms / 2
+        while True:
+            await trio.sleep(interval_ms / _MS)
+            self.manager.maybe_shrink_isr(self.clock())
+            self.settle()
+
+    async def _run_log_jobs(self) -> None:
+        """The log manager's periodic work: checkpoints, timed flushes, deletion of files."""
+        log_manager = self.manager.log_manager
+        while True:
+            await trio.sleep(LOG_JOBS_INTERVAL_MS / _MS)
+            for job in log_manager.tick(self.clock()):
+                try:
+                    await trio.to_thread.run_sync(job.run, limiter=self._job_limiter)
+                except KafkaError as error:
+                    _log.error("Could not %s: %s", job.name, error.message)
+            self.manager.check_log_dirs()
+            self.settle()
+
+    def _flushed(self, effect: FlushNeeded, offset: int) -> None:
+        self.manager.flushed(effect.topic, effect.partition, offset, self.clock())
+        self.settle()
+
+    def _flush_failed(self, effect: FlushNeeded) -> None:
+        self.manager.storage_failed((effect.topic, effect.partition))
+        self.settle()

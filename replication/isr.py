@@ -1,0 +1,109 @@
+"""The leader's view of its followers: progress of each replica, and the in-sync replica set.
+
+Invariants: `committed` is what the controller has confirmed; `maximal` is what the high watermark
+must wait for. While a change is proposed, an expansion counts the newcomer in `maximal` at once
+and a shrink keeps the old members in it, so `committed <= maximal` holds always and whatever the
+controller decides, no offset below the HW is missing on a member. One proposal at a time.
+
+Mirrors Replica / ReplicaState and the PartitionState classes of Kafka's Partition (KIP-497).
+"""
+
+from replication.types import UNKNOWN_OFFSET
+
+
+class RemoteReplica:
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end_offset = 0
+        self.last_fetch_ms = 0
+        self.last_caught_up_ms = 0
+        self.broker_epoch = -1
+
+    def record_fetch(
+        self,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """A fetch at an offset acknowledges everything below it."""
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset:
+            # It has what the leader had at its previous fetch: it was caught up then.
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = fetch_offset
+        self.last_fetch_leader_end_offset = max(
+            self.last_fetch_leader_end_offset, leader_end_offset
+        )
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def reset(
+        self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, in_isr: bool
+    ) -> None:
+        """A leader epoch begins: nothing that an earlier leader heard counts for a new one."""
+        self.last_caught_up_ms = now_ms if in_isr else 0
+        if is_new_leader:
+            self.log_start_offset = UNKNOWN_OFFSET
+            self.log_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_ms = 0
+            self.broker_epoch = -1
+        else:
+            self.last_fetch_leader_end_offset = leader_end_offset
+            self.last_fetch_ms = now_ms if in_isr else 0
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        return (
+            self.log_end_offset == leader_end_offset
+            or now_ms - self.last_caught_up_ms <= max_lag_ms
+        )
+
+
+class IsrState:
+    __slots__ = ("committed", "maximal", "proposed")
+
+    def __init__(self, committed: frozenset[int] = frozenset()) -> None:
+        self.committed = committed
+        self.maximal = committed
+        self.proposed: frozenset[int] | None = None
+
+    @property
+    def is_in_flight(self) -> bool:
+        return self.proposed is not None
+
+    def commit(self, isr: frozenset[int]) -> None:
+        self.committed = isr
+        self.maximal = isr
+        self.proposed = None
+
+    def propose_expand(self, broker_id: int) -> frozenset[int]:
+        assert self.proposed is None, "one ISR change at a time"
+        assert broker_id not in self.committed
+        self.proposed = self.maximal = self.committed | {broker_id}
+        return self.proposed
+
+    def propose_shrink(self, out_of_sync: frozenset[int]) -> frozenset[int]:
+        assert self.proposed is None, "one ISR change at a time"
+        assert out_of_sync < self.committed, "the leader stays in the ISR"
+        self.proposed = self.committed - out_of_sync
+        return self.proposed
+
+    def roll_back(self) -> None:
+        """The controller did not try the proposal: what was committed stands."""
+        self.commit(self.committed)

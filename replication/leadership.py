@@ -1,0 +1,201 @@
+"""What the controller tells this broker about its replicas: LeaderAndIsr and StopReplica.
+
+Invariants: a request of an older controller, or meant for an earlier life of this broker, changes
+nothing; a partition's leader epoch never goes back; whoever waits on a partition whose role has
+changed is looked at before the call returns.
+
+Mirrors ReplicaManager.becomeLeaderOrFollower / stopReplicas of Kafka in ZooKeeper mode. Leaves out
+what only a KRaft controller in a migration sends (full requests, stray partitions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.replication import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+)
+from replication.partition import Partition
+from replication.types import (
+    ZERO_TOPIC_ID,
+    LeadershipResult,
+    PartitionKey,
+    RoleChange,
+    StopResult,
+)
+
+if TYPE_CHECKING:
+    from replication.replica_manager import ReplicaManager
+
+LEADER_EPOCH_DURING_DELETE = -2
+LEADER_EPOCH_UNKNOWN = -1
+
+
+def check_sender(manager: ReplicaManager, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+    """Checks of every request of a controller; remembers the controller's epoch."""
+    if 0 <= broker_epoch < manager.broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    if controller_epoch < manager.controller_epoch:
+        return ErrorCode.STALE_CONTROLLER_EPOCH
+    manager.controller_epoch = controller_epoch
+    return ErrorCode.NONE
+
+
+def become_leader_or_follower(
+    manager: ReplicaManager, request: LeaderAndIsrRequest, now_ms: int
+) -> LeadershipResult:
+    error = check_sender(manager, request.controller_epoch, request.broker_epoch)
+    if error:
+        return LeadershipResult(error)
+    result = LeadershipResult(
+        ErrorCode.NONE,
+        topic_ids={state.topic_name: bytes(state.topic_id) for state in request.topic_states},
+    )
+    for topic, topic_id, state in _states(request):
+        key = (topic, state.partition_index)
+        try:
+            result.partition_errors[key] = _change_role(
+                manager, key, topic_id, state, now_ms, result
+            )
+        except KafkaError as failure:
+            result.partition_errors[key] = failure.code
+            if failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                manager.storage_failed(key)
+    return result
+
+
+def _states(
+    request: LeaderAndIsrRequest,
+) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, ZERO_TOPIC_ID, state
+    for topic_state in request.topic_states:
+        for state in topic_state.partition_states:
+            yield topic_state.topic_name, bytes(topic_state.topic_id), state
+
+
+def _change_role(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    topic_id: bytes,
+    state: LeaderAndIsrPartitionState,
+    now_ms: int,
+    result: LeadershipResult,
+) -> ErrorCode:
+    if key in manager.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    partition = manager.partitions.get(key)
+    if partition is not None:
+        if ZERO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.leader_epoch < partition.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if state.leader_epoch == partition.leader_epoch:
+            # The only news at an equal epoch: the topic has an id now.
+            if partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
+                partition.log.assign_topic_id(topic_id)
+                partition.topic_id = topic_id
+                return ErrorCode.NONE
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+    if manager.config.broker_id not in state.replicas:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition is None:
+        partition = _create_partition(manager, key, topic_id, state.is_new, now_ms)
+    elif partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
+        partition.log.assign_topic_id(topic_id)
+        partition.topic_id = topic_id
+    if state.leader == manager.config.broker_id:
+        if partition.make_leader(state, now_ms):
+            result.became_leader.append(RoleChange(*key, state.leader, state.leader_epoch))
+            partition.maybe_advance_high_watermark(now_ms)
+    elif partition.make_follower(state):
+        result.became_follower.append(RoleChange(*key, state.leader, state.leader_epoch))
+    manager.check_waiting(key)
+    return ErrorCode.NONE
+
+
+def _create_partition(
+    manager: ReplicaManager, key: PartitionKey, topic_id: bytes, is_new: bool, now_ms: int
+) -> Partition:
+    topic, index = key
+    config = manager.config_for(topic)
+    known = manager.log_manager.get_log(topic, index)
+    if known is not None:
+        if ZERO_TOPIC_ID != topic_id != known.topic_id and known.topic_id is not None:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        known.set_config(config)
+    log = manager.log_manager.get_or_create_log(
+        topic, index, topic_id, config, now_ms, is_new=is_new
+    )
+    partition = Partition(
+        topic,
+        index,
+        log.topic_id or ZERO_TOPIC_ID,
+        log,
+        broker_id=manager.config.broker_id,
+        max_lag_ms=manager.config.replica_lag_time_max_ms,
+        metadata=manager.metadata,
+        stats=manager.stats_of(topic),
+    )
+    manager.partitions[key] = partition
+    return partition
+
+
+def stop_replicas(manager: ReplicaManager, request: StopReplicaRequest, now_ms: int) -> StopResult:
+    error = check_sender(manager, request.controller_epoch, request.broker_epoch)
+    if error:
+        return StopResult(error)
+    result = StopResult(ErrorCode.NONE)
+    for key, leader_epoch, delete in _stops(request):
+        result.partition_errors[key] = _stop(manager, key, leader_epoch, delete, now_ms, result)
+    return result
+
+
+def _stops(request: StopReplicaRequest) -> Iterator[tuple[PartitionKey, int, bool]]:
+    """(partition, leader epoch, whether to delete) from any version of the request."""
+    delete_all = request.delete_partitions
+    for partition in request.ungrouped_partitions:
+        yield (partition.topic_name, partition.partition_index), LEADER_EPOCH_UNKNOWN, delete_all
+    for topic in request.topics:
+        for index in topic.partition_indexes:
+            yield (topic.name, index), LEADER_EPOCH_UNKNOWN, delete_all
+    for topic_state in request.topic_states:
+        for state in topic_state.partition_states:
+            key = (topic_state.topic_name, state.partition_index)
+            yield key, state.leader_epoch, state.delete_partition
+
+
+def _stop(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    leader_epoch: int,
+    delete: bool,
+    now_ms: int,
+    result: StopResult,
+) -> ErrorCode:
+    if key in manager.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    partition = manager.partitions.get(key)
+    if partition is not None:
+        if 0 <= leader_epoch < partition.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        result.stopped.append(RoleChange(*key, partition.leader_id, partition.leader_epoch))
+    if delete:
+        manager.partitions.pop(key, None)
+        if not any(topic == key[0] for topic, _ in manager.partitions):
+            manager.topic_stats.pop(key[0], None)
+        try:
+            if manager.log_manager.get_log(*key) is not None:
+                manager.log_manager.delete_log(*key, now_ms)
+        except KafkaError as error:
+            return error.code
+        finally:
+            manager.check_waiting(key)
+        result.deleted.append(key)
+    else:
+        manager.check_waiting(key)
+    return ErrorCode.NONE

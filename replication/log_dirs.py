@@ -1,0 +1,66 @@
+"""DescribeLogDirs: what each log directory holds, and how far its replicas lag.
+
+Mirrors ReplicaManager.describeLogDirs. Leaves out future replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from protocol.messages.log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from replication.types import PartitionKey
+
+if TYPE_CHECKING:
+    from replication.replica_manager import ReplicaManager
+
+
+def describe_log_dirs(
+    manager: ReplicaManager, wanted: Collection[PartitionKey] | None
+) -> list[DescribeLogDirsResult]:
+    """Every directory; of its partitions only the wanted ones (None: all)."""
+    results = []
+    log_manager = manager.log_manager
+    for directory in log_manager.describe():
+        if directory.error:
+            results.append(
+                DescribeLogDirsResult(error_code=directory.error, log_dir=directory.path)
+            )
+            continue
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for name, partition, size in directory.logs:
+            key = (name, partition)
+            if wanted is not None and key not in wanted:
+                continue
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = DescribeLogDirsTopic(name=name, partitions=[])
+            topic.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=partition,
+                    partition_size=size,
+                    offset_lag=_lag(manager, key),
+                )
+            )
+        total_bytes, usable_bytes = log_manager.files.disk_space(directory.path)
+        results.append(
+            DescribeLogDirsResult(
+                log_dir=directory.path,
+                topics=list(topics.values()),
+                total_bytes=total_bytes,
+                usable_bytes=usable_bytes,
+            )
+        )
+    return results
+
+
+def _lag(manager: ReplicaManager, key: PartitionKey) -> int:
+    """How far the log end is behind the HW that this replica knows; 0 for a leader."""
+    partition = manager.partitions.get(key)
+    if partition is None:
+        return 0
+    return max(partition.log.high_watermark - partition.log.log_end_offset, 0)

@@ -1,0 +1,188 @@
+"""Questions about offsets: ListOffsets, OffsetForLeaderEpoch, DeleteRecords.
+
+Invariants: no answer names an offset that the asker could not fetch; after an election, until the
+HW has reached the start of the new epoch, "latest" is not answered (KIP-207), since an earlier
+leader may have shown more.
+
+Mirrors Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and deleteRecordsOnLeader of
+Kafka. Leaves out tiered storage: the local log is the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError
+from replication.delayed_operations import DelayedDeleteRecords
+from replication.partition import Partition
+from replication.types import (
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    DeleteRecordsResult,
+    DeleteRecordsResults,
+    Done,
+    Isolation,
+    Parked,
+    PartitionKey,
+)
+
+if TYPE_CHECKING:
+    from replication.replica_manager import ReplicaManager
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+NO_TIMESTAMP = -1
+HIGH_WATERMARK_OFFSET = -1  # in DeleteRecords: up to the high watermark
+
+
+@dataclass(slots=True, frozen=True)
+class OffsetQuery:
+    timestamp: int
+    isolation: Isolation
+    current_leader_epoch: int = NO_EPOCH
+    only_leader: bool = True
+
+
+class OffsetAnswer(NamedTuple):
+    error_code: ErrorCode
+    timestamp: int = NO_TIMESTAMP
+    offset: int = UNKNOWN_OFFSET
+    leader_epoch: int = NO_EPOCH
+
+
+def _find(
+    manager: ReplicaManager, key: PartitionKey, current_leader_epoch: int, only_leader: bool
+) -> Partition:
+    partition = manager.partitions.get(key)
+    if partition is None:
+        raise KafkaError(manager.missing_error(key))
+    error = partition.check_access(current_leader_epoch, only_leader)
+    if error:
+        raise KafkaError(error)
+    return partition
+
+
+def list_offset(manager: ReplicaManager, key: PartitionKey, query: OffsetQuery) -> OffsetAnswer:
+    try:
+        partition = _find(manager, key, query.current_leader_epoch, query.only_leader)
+        return _list_offset(partition, query)
+    except KafkaError as error:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            manager.storage_failed(key)
+        return OffsetAnswer(error.code)
+
+
+def _list_offset(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
+    log = partition.log
+    timestamp = query.timestamp
+    end_offset = partition.readable_end_offset(query.isolation)
+    is_behind = (
+        query.isolation is not Isolation.LOG_END
+        and partition.leader_epoch_start_offset > log.high_watermark
+    )
+    if timestamp == LATEST_TIMESTAMP:
+        if is_behind:
+            return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
+        return OffsetAnswer(ErrorCode.NONE, NO_TIMESTAMP, end_offset, partition.leader_epoch)
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        start_offset = log.log_start_offset
+        epoch = log.leader_epochs.epoch_for_offset(start_offset)
+        return OffsetAnswer(
+            ErrorCode.NONE, NO_TIMESTAMP, start_offset, NO_EPOCH if epoch is None else epoch
+        )
+    if timestamp == LATEST_TIERED_TIMESTAMP:
+        return OffsetAnswer(ErrorCode.NONE)
+    found = (
+        log.offset_of_max_timestamp()
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp)
+    )
+    if found is not None and found.offset < end_offset:
+        return OffsetAnswer(ErrorCode.NONE, found.timestamp, found.offset, found.leader_epoch)
+    if is_behind:
+        return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
+    return OffsetAnswer(ErrorCode.NONE)
+
+
+def legacy_offsets(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    timestamp: int,
+    max_offsets: int,
+    now_ms: int,
+    *,
+    is_consumer: bool,
+    only_leader: bool,
+) -> tuple[ErrorCode, list[int]]:
+    """ListOffsets v0: segment base offsets before a time, newest first."""
+    try:
+        log = _find(manager, key, NO_EPOCH, only_leader).log
+        found = log.legacy_segment_offsets_before(timestamp, max_offsets, now_ms)
+    except KafkaError as error:
+        return error.code, []
+    if is_consumer:
+        high_watermark = log.high_watermark
+        if any(offset > high_watermark for offset in found):
+            found = [high_watermark, *(offset for offset in found if offset < high_watermark)]
+    return ErrorCode.NONE, found
+
+
+def end_offset_for_epoch(
+    manager: ReplicaManager, key: PartitionKey, current_leader_epoch: int, epoch: int
+) -> tuple[ErrorCode, int, int]:
+    """(error, leader epoch, end offset): the largest epoch up to `epoch`, and where it ends."""
+    try:
+        partition = _find(manager, key, current_leader_epoch, True)
+    except KafkaError as error:
+        return error.code, NO_EPOCH, UNKNOWN_OFFSET
+    found_epoch, end_offset = partition.log.end_offset_for_epoch(epoch)
+    return ErrorCode.NONE, found_epoch, end_offset
+
+
+def delete_records(
+    manager: ReplicaManager,
+    token: object,
+    wanted: Mapping[PartitionKey, int],
+    timeout_ms: int,
+    now_ms: int,
+) -> Done[DeleteRecordsResults] | Parked:
+    results: DeleteRecordsResults = {}
+    open_offsets: dict[PartitionKey, int] = {}
+    for key, offset in wanted.items():
+        try:
+            if key[0] in manager.config.internal_topics:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            partition = _find(manager, key, NO_EPOCH, True)
+            target, low_watermark = _delete_up_to(partition, offset)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                manager.storage_failed(key)
+            results[key] = DeleteRecordsResult(error.code)
+            continue
+        if low_watermark >= target:
+            results[key] = DeleteRecordsResult(ErrorCode.NONE, low_watermark)
+        else:
+            results[key] = DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
+            open_offsets[key] = target
+    if not open_offsets or timeout_ms <= 0:
+        return Done(results)
+    operation = DelayedDeleteRecords(token, results, open_offsets)
+    manager.deletes.watch(operation, open_offsets, now_ms + timeout_ms)
+    return Parked(operation)
+
+
+def _delete_up_to(partition: Partition, offset: int) -> tuple[int, int]:
+    """Move the leader's log start; (offset that all must reach, low watermark now)."""
+    log = partition.log
+    if not log.config.delete:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+    target = log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
+    if target < 0 or target > log.high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    log.maybe_increment_log_start_offset(target)
+    return target, partition.low_watermark()

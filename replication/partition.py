@@ -1,0 +1,378 @@
+"""One replica of a partition on this broker: its role, its log, and as leader its followers.
+
+Roles: none (created, not told yet), leader, follower. LeaderAndIsr moves between them; a smaller
+partition epoch than the known one changes nothing.
+
+Invariants: the high watermark of a leader never goes back and never passes the log end offset of
+a member of the maximal ISR, nor (when the log asks for a flush) what is on disk; it does not move
+while the committed ISR is smaller than the effective min.insync.replicas; a replica joins the ISR
+only at the HW and past the start of the leader's epoch (KIP-279, KIP-497, KIP-966's first part).
+
+Mirrors Kafka's Partition. Leaves out future replicas (moves between log directories) and tiered
+storage. Who waits for what is the replica manager's business: methods say what has moved.
+"""
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.replication import LeaderAndIsrPartitionState
+from replication.isr import IsrState, RemoteReplica
+from replication.metadata_cache import MetadataCache
+from replication.types import (
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    AlterIsr,
+    Isolation,
+    PartitionKey,
+    TopicStats,
+)
+from storage.log import AppendInfo, AppendOrigin, Log
+
+NO_LEADER = -1
+
+# The controller's answer to an ISR proposal leaves no state to go back to: wait for LeaderAndIsr.
+_AWAIT_NEW_STATE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+_ROLL_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+
+
+class Partition:
+    __slots__ = (
+        "_max_lag_ms",
+        "_metadata",
+        "_unflushed_end",
+        "_unflushed_from",
+        "adding_replicas",
+        "broker_id",
+        "controller_epoch",
+        "effective_min_isr",
+        "is_leader",
+        "isr",
+        "key",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "leader_id",
+        "log",
+        "partition",
+        "partition_epoch",
+        "remotes",
+        "removing_replicas",
+        "replicas",
+        "stats",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        log: Log,
+        *,
+        broker_id: int,
+        max_lag_ms: int,
+        metadata: MetadataCache,
+        stats: TopicStats,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.key: PartitionKey = (topic, partition)
+        self.topic_id = topic_id
+        self.log = log
+        self.broker_id = broker_id
+        self.stats = stats
+        self.is_leader = False
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.leader_epoch_start_offset = UNKNOWN_OFFSET
+        self.partition_epoch = -1
+        self.controller_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.adding_replicas: tuple[int, ...] = ()
+        self.removing_replicas: tuple[int, ...] = ()
+        self.remotes: dict[int, RemoteReplica] = {}
+        self.isr = IsrState()
+        self.effective_min_isr = 1
+        self._max_lag_ms = max_lag_ms
+        self._metadata = metadata
+        # Appended, but its flush is under way: [from, end); -1 when there is none.
+        self._unflushed_from = -1
+        self._unflushed_end = -1
+
+    def __repr__(self) -> str:
+        role = "leader" if self.is_leader else f"follower of {self.leader_id}"
+        return f"<Partition {self.topic}-{self.partition} {role} epoch {self.leader_epoch}>"
+
+    # -- roles --------------------------------------------------------------------------------
+
+    def make_leader(self, state: LeaderAndIsrPartitionState, now_ms: int) -> bool:
+        """Take the leader's role or its new epoch; False if the state is older than the known."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        is_new_leader = not self.is_leader
+        isr = frozenset(state.isr)
+        self._set_assignment(state)
+        remotes = self.remotes
+        self.remotes = {
+            broker_id: remotes.get(broker_id) or RemoteReplica(broker_id)
+            for broker_id in self.replicas
+            if broker_id != self.broker_id
+        }
+        self.isr.commit(isr)
+        if state.leader_epoch > self.leader_epoch:
+            start_offset = self.log.log_end_offset
+            # Even without a record of this epoch: followers with later records must find it.
+            self.log.assign_epoch_start(state.leader_epoch, start_offset)
+            for replica in self.remotes.values():
+                replica.reset(
+                    now_ms=now_ms,
+                    leader_end_offset=start_offset,
+                    is_new_leader=is_new_leader,
+                    in_isr=replica.broker_id in isr,
+                )
+            self.leader_epoch = state.leader_epoch
+            self.leader_epoch_start_offset = start_offset
+        self.leader_id = self.broker_id
+        self.is_leader = True
+        return True
+
+    def make_follower(self, state: LeaderAndIsrPartitionState) -> bool:
+        """Take the follower's role; True if fetching must start anew (a new leader epoch)."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        self.is_leader = False
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start_offset = UNKNOWN_OFFSET
+        self._set_assignment(state)
+        self.remotes = {}
+        self.isr.commit(frozenset())
+        self._unflushed_from = self._unflushed_end = -1
+        return is_new_epoch
+
+    def _set_assignment(self, state: LeaderAndIsrPartitionState) -> None:
+        self.controller_epoch = state.controller_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = tuple(state.replicas)
+        self.adding_replicas = tuple(state.adding_replicas)
+        self.removing_replicas = tuple(state.removing_replicas)
+        self.config_changed()
+
+    def config_changed(self) -> None:
+        """min.insync.replicas counts at most as many replicas as there are."""
+        self.effective_min_isr = min(self.log.config.min_insync_replicas, len(self.replicas) or 1)
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """The client's idea of the leader epoch (-1: it has none)."""
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def check_access(self, current_leader_epoch: int, only_leader: bool) -> ErrorCode:
+        error = self.check_epoch(current_leader_epoch)
+        if error:
+            return error
+        if only_leader and not self.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def readable_end_offset(self, isolation: Isolation) -> int:
+        if isolation is Isolation.LOG_END:
+            return self.log.log_end_offset
+        if isolation is Isolation.READ_COMMITTED:
+            return self.log.last_stable_offset
+        return self.log.high_watermark
+
+    # -- appending ----------------------------------------------------------------------------
+
+    def append_as_leader(
+        self,
+        records: bytearray | memoryview,
+        *,
+        acks_all: bool,
+        now_ms: int,
+        origin: AppendOrigin,
+        request_version: int | None,
+    ) -> AppendInfo:
+        """Append, or raise KafkaError; the caller then asks `maybe_advance_high_watermark`."""
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if acks_all and len(self.isr.committed) < self.effective_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {sorted(self.isr.committed)} is insufficient for "
+                f"min.insync.replicas {self.effective_min_isr} of {self.topic}-{self.partition}",
+            )
+        info = self.log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            request_version=request_version,
+        )
+        if info.flush_needed:
+            if self._unflushed_from < 0:
+                self._unflushed_from = info.first_offset
+            self._unflushed_end = info.last_offset + 1
+        return info
+
+    def append_as_follower(
+        self, records: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        if self.is_leader or leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.log.append_as_follower(records, now_ms=now_ms)
+
+    def follow_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """What a fetch response says of the leader, after its records were appended."""
+        assert not self.is_leader
+        self.log.update_high_watermark(min(high_watermark, self.log.log_end_offset))
+        if log_start_offset > self.log.log_start_offset:
+            self.log.maybe_increment_log_start_offset(log_start_offset)
+
+    def flushed(self, offset: int) -> None:
+        """Everything below `offset` is on disk."""
+        if self._unflushed_from < 0:
+            return
+        if offset >= self._unflushed_end:
+            self._unflushed_from = self._unflushed_end = -1
+        else:
+            self._unflushed_from = max(self._unflushed_from, offset)
+
+    @property
+    def unflushed_end(self) -> int:
+        """The offset up to which a flush is owed, -1 if none is."""
+        return self._unflushed_end
+
+    def is_durable(self, required_offset: int) -> bool:
+        """Whether the leader's own copy below `required_offset` is as safe as its topic asks."""
+        return self._unflushed_from < 0 or required_offset <= self._unflushed_from
+
+    # -- high watermark and ISR ---------------------------------------------------------------
+
+    def maybe_advance_high_watermark(self, now_ms: int) -> bool:
+        isr = self.isr
+        if len(isr.committed) < self.effective_min_isr:
+            return False
+        log = self.log
+        end_offset = log.log_end_offset
+        candidate = end_offset if self._unflushed_from < 0 else self._unflushed_from
+        if self.remotes:
+            for replica in self.remotes.values():
+                if replica.log_end_offset < candidate and (
+                    replica.broker_id in isr.maximal
+                    or self._is_joining(replica, end_offset, now_ms)
+                ):
+                    candidate = replica.log_end_offset
+        if candidate <= log.high_watermark:
+            return False
+        log.update_high_watermark(candidate)
+        return True
+
+    def _is_joining(self, replica: RemoteReplica, end_offset: int, now_ms: int) -> bool:
+        """Wait for a replica that keeps up, or it could never reach the moving HW."""
+        return replica.is_caught_up(
+            end_offset, now_ms, self._max_lag_ms
+        ) and self._metadata.is_alive(replica.broker_id)
+
+    def update_follower(
+        self,
+        replica: RemoteReplica,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """A follower has fetched at `fetch_offset`; True if the HW moved."""
+        previous_end = replica.log_end_offset
+        replica.record_fetch(
+            fetch_offset, log_start_offset, leader_end_offset, broker_epoch, now_ms
+        )
+        return previous_end != fetch_offset and self.maybe_advance_high_watermark(now_ms)
+
+    def propose_isr_expansion(self, replica: RemoteReplica) -> AlterIsr | None:
+        broker_id = replica.broker_id
+        if self.isr.is_in_flight or broker_id in self.isr.maximal or not self.is_leader:
+            return None
+        end_offset = replica.log_end_offset
+        if end_offset < self.log.high_watermark or end_offset < self.leader_epoch_start_offset:
+            return None
+        if not self._metadata.is_alive(broker_id):
+            return None
+        return self._alter_isr(self.isr.propose_expand(broker_id))
+
+    def propose_isr_shrink(self, now_ms: int) -> AlterIsr | None:
+        if not self.is_leader or self.isr.is_in_flight:
+            return None
+        out_of_sync = self.out_of_sync_replicas(now_ms)
+        return self._alter_isr(self.isr.propose_shrink(out_of_sync)) if out_of_sync else None
+
+    def out_of_sync_replicas(self, now_ms: int) -> frozenset[int]:
+        end_offset = self.log.log_end_offset
+        members = self.isr.committed - {self.broker_id}
+        lagging = []
+        for broker_id in members:
+            replica = self.remotes.get(broker_id)
+            if replica is None or not replica.is_caught_up(end_offset, now_ms, self._max_lag_ms):
+                lagging.append(broker_id)
+        return frozenset(lagging)
+
+    def _alter_isr(self, isr: frozenset[int]) -> AlterIsr:
+        epochs = {broker_id: replica.broker_epoch for broker_id, replica in self.remotes.items()}
+        return AlterIsr(
+            self.topic,
+            self.partition,
+            self.topic_id,
+            self.leader_epoch,
+            self.partition_epoch,
+            tuple((broker_id, epochs.get(broker_id, -1)) for broker_id in sorted(isr)),
+        )
+
+    def isr_altered(
+        self, proposal: AlterIsr, error: ErrorCode, isr: frozenset[int], partition_epoch: int
+    ) -> AlterIsr | None:
+        """The controller's answer; returns the proposal anew when it must be sent again."""
+        if (
+            not self.isr.is_in_flight
+            or proposal.leader_epoch != self.leader_epoch
+            or proposal.partition_epoch != self.partition_epoch
+        ):
+            return None  # A LeaderAndIsr request was faster.
+        if error is ErrorCode.NONE:
+            if partition_epoch >= self.partition_epoch:
+                self.partition_epoch = partition_epoch
+                self.isr.commit(isr)
+        elif error in _ROLL_BACK:
+            self.isr.roll_back()
+        elif error not in _AWAIT_NEW_STATE:
+            return proposal
+        return None
+
+    def low_watermark(self) -> int:
+        """The smallest log start offset over the live replicas."""
+        low = self.log.log_start_offset
+        for replica in self.remotes.values():
+            if replica.log_start_offset < low and self._metadata.is_alive(replica.broker_id):
+                low = replica.log_start_offset
+        return low
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.is_leader and len(self.isr.committed) < len(self.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.is_leader and len(self.isr.committed) < self.effective_min_isr

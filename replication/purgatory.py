@@ -1,0 +1,106 @@
+"""Purgatory: operations that wait for a key to change or for their deadline.
+
+Job: remember which operations wait on which keys and until when. It is pure bookkeeping: the owner
+asks for the operations of a key, decides which of them are complete, and takes those out with
+`remove`; `expire` hands out the ones whose time has come. Nothing is called back.
+
+Invariants: an operation is either waiting (on all its keys, and in the wheel if it has a deadline)
+or gone entirely; it leaves exactly once, by `remove` or by `expire`. A key without operations is
+not in the map, so `has_watchers` is one dict look-up on the hot path.
+
+Mirrors Kafka's DelayedOperationPurgatory. Leaves out its try-watch-try dance (no threads here) and
+its purge of finished entries: watchers are ordered sets, a finished operation leaves them at once.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+from replication.timer_wheel import TimerEntry, TimerWheel
+
+
+class Operation(TimerEntry):
+    """Base of everything that can wait: `token` is what the caller gave at entry."""
+
+    __slots__ = ("keys", "token")
+
+    def __init__(self, token: object) -> None:
+        super().__init__()
+        self.token = token
+        self.keys: tuple[Hashable, ...] = ()
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self.keys)
+
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+
+class Purgatory(Generic[OperationT]):
+    __slots__ = ("_size", "_watchers", "_wheel", "expired_count", "name")
+
+    def __init__(self, name: str, now_ms: int = 0) -> None:
+        self.name = name
+        self.expired_count = 0
+        self._size = 0
+        self._watchers: dict[Hashable, dict[OperationT, None]] = {}
+        self._wheel = TimerWheel(now_ms)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def watch(
+        self, operation: OperationT, keys: Iterable[Hashable], deadline_ms: int | None
+    ) -> None:
+        """Let `operation` wait on each of `keys`; without a deadline it waits for ever."""
+        assert not operation.keys, "operation is waiting already"
+        operation.keys = tuple(dict.fromkeys(keys))
+        assert operation.keys, "an operation must wait for something"
+        watchers = self._watchers
+        for key in operation.keys:
+            waiting = watchers.get(key)
+            if waiting is None:
+                watchers[key] = {operation: None}
+            else:
+                waiting[operation] = None
+        if deadline_ms is not None:
+            self._wheel.schedule(operation, deadline_ms)
+        self._size += 1
+
+    def has_watchers(self, key: Hashable) -> bool:
+        return key in self._watchers
+
+    def watchers(self, key: Hashable) -> list[OperationT]:
+        """The operations waiting on `key`, oldest first (a copy: removing is safe meanwhile)."""
+        waiting = self._watchers.get(key)
+        return [] if waiting is None else list(waiting)
+
+    def remove(self, operation: OperationT) -> bool:
+        """Take an operation out; False if it has left already."""
+        if not operation.keys:
+            return False
+        self._wheel.cancel(operation)
+        self._forget(operation)
+        return True
+
+    def expire(self, now_ms: int) -> list[OperationT]:
+        """Take out the operations whose deadline is at or before `now_ms`."""
+        due: list[OperationT] = []
+        for entry in self._wheel.advance(now_ms):
+            operation: OperationT = entry  # type: ignore[assignment]
+            self._forget(operation)
+            due.append(operation)
+        self.expired_count += len(due)
+        return due
+
+    def next_deadline_ms(self) -> int | None:
+        return self._wheel.next_deadline_ms()
+
+    def _forget(self, operation: OperationT) -> None:
+        for key in operation.keys:
+            waiting = self._watchers[key]
+            del waiting[operation]
+            if not waiting:
+                del self._watchers[key]
+        operation.keys = ()
+        self._size -= 1

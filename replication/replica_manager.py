@@ -1,0 +1,530 @@
+"""All replicas of this broker, and the one way in for append, fetch, offsets and leadership.
+
+Job: find the partition, do the work, and see which waiting operations it has completed. Operations
+that wait stand in three purgatories (produce, fetch, delete records), keyed by (topic, partition).
+
+Invariants: an operation is answered once: either by the `Done` of its call, or by one Completion
+in `completed`, which the shell takes with `take_completed` after every call. Work for the shell
+(fsync, ISR changes) collects in `effects` the same way. Nothing is called back, nothing here waits,
+and no object on this path refers back to its owner.
+
+The hot path (one partition, acks=1 or a leader without followers) is a dict look-up, the append,
+the HW, and one look-up a purgatory to see that nobody waits.
+
+Mirrors Kafka's ReplicaManager. LeaderAndIsr and StopReplica are in leadership.py, offset queries
+in offsets.py, the ISR's round trip in alter_partition.py. Leaves out tiered storage, future
+replicas and transaction verification.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchResponsePartitionData
+from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+from replication import leadership, offsets
+from replication.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from replication.metadata_cache import MetadataCache
+from replication.partition import Partition
+from replication.purgatory import Purgatory
+from replication.reader import error_data, offsets_data, read_partition
+from replication.replica_selector import ReplicaSelector
+from replication.types import (
+    ACKS_ALL,
+    AlterIsr,
+    Completion,
+    DeleteRecordsResults,
+    Done,
+    Effect,
+    FailedLogDir,
+    FetchEntry,
+    FetchParams,
+    FetchResults,
+    FlushNeeded,
+    LeadershipResult,
+    Parked,
+    PartitionKey,
+    ProduceResult,
+    ProduceResults,
+    ReplicaConfig,
+    StopResult,
+    TopicStats,
+)
+from storage.log import AppendOrigin
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+
+class ReplicaManager:
+    __slots__ = (
+        "broker_epoch",
+        "completed",
+        "config",
+        "config_for",
+        "controller_epoch",
+        "deletes",
+        "effects",
+        "fetches",
+        "log_manager",
+        "metadata",
+        "offline",
+        "partitions",
+        "produces",
+        "replica_selector",
+        "topic_stats",
+    )
+
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        log_manager: LogManager,
+        metadata: MetadataCache,
+        config_for: Callable[[str], LogConfig],
+        *,
+        now_ms: int,
+        replica_selector: ReplicaSelector | None = None,
+    ) -> None:
+        self.config = config
+        self.log_manager = log_manager
+        self.metadata = metadata
+        self.config_for = config_for
+        self.replica_selector = replica_selector
+        self.broker_epoch = -1
+        self.controller_epoch = -1
+        self.partitions: dict[PartitionKey, Partition] = {}
+        self.offline: set[PartitionKey] = set()
+        self.topic_stats: dict[str, TopicStats] = {}
+        self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", now_ms)
+        self.fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", now_ms)
+        self.deletes: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", now_ms)
+        self.completed: list[Completion] = []
+        self.effects: list[Effect] = []
+
+    # -- what the shell takes -----------------------------------------------------------------
+
+    def take_completed(self) -> list[Completion]:
+        completed, self.completed = self.completed, []
+        return completed
+
+    def take_effects(self) -> list[Effect]:
+        effects, self.effects = self.effects, []
+        return effects
+
+    # -- look-up ------------------------------------------------------------------------------
+
+    def missing_error(self, key: PartitionKey) -> ErrorCode:
+        """Why a partition cannot be found here."""
+        if key in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.metadata.partition_state(*key) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def stats_of(self, topic: str) -> TopicStats:
+        stats = self.topic_stats.get(topic)
+        if stats is None:
+            stats = self.topic_stats[topic] = TopicStats()
+        return stats
+
+    # -- produce ------------------------------------------------------------------------------
+
+    def append(
+        self,
+        token: object,
+        required_acks: int,
+        timeout_ms: int,
+        entries: Mapping[PartitionKey, bytearray | memoryview],
+        now_ms: int,
+        request_version: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        internal_topics_allowed: bool = True,
+    ) -> Done[ProduceResults] | Parked:
+        results: ProduceResults = {}
+        open_keys: set[PartitionKey] | None = None
+        for key, records in entries.items():
+            if not internal_topics_allowed and key[0] in self.config.internal_topics:
+                results[key] = ProduceResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                continue
+            result = self._append_one(key, records, required_acks, now_ms, request_version, origin)
+            results[key] = result
+            if (
+                required_acks
+                and not result.error_code
+                and not self._is_settled(key, result, required_acks)
+            ):
+                if open_keys is None:
+                    open_keys = {key}
+                else:
+                    open_keys.add(key)
+        if open_keys is None:
+            return Done(results)
+        operation = DelayedProduce(token, required_acks, results, open_keys)
+        # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
+        deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None
+        self.produces.watch(operation, open_keys, deadline_ms)
+        return Parked(operation)
+
+    def _append_one(
+        self,
+        key: PartitionKey,
+        records: bytearray | memoryview,
+        required_acks: int,
+        now_ms: int,
+        request_version: int | None,
+        origin: AppendOrigin,
+    ) -> ProduceResult:
+        partition = self.partitions.get(key)
+        if partition is None:
+            if self.metadata.contains(key[0]):
+                # Names that nobody created are not counted: they would grow without a limit.
+                self.stats_of(key[0]).failed_produce_requests += 1
+            return ProduceResult(self.missing_error(key))
+        stats = partition.stats
+        stats.produce_requests += 1
+        try:
+            info = partition.append_as_leader(
+                records,
+                acks_all=required_acks == ACKS_ALL,
+                now_ms=now_ms,
+                origin=origin,
+                request_version=request_version,
+            )
+        except KafkaError as error:
+            stats.failed_produce_requests += 1
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self.storage_failed(key)
+            return _failed_append(error, partition)
+        required_offset = info.last_offset + 1
+        if info.size_bytes and not info.duplicate:
+            stats.bytes_in += info.size_bytes
+            stats.messages_in += required_offset - info.first_offset
+            if info.flush_needed:
+                self.effects.append(FlushNeeded(*key, required_offset, partition.log))
+            if partition.maybe_advance_high_watermark(now_ms):
+                self._high_watermark_moved(key, partition)
+            elif self.fetches.has_watchers(key):
+                self._check_fetches(key, partition)
+        return ProduceResult(
+            ErrorCode.NONE,
+            info.first_offset,
+            info.log_append_time,
+            info.log_start_offset,
+            required_offset,
+        )
+
+    def _is_settled(self, key: PartitionKey, result: ProduceResult, required_acks: int) -> bool:
+        partition = self.partitions.get(key)
+        if partition is None:
+            return False
+        if required_acks != ACKS_ALL:
+            return partition.is_durable(result.required_offset)
+        if partition.log.high_watermark < result.required_offset:
+            return False
+        if len(partition.isr.maximal) < partition.effective_min_isr:
+            result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return True
+
+    # -- fetch --------------------------------------------------------------------------------
+
+    def fetch(
+        self, token: object, params: FetchParams, entries: Sequence[FetchEntry], now_ms: int
+    ) -> Done[FetchResults] | Parked:
+        results, size, is_urgent = self._read(params, entries, now_ms, record_progress=True)
+        if is_urgent or size >= params.min_bytes or params.max_wait_ms <= 0:
+            return Done(results)
+        index_of: dict[PartitionKey, int] = {}
+        for index, entry in enumerate(entries):
+            if entry.topic is not None and (entry.topic, entry.partition) in self.partitions:
+                index_of[entry.topic, entry.partition] = index
+        if not index_of:
+            return Done(results)
+        operation = DelayedFetch(token, params, entries, results, index_of)
+        self.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
+        return Parked(operation)
+
+    def _read(
+        self,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        now_ms: int,
+        *,
+        record_progress: bool,
+    ) -> tuple[FetchResults, int, bool]:
+        """(results, their bytes, whether one of them must be answered now).
+
+        A topic that nobody knows is no reason to answer early, or a client that asks for one would
+        spin; all other errors, divergence and a preferred replica are.
+        """
+        results: FetchResults = []
+        remaining = min(params.max_bytes, self.config.fetch_max_bytes)
+        total = 0
+        is_urgent = False
+        min_one_batch = not params.strict_limit
+        for entry in entries:
+            data = self._read_one(
+                params, entry, remaining, min_one_batch, now_ms, record_progress=record_progress
+            )
+            results.append(data)
+            if data.records:
+                size = len(data.records)
+                total += size
+                remaining = max(0, remaining - size)
+                min_one_batch = False
+            elif (
+                (
+                    data.error_code
+                    and data.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    and data.error_code != ErrorCode.UNKNOWN_TOPIC_ID
+                )
+                or data.diverging_epoch.epoch >= 0
+                or data.preferred_read_replica >= 0
+            ):
+                is_urgent = True
+        return results, total, is_urgent
+
+    def _read_one(
+        self,
+        params: FetchParams,
+        entry: FetchEntry,
+        remaining: int,
+        min_one_batch: bool,
+        now_ms: int,
+        *,
+        record_progress: bool,
+    ) -> FetchResponsePartitionData:
+        if entry.topic is None:
+            return error_data(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+        key = (entry.topic, entry.partition)
+        partition = self.partitions.get(key)
+        if partition is None:
+            return error_data(entry.partition, self.missing_error(key))
+        stats = partition.stats
+        stats.fetch_requests += 1
+        leader_end_offset = partition.log.log_end_offset
+        try:
+            if params.client is not None and self.replica_selector is not None:
+                preferred = self.replica_selector.select(partition, entry, params.client, now_ms)
+                if preferred is not None:
+                    data = offsets_data(partition)
+                    data.preferred_read_replica = preferred
+                    return data
+            if record_progress and params.is_from_follower:
+                self._check_is_replica(partition, entry, params)
+            data = read_partition(partition, entry, params, remaining, min_one_batch)
+        except KafkaError as error:
+            stats.failed_fetch_requests += 1
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self.storage_failed(key)
+            return error_data(entry.partition, error.code)
+        if params.is_from_follower:
+            if data.records:
+                stats.replication_bytes_out += len(data.records)
+            if record_progress and data.diverging_epoch.epoch < 0:
+                self._follower_fetched(partition, entry, params, leader_end_offset, now_ms)
+                data.high_watermark = partition.log.high_watermark
+        elif data.records:
+            stats.bytes_out += len(data.records)
+        return data
+
+    @staticmethod
+    def _check_is_replica(partition: Partition, entry: FetchEntry, params: FetchParams) -> None:
+        if partition.is_leader and params.replica_id not in partition.remotes:
+            # Which side is behind? With an epoch it agrees on all else, so it may try again.
+            if entry.current_leader_epoch >= 0:
+                error = partition.check_epoch(entry.current_leader_epoch)
+                raise KafkaError(error or ErrorCode.UNKNOWN_LEADER_EPOCH)
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _follower_fetched(
+        self,
+        partition: Partition,
+        entry: FetchEntry,
+        params: FetchParams,
+        leader_end_offset: int,
+        now_ms: int,
+    ) -> None:
+        replica = partition.remotes[params.replica_id]
+        key = partition.key
+        moved = partition.update_follower(
+            replica,
+            entry.fetch_offset,
+            entry.log_start_offset,
+            leader_end_offset,
+            params.replica_epoch,
+            now_ms,
+        )
+        proposal = partition.propose_isr_expansion(replica)
+        if proposal is not None:
+            self.effects.append(proposal)
+        if moved:
+            self._high_watermark_moved(key, partition)
+        elif self.deletes.has_watchers(key):
+            self._check_deletes(key, partition)
+
+    # -- waiting operations -------------------------------------------------------------------
+
+    def _high_watermark_moved(self, key: PartitionKey, partition: Partition) -> None:
+        if self.fetches.has_watchers(key):
+            self._check_fetches(key, partition)
+        if self.produces.has_watchers(key):
+            self._check_produces(key, partition)
+        if self.deletes.has_watchers(key):
+            self._check_deletes(key, partition)
+
+    def check_waiting(self, key: PartitionKey) -> None:
+        """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
+        partition = self.partitions.get(key)
+        if self.produces.has_watchers(key):
+            self._check_produces(key, partition)
+        if self.fetches.has_watchers(key):
+            self._check_fetches(key, partition)
+        if self.deletes.has_watchers(key):
+            self._check_deletes(key, partition)
+
+    def _check_produces(self, key: PartitionKey, partition: Partition | None) -> None:
+        missing = ErrorCode.NONE if partition is not None else self.missing_error(key)
+        for operation in self.produces.watchers(key):
+            if operation.settle(key, partition, missing):
+                self.produces.remove(operation)
+                self.completed.append(Completion(operation.token, operation.results))
+
+    def _check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:
+        for operation in self.fetches.watchers(key):
+            if operation.is_complete(key, partition):
+                self.fetches.remove(operation)
+                # now_ms is not needed: this read records no progress.
+                results, _, _ = self._read(
+                    operation.params, operation.entries, 0, record_progress=False
+                )
+                self.completed.append(Completion(operation.token, results))
+
+    def _check_deletes(self, key: PartitionKey, partition: Partition | None) -> None:
+        missing = ErrorCode.NONE if partition is not None else self.missing_error(key)
+        for operation in self.deletes.watchers(key):
+            if operation.settle(key, partition, missing):
+                self.deletes.remove(operation)
+                self.completed.append(Completion(operation.token, operation.results))
+
+    def tick(self, now_ms: int) -> None:
+        """Answer the operations whose time is over."""
+        for produce in self.produces.expire(now_ms):
+            produce.time_out()
+            self.completed.append(Completion(produce.token, produce.results))
+        for fetch in self.fetches.expire(now_ms):
+            results, _, _ = self._read(fetch.params, fetch.entries, now_ms, record_progress=False)
+            self.completed.append(Completion(fetch.token, results))
+        for delete in self.deletes.expire(now_ms):
+            self.completed.append(Completion(delete.token, delete.results))
+
+    def next_deadline_ms(self) -> int | None:
+        deadlines = [
+            deadline_ms
+            for deadline_ms in (
+                self.produces.next_deadline_ms(),
+                self.fetches.next_deadline_ms(),
+                self.deletes.next_deadline_ms(),
+            )
+            if deadline_ms is not None
+        ]
+        return min(deadlines, default=None)
+
+    # -- reports from the shell ---------------------------------------------------------------
+
+    def flushed(self, topic: str, partition: int, offset: int, now_ms: int) -> None:
+        """The log is on disk up to `offset`."""
+        key = (topic, partition)
+        replica = self.partitions.get(key)
+        if replica is None:
+            return
+        replica.flushed(offset)
+        if replica.is_leader:
+            replica.maybe_advance_high_watermark(now_ms)
+        self.check_waiting(key)
+
+    def storage_failed(self, key: PartitionKey) -> None:
+        """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        self.offline.add(key)
+        self.check_log_dirs()
+
+    def check_log_dirs(self) -> None:
+        """Give up the partitions of directories that went offline, as Kafka does."""
+        for directory, lost in self.log_manager.take_newly_offline():
+            self.offline.update(lost)
+            for key in lost:
+                self.partitions.pop(key, None)
+            self.effects.append(FailedLogDir(directory, tuple(lost)))
+            for key in lost:
+                self.check_waiting(key)
+
+    def isr_altered(
+        self,
+        proposal: AlterIsr,
+        error: ErrorCode,
+        isr: Iterable[int],
+        partition_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """The controller's answer to an AlterIsr effect."""
+        key = (proposal.topic, proposal.partition)
+        partition = self.partitions.get(key)
+        if partition is None or not partition.is_leader:
+            return
+        again = partition.isr_altered(proposal, error, frozenset(isr), partition_epoch)
+        if again is not None:
+            self.effects.append(again)
+        elif partition.maybe_advance_high_watermark(now_ms):
+            self._high_watermark_moved(key, partition)
+
+    def maybe_shrink_isr(self, now_ms: int) -> None:
+        for partition in self.partitions.values():
+            proposal = partition.propose_isr_shrink(now_ms)
+            if proposal is not None:
+                self.effects.append(proposal)
+
+    def apply_topic_config(self, topic: str, config: LogConfig, now_ms: int) -> None:
+        for key, partition in self.partitions.items():
+            if key[0] == topic:
+                partition.log.set_config(config)
+                partition.config_changed()
+                if partition.is_leader:
+                    partition.maybe_advance_high_watermark(now_ms)
+                self.check_waiting(key)
+
+    # -- leadership and offsets: see the modules ----------------------------------------------
+
+    def become_leader_or_follower(
+        self, request: LeaderAndIsrRequest, now_ms: int
+    ) -> LeadershipResult:
+        return leadership.become_leader_or_follower(self, request, now_ms)
+
+    def stop_replicas(self, request: StopReplicaRequest, now_ms: int) -> StopResult:
+        return leadership.stop_replicas(self, request, now_ms)
+
+    def list_offset(self, key: PartitionKey, query: offsets.OffsetQuery) -> offsets.OffsetAnswer:
+        return offsets.list_offset(self, key, query)
+
+    def end_offset_for_epoch(
+        self, key: PartitionKey, current_leader_epoch: int, epoch: int
+    ) -> tuple[ErrorCode, int, int]:
+        return offsets.end_offset_for_epoch(self, key, current_leader_epoch, epoch)
+
+    def delete_records(
+        self,
+        token: object,
+        wanted: Mapping[PartitionKey, int],
+        timeout_ms: int,
+        now_ms: int,
+    ) -> Done[DeleteRecordsResults] | Parked:
+        return offsets.delete_records(self, token, wanted, timeout_ms, now_ms)
+
+
+def _failed_append(error: KafkaError, partition: Partition) -> ProduceResult:
+    record_errors = getattr(error, "record_errors", ())
+    if record_errors:
+        partition.stats.invalid_record_batches += 1
+    return ProduceResult(
+        error.code,
+        log_start_offset=partition.log.log_start_offset,
+        error_message=error.message,
+        record_errors=record_errors,
+    )

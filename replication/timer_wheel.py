@@ -1,0 +1,131 @@
+"""Hierarchical timer wheel: many deadlines, constant time to add and to cancel.
+
+Job: hold entries until their deadline (milliseconds) and hand out those that are due. Six levels
+of 64 slots with a 1 ms tick; a level's slot is found from the highest bit in which deadline and
+current time differ, and one integer a level marks the slots in use, so that empty time is skipped
+in one step however far the clock jumps.
+
+Invariants: an entry is in exactly one slot while it is scheduled and knows that slot; `advance`
+never hands out an entry before its deadline and never keeps one past it; `next_deadline_ms` is
+never later than the earliest deadline (it may be earlier: then the entry only moves down a level).
+
+Mirrors Kafka's TimingWheel (1 ms tick, 20 slots a level). Leaves out its delay queue and threads:
+time comes in as `now_ms`.
+"""
+
+_BITS = 6
+_SLOTS = 1 << _BITS
+_MASK = _SLOTS - 1
+_LEVELS = 6
+_SPAN = 1 << (_BITS * _LEVELS)  # about two years in milliseconds
+
+
+class TimerEntry:
+    """What the wheel needs of an entry; operations derive from it."""
+
+    __slots__ = ("deadline_ms", "wheel_slot")
+
+    def __init__(self) -> None:
+        self.deadline_ms: int = 0
+        self.wheel_slot: int = -1
+
+    @property
+    def is_scheduled(self) -> bool:
+        return self.wheel_slot >= 0
+
+
+class TimerWheel:
+    __slots__ = ("_count", "_occupied", "_slots", "now_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self._count = 0
+        self._occupied = [0] * _LEVELS
+        # Dicts as ordered sets: entries of one slot leave in the order in which they came.
+        self._slots: list[dict[TimerEntry, None] | None] = [None] * (_LEVELS * _SLOTS)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def schedule(self, entry: TimerEntry, deadline_ms: int) -> None:
+        """A deadline that has passed is due at the next tick."""
+        assert entry.wheel_slot < 0, "entry is scheduled already"
+        entry.deadline_ms = deadline_ms
+        self._place(entry)
+        self._count += 1
+
+    def cancel(self, entry: TimerEntry) -> bool:
+        index = entry.wheel_slot
+        if index < 0:
+            return False
+        slot = self._slots[index]
+        assert slot is not None
+        del slot[entry]
+        if not slot:
+            self._occupied[index >> _BITS] &= ~(1 << (index & _MASK))
+        entry.wheel_slot = -1
+        self._count -= 1
+        return True
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which `advance` has something to do next, or None."""
+        found = self._next_slot()
+        return None if found is None else found[2]
+
+    def advance(self, now_ms: int) -> list[TimerEntry]:
+        """Move the clock to `now_ms` (a clock that went back is ignored) and return what is due."""
+        due: list[TimerEntry] = []
+        while True:
+            found = self._next_slot()
+            if found is None or found[2] > now_ms:
+                break
+            level, position, start_ms = found
+            self.now_ms = max(self.now_ms, start_ms)
+            self._empty_slot(level, position, due)
+        self.now_ms = max(self.now_ms, now_ms)
+        return due
+
+    def _place(self, entry: TimerEntry) -> None:
+        now_ms = self.now_ms
+        deadline_ms = min(max(entry.deadline_ms, now_ms + 1), now_ms + _SPAN - 1)
+        level = min(((deadline_ms ^ now_ms).bit_length() - 1) // _BITS, _LEVELS - 1)
+        position = (deadline_ms >> (_BITS * level)) & _MASK
+        index = (level << _BITS) | position
+        slot = self._slots[index]
+        if slot is None:
+            slot = self._slots[index] = {}
+        slot[entry] = None
+        self._occupied[level] |= 1 << position
+        entry.wheel_slot = index
+
+    def _next_slot(self) -> tuple[int, int, int] | None:
+        """(level, position, start time) of the slot that is reached first."""
+        best: tuple[int, int, int] | None = None
+        for level, occupied in enumerate(self._occupied):
+            if not occupied:
+                continue
+            shift = _BITS * level
+            current = (self.now_ms >> shift) & _MASK
+            # The slot at the hand is empty or, as those behind it, of the level's next turn.
+            ahead = occupied >> (current + 1)
+            turn, bits, base = (0, ahead, current + 1) if ahead else (1, occupied, 0)
+            position = base + (bits & -bits).bit_length() - 1
+            turn_start = (self.now_ms >> (shift + _BITS)) + turn
+            start_ms = (turn_start << (shift + _BITS)) | (position << shift)
+            if best is None or start_ms < best[2]:
+                best = (level, position, start_ms)
+        return best
+
+    def _empty_slot(self, level: int, position: int, due: list[TimerEntry]) -> None:
+        index = (level << _BITS) | position
+        slot = self._slots[index]
+        assert slot
+        self._slots[index] = None
+        self._occupied[level] &= ~(1 << position)
+        for entry in slot:
+            entry.wheel_slot = -1
+            if entry.deadline_ms <= self.now_ms:
+                self._count -= 1
+                due.append(entry)
+            else:
+                self._place(entry)

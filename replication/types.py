@@ -1,0 +1,263 @@
+"""What goes into and comes out of the replica manager: parameters, results, completions, effects.
+
+Rules: a call that may wait returns `Done(result)` or `Parked(operation)`; what was parked comes
+back later as `Completion(token, result)`, where `token` is the object that the caller gave at
+entry. Effects are work that the shell does for the manager (fsync, requests to the controller) and
+reports back by a method call. All are slotted and hold no reference back to their owner.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Generic, NamedTuple, TypeVar
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchResponsePartitionData
+from replication.purgatory import Operation
+from storage.log import Log
+
+PartitionKey = tuple[str, int]
+
+ZERO_TOPIC_ID = bytes(16)
+UNKNOWN_OFFSET = -1
+NO_EPOCH = -1
+CONSUMER_REPLICA_ID = -1
+DEBUG_REPLICA_ID = -2
+
+ACKS_ALL = -1
+
+ResultT = TypeVar("ResultT")
+
+
+class Done(Generic[ResultT]):
+    __slots__ = ("result",)
+
+    def __init__(self, result: ResultT) -> None:
+        self.result = result
+
+
+class Parked:
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+
+class Completion(NamedTuple):
+    token: object
+    result: object
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+    LOG_END = 2
+
+
+class ProduceResult:
+    """Outcome of an append to one partition; `required_offset` is where HW must be for acks=all."""
+
+    __slots__ = (
+        "base_offset",
+        "error_code",
+        "error_message",
+        "log_append_time_ms",
+        "log_start_offset",
+        "record_errors",
+        "required_offset",
+    )
+
+    def __init__(
+        self,
+        error_code: ErrorCode = ErrorCode.NONE,
+        base_offset: int = UNKNOWN_OFFSET,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = UNKNOWN_OFFSET,
+        required_offset: int = UNKNOWN_OFFSET,
+        error_message: str | None = None,
+        record_errors: Iterable[tuple[int, str | None]] = (),
+    ) -> None:
+        self.error_code = error_code
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.required_offset = required_offset
+        self.error_message = error_message
+        self.record_errors = record_errors
+
+
+ProduceResults = dict[PartitionKey, ProduceResult]
+
+
+class FetchEntry:
+    """One partition of a fetch. `topic` is None while a topic id has no known name."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "partition",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str | None,
+        partition: int,
+        *,
+        fetch_offset: int,
+        max_bytes: int,
+        topic_id: bytes = ZERO_TOPIC_ID,
+        current_leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+        log_start_offset: int = UNKNOWN_OFFSET,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+
+
+@dataclass(slots=True, frozen=True)
+class ClientMetadata:
+    """Who asks, for the choice of a read replica (KIP-392; Fetch v11 and later)."""
+
+    rack_id: str
+    client_id: str
+    listener: str
+
+
+@dataclass(slots=True)
+class FetchParams:
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: Isolation
+    replica_epoch: int = -1
+    # Fetch v0-2: not even the first batch may be larger than the limit.
+    strict_limit: bool = False
+    client: ClientMetadata | None = None
+
+    @property
+    def is_from_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def only_from_leader(self) -> bool:
+        return self.replica_id >= 0 or (
+            self.replica_id == CONSUMER_REPLICA_ID and self.client is None
+        )
+
+
+# Results in the order of the entries; they are the wire's own structs, so that nothing is copied.
+FetchResults = list[FetchResponsePartitionData]
+
+
+class DeleteRecordsResult(NamedTuple):
+    error_code: ErrorCode
+    low_watermark: int = UNKNOWN_OFFSET
+
+
+DeleteRecordsResults = dict[PartitionKey, DeleteRecordsResult]
+
+
+class FlushNeeded(NamedTuple):
+    """Make the log durable up to `offset`, then call `ReplicaManager.flushed`."""
+
+    topic: str
+    partition: int
+    offset: int
+    log: Log
+
+
+class AlterIsr(NamedTuple):
+    """Ask the controller for a new ISR; the answer goes to `ReplicaManager.isr_altered`."""
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    leader_epoch: int
+    partition_epoch: int
+    # (broker id, broker epoch) of the proposed members.
+    isr: tuple[tuple[int, int], ...]
+
+
+class FailedLogDir(NamedTuple):
+    """A directory is offline, and with it these partitions: the controller must hear of it."""
+
+    directory: str
+    partitions: tuple[PartitionKey, ...]
+
+
+Effect = FlushNeeded | AlterIsr | FailedLogDir
+
+
+class TopicStats:
+    """Counters of one topic; the metrics exporter reads them as they are."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "fetch_requests",
+        "invalid_record_batches",
+        "messages_in",
+        "produce_requests",
+        "replication_bytes_in",
+        "replication_bytes_out",
+    )
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.produce_requests = 0
+        self.fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+        self.invalid_record_batches = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+
+
+@dataclass(slots=True, frozen=True)
+class ReplicaConfig:
+    broker_id: int
+    replica_lag_time_max_ms: int = 30_000
+    fetch_max_bytes: int = 57_671_680
+    internal_topics: frozenset[str] = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class RoleChange(NamedTuple):
+    topic: str
+    partition: int
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class LeadershipResult:
+    """Outcome of LeaderAndIsr: a code for each partition, and the roles that really changed."""
+
+    error_code: ErrorCode
+    partition_errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    became_leader: list[RoleChange] = field(default_factory=list)
+    became_follower: list[RoleChange] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StopResult:
+    error_code: ErrorCode
+    partition_errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
+    stopped: list[RoleChange] = field(default_factory=list)
+    deleted: list[PartitionKey] = field(default_factory=list)

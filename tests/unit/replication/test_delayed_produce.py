@@ -1,0 +1,172 @@
+"""One test for each completion case of a delayed produce (see replication/delayed_operations)."""
+
+from protocol.errors import ErrorCode
+from protocol.messages.replication import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from replication.types import Done, FlushNeeded, Parked
+from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
+
+REPLICAS = (ME, 2, 3)
+
+
+def _result(completions):
+    (completion,) = completions
+    return completion.token, completion.result[KEY]
+
+
+def test_alone_it_does_not_wait(cluster: ReplicaCluster) -> None:
+    cluster.role()
+    outcome = cluster.produce("token", b"a", b"b")
+    assert isinstance(outcome, Done)
+    result = outcome.result[KEY]
+    assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
+    assert cluster.partition.log.high_watermark == 2
+    assert not cluster.completed()
+
+
+def test_acks_one_does_not_wait_for_followers(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS)
+    outcome = cluster.produce("token", acks=1)
+    assert isinstance(outcome, Done)
+    assert cluster.partition.log.high_watermark == 0
+
+
+def test_case_a_partition_deleted(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS)
+    assert isinstance(cluster.produce("token"), Parked)
+    cluster.manager.stop_replicas(
+        StopReplicaRequest(
+            controller_epoch=1,
+            topic_states=[
+                StopReplicaTopicState(
+                    topic_name=TOPIC,
+                    partition_states=[
+                        StopReplicaPartitionState(
+                            partition_index=0, leader_epoch=-2, delete_partition=True
+                        )
+                    ],
+                )
+            ],
+        ),
+        cluster.now_ms,
+    )
+    token, result = _result(cluster.completed())
+    assert token == "token"
+    assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_case_b_leadership_lost(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS)
+    assert isinstance(cluster.produce("token"), Parked)
+    cluster.role(leader=2, replicas=REPLICAS, leader_epoch=1)
+    _, result = _result(cluster.completed())
+    assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_case_c_high_watermark_reached(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS)
+    assert isinstance(cluster.produce("token", b"a", b"b"), Parked)
+    cluster.follow(2, 2)
+    cluster.follow(3, 1)
+    assert not cluster.completed()
+    cluster.follow(3, 2)
+    token, result = _result(cluster.completed())
+    assert token == "token"
+    assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
+    assert len(cluster.manager.produces) == 0
+
+
+def test_case_d_isr_shrunk_meanwhile(tmp_path) -> None:
+    cluster = ReplicaCluster(tmp_path, topic_config={"min.insync.replicas": "2"})
+    cluster.role(replicas=REPLICAS)
+    assert isinstance(cluster.produce("token"), Parked)
+    partition = cluster.partition
+    # The followers have the record, but before the HW could move the ISR has only the leader.
+    partition.remotes[2].log_end_offset = partition.remotes[3].log_end_offset = 1
+    partition.log.update_high_watermark(1)
+    partition.isr.commit(frozenset({ME}))
+    cluster.manager.check_waiting(KEY)
+    _, result = _result(cluster.completed())
+    assert result.error_code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_case_e_acks_one_waits_for_the_flush(tmp_path) -> None:
+    cluster = ReplicaCluster(tmp_path, topic_config={"flush.messages": "1"})
+    cluster.role()
+    assert isinstance(cluster.produce("first", acks=1), Parked)
+    assert isinstance(cluster.produce("all", acks=-1), Parked)
+    assert isinstance(cluster.produce("none", acks=0), Done)
+    effects = cluster.manager.take_effects()
+    assert [effect.offset for effect in effects] == [1, 2, 3]
+    assert all(isinstance(effect, FlushNeeded) for effect in effects)
+    assert cluster.partition.log.high_watermark == 0
+    cluster.partition.log.flush(2)
+    cluster.manager.flushed(TOPIC, 0, 2, cluster.now_ms)
+    assert [completion.token for completion in cluster.completed()] == ["first", "all"]
+    assert cluster.partition.log.high_watermark == 2
+    assert cluster.manager.next_deadline_ms() is None
+
+
+def test_case_f_all_partitions_must_be_settled(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS)
+    cluster.role(replicas=(ME, 2), partition=1)
+    cluster.role(partition=2)
+    keys = [(TOPIC, index) for index in range(3)]
+    entries = {key: batch() for key in keys}
+    outcome = cluster.manager.append("token", -1, 1000, entries, cluster.now_ms)
+    assert isinstance(outcome, Parked)
+    cluster.follow(2, 1)
+    cluster.follow(3, 1)
+    assert not cluster.completed()
+    cluster.role(leader=2, replicas=(ME, 2), partition=1, leader_epoch=5)
+    (completion,) = cluster.completed()
+    errors = {key: result.error_code for key, result in completion.result.items()}
+    assert errors == {
+        keys[0]: ErrorCode.NONE,
+        keys[1]: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        keys[2]: ErrorCode.NONE,
+    }
+
+
+def test_case_g_timeout_leaves_the_records(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS)
+    assert isinstance(cluster.produce("token", timeout_ms=200), Parked)
+    assert cluster.manager.next_deadline_ms() <= cluster.now_ms + 200
+    cluster.manager.tick(cluster.now_ms + 199)
+    assert not cluster.completed()
+    cluster.manager.tick(cluster.now_ms + 200)
+    _, result = _result(cluster.completed())
+    assert result.error_code is ErrorCode.REQUEST_TIMED_OUT
+    assert cluster.partition.log.log_end_offset == 1
+    cluster.follow(2, 1)
+    cluster.follow(3, 1)
+    assert not cluster.completed()
+
+
+def test_too_small_an_isr_refuses_before_the_append(tmp_path) -> None:
+    cluster = ReplicaCluster(tmp_path, topic_config={"min.insync.replicas": "2"})
+    cluster.role(replicas=REPLICAS, isr=(ME,))
+    outcome = cluster.produce("token")
+    assert isinstance(outcome, Done)
+    assert outcome.result[KEY].error_code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert cluster.partition.log.log_end_offset == 0
+    assert cluster.produce("token", acks=1).result[KEY].error_code is ErrorCode.NONE
+    # An under-replicated partition shows nothing new to consumers either.
+    assert cluster.partition.log.high_watermark == 0
+
+
+def test_min_isr_counts_at_most_the_replicas_there_are(tmp_path) -> None:
+    cluster = ReplicaCluster(tmp_path, topic_config={"min.insync.replicas": "3"})
+    cluster.role()
+    assert cluster.produce("token").result[KEY].error_code is ErrorCode.NONE
+
+
+def test_errors_by_place(cluster: ReplicaCluster) -> None:
+    assert cluster.produce("x").result[KEY].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.publish(leader=2)
+    assert cluster.produce("x").result[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.role(leader=2, replicas=(ME, 2))
+    assert cluster.produce("x").result[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
