@@ -57,8 +57,9 @@ class BrokerChanges:
         new = {i: b for i, b in current.items() if i not in known}
         bounced = {i: b for i, b in current.items() if i in known and b.epoch > known[i].epoch}
         dead = sorted(i for i in known if i not in current)
+        # What is queued for a broker that bounced was meant for its former life.
+        effects.extend(CloseChannel(broker_id) for broker_id in (*dead, *bounced))
         effects.extend(OpenChannel(broker) for broker in (*new.values(), *bounced.values()))
-        effects.extend(CloseChannel(broker_id) for broker_id in dead)
         if new:
             log.info("brokers are up: %s", sorted(new))
             context.brokers.update(new)

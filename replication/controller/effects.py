@@ -23,7 +23,7 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenChannel:
-    """A broker is up: open its channel (replacing an older one)."""
+    """A broker is up, or has other endpoints: open its channel, or point it there."""
 
     broker: BrokerRegistration
 

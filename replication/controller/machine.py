@@ -18,6 +18,7 @@ are carried along and hold up deletions), delegation tokens and KRaft migration.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.cluster import (
@@ -275,7 +276,7 @@ class Controller:
             yield from self._fail_over()
         except (ZkError, znodes.MalformedZnode):
             log.exception("cannot take over as controller; giving it up")
-            yield from self._give_up()
+            yield from self.give_up()
 
     def _win(self) -> Flow[bool]:
         """Create /controller and raise the epoch in one step; False if another was faster."""
@@ -377,10 +378,11 @@ class Controller:
             self._parts.effects.append(Resigned())
         self.active_controller_id = NO_CONTROLLER
 
-    def _give_up(self) -> Flow[None]:
+    def give_up(self) -> Flow[None]:
         """Let another broker try: remove our /controller, if it is still ours."""
         self._resign()
-        yield from fenced_writes(self.context, [Delete(znodes.CONTROLLER)])
+        with suppress(ControllerMoved):
+            yield from fenced_writes(self.context, [Delete(znodes.CONTROLLER)])
 
 
 def _refusal(event: object, code: ErrorCode) -> object:
