@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from broker import cluster_state
 
 EXIT_STATUS_USER_ERROR = 2
+T = TypeVar("T")
 
 
 class UserError(click.ClickException):
@@ -51,6 +52,18 @@ def parse_overrides(
             raise click.BadParameter(f"{value!r} is not KEY=VALUE")
         overrides[key.strip()] = text.strip()
     return overrides
+
+
+def run_client(function: Callable[[], Awaitable[T]]) -> T:
+    """Run a client's main function in a trio loop. Raises UserError for what a user can mend."""
+    import trio
+
+    from client.connection import ClientError
+
+    try:
+        return trio.run(function)
+    except ClientError as error:
+        raise UserError(str(error)) from None
 
 
 def user_errors(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,101 @@
+"""Topic administration: create, list, describe, delete.
+
+Mirrors: KafkaAdminClient's topic calls.
+Leaves out: ACLs, quotas, groups, reassignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from client.cluster import Cluster, retrying
+from client.connection import ClientError
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from protocol.messages.metadata import MetadataResponseTopic
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+ADMIN_TIMEOUT_MS = 30_000
+TOPIC_RESOURCE = 2
+TOPIC_CONFIG_SOURCE = 1
+
+
+def _check(code: int, message: str | None, what: str) -> None:
+    if code:
+        error = ErrorCode(code)
+        raise ClientError(f"{what}: {message or error.description} ({error.name})")
+
+
+async def create_topic(
+    cluster: Cluster,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication_factor: int = -1,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic and wait until it has leaders; -1 leaves a number to the broker's config."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=k, value=v) for k, v in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=ADMIN_TIMEOUT_MS)
+    answer = await cluster.ask_controller(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
+    result = answer.topics[0]
+    _check(result.error_code, result.error_message, f"cannot create topic {name!r}")
+
+
+async def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic and wait until it is gone."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=ADMIN_TIMEOUT_MS
+    )
+    answer = await cluster.ask_controller(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
+    result = answer.responses[0]
+    _check(result.error_code, result.error_message, f"cannot delete topic {name!r}")
+    async for _ in retrying():
+        code = (await cluster.metadata([name])).topics[0].error_code
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return
+    raise ClientError(f"topic {name!r} is marked for deletion, but not gone yet")
+
+
+async def list_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
+    """All topics, by name."""
+    answer = await cluster.metadata(None)
+    return sorted(answer.topics, key=lambda topic: topic.name or "")
+
+
+async def topic_overrides(cluster: Cluster, name: str) -> dict[str, str]:
+    """The configs that are set on the topic itself."""
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+    )
+    connection = await cluster.any_connection()
+    answer = await connection.request(
+        ApiKey.DESCRIBE_CONFIGS,
+        DescribeConfigsRequest(resources=[resource]),
+        DescribeConfigsResponse,
+    )
+    result = answer.results[0]
+    _check(result.error_code, result.error_message, f"cannot describe topic {name!r}")
+    return {
+        config.name: config.value or ""
+        for config in result.configs
+        if config.config_source == TOPIC_CONFIG_SOURCE
+    }

@@ -1,0 +1,144 @@
+"""One connection to one broker: requests out, answers back, in order.
+
+Invariants: one request at a time (a lock makes callers wait), so an answer always belongs to the
+request before it; a connection that failed or timed out is closed and never used again; frames
+longer than `MAX_FRAME_BYTES` are refused before anything is allocated.
+Mirrors: NetworkClient with max.in.flight.requests.per.connection = 1; KIP-35 and KIP-511.
+Leaves out: TLS and SASL.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar, cast
+
+import trio
+
+from protocol.api import API_TABLE, ApiKey
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.framing import decode_response, encode_request
+from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from protocol.schema import Message
+
+CLIENT_ID = "pybroker-client"
+CLIENT_VERSION = "0.1"
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+CONNECT_TIMEOUT_SECONDS = 5.0
+REQUEST_TIMEOUT_SECONDS = 40.0
+RECEIVE_BYTES = 1 << 18
+
+R = TypeVar("R", bound=Message)
+
+
+class ClientError(Exception):
+    """The cluster cannot be reached or refuses; the message says what to do."""
+
+
+class Connection:
+    """Use `Connection.open`; close with `aclose`."""
+
+    def __init__(self, stream: trio.SocketStream, address: str) -> None:
+        self._stream = stream
+        self._address = address
+        self._lock = trio.Lock()
+        self._correlation_id = 0
+        self._received = bytearray()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self.is_open = True
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> Connection:
+        """Connect and agree on versions. Raises ClientError."""
+        address = f"{host}:{port}"
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
+                stream = await trio.open_tcp_stream(host, port)
+        except (OSError, trio.TooSlowError) as error:
+            raise ClientError(
+                f"no broker answers at {address}; is one running? start one with: pybroker start"
+            ) from error
+        connection = cls(stream, address)
+        try:
+            await connection._agree_on_versions()
+        except BaseException:
+            await connection.aclose()
+            raise
+        return connection
+
+    async def aclose(self) -> None:
+        self.is_open = False
+        await trio.aclose_forcefully(self._stream)
+
+    async def _agree_on_versions(self) -> None:
+        key = ApiKey.API_VERSIONS
+        request = ApiVersionsRequest(
+            client_software_name=CLIENT_ID, client_software_version=CLIENT_VERSION
+        )
+        self._versions = {key: (0, API_TABLE[key].max_version)}
+        answer = cast(ApiVersionsResponse, await self._exchange(key, self.version(key), request))
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            answer = cast(ApiVersionsResponse, await self._exchange(key, 0, ApiVersionsRequest()))
+        if answer.error_code:
+            raise ClientError(f"{self._address} refuses: {ErrorCode(answer.error_code).name}")
+        self._versions = {
+            api.api_key: (api.min_version, api.max_version) for api in answer.api_keys
+        }
+
+    def version(self, key: ApiKey) -> int:
+        """The newest version of an API that both sides know. Raises ClientError."""
+        ours = API_TABLE[key]
+        theirs = self._versions.get(key)
+        if theirs is not None:
+            newest = min(ours.max_version, theirs[1])
+            if newest >= max(ours.min_version, theirs[0]):
+                return newest
+        raise ClientError(f"{self._address} does not serve {ours.name} in a version we know")
+
+    async def request(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
+        """Send one request, wait for its answer. Raises ClientError."""
+        answer = await self._exchange(key, self.version(key), message)
+        assert isinstance(answer, answer_class)
+        return answer
+
+    async def _exchange(self, key: ApiKey, version: int, message: Message) -> Message:
+        async with self._lock:
+            if not self.is_open:
+                raise ClientError(f"the connection to {self._address} is closed")
+            self._correlation_id += 1
+            parts = encode_request(key, version, self._correlation_id, CLIENT_ID, message)
+            try:
+                with trio.fail_after(REQUEST_TIMEOUT_SECONDS):
+                    await self._stream.send_all(b"".join(cast(list[bytes], parts)))
+                    frame = await self._receive_frame()
+                if key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\0\x23":
+                    version = 0  # an unsupported version is answered in version 0
+                correlation_id, answer = decode_response(key, version, frame)
+                if correlation_id != self._correlation_id:
+                    raise ProtocolError("the answer belongs to another request")
+            except (OSError, ProtocolError, trio.BrokenResourceError, trio.TooSlowError) as error:
+                await self.aclose()
+                what = str(error) or "no answer in time"
+                raise ClientError(f"the connection to {self._address} failed: {what}") from error
+            except trio.Cancelled:
+                self.is_open = False
+                await trio.aclose_forcefully(self._stream)
+                raise
+        return answer
+
+    async def _receive_frame(self) -> memoryview:
+        while len(self._received) < 4:
+            await self._receive_more()
+        size = struct.unpack_from(">i", self._received)[0]
+        if not 4 <= size <= MAX_FRAME_BYTES:
+            raise ProtocolError(f"a frame of {size} bytes; is that a Kafka broker?")
+        while len(self._received) < size + 4:
+            await self._receive_more()
+        frame = memoryview(bytes(self._received[4 : size + 4]))
+        del self._received[: size + 4]
+        return frame
+
+    async def _receive_more(self) -> None:
+        chunk = await self._stream.receive_some(RECEIVE_BYTES)
+        if not chunk:
+            raise OSError("closed by the broker")
+        self._received += chunk
