@@ -1,9 +1,8 @@
-"""One partition's log: segments, producer state, leader epochs and the offsets between them.
+"""One partition's log: appending, rolling, flushing, reading, truncating.
 
-Invariants: log start <= last stable offset <= high watermark <= log end; base offsets of
-segments grow; everything below `recovery_point` is on disk. All methods belong to one thread,
-save `flush`, which blocks and may run in a worker beside appends. An I/O error takes the whole
-log directory offline (`health`): from then on every operation is KAFKA_STORAGE_ERROR.
+Invariants: base offsets of segments grow; offsets of appends are contiguous on a leader and grow
+on a follower. All methods belong to one thread, save `flush`, which blocks and may run in a worker
+beside appends.
 
 Mirrors: UnifiedLog, LocalLog.
 Leaves out: tiered storage; retention by size and time and compaction (`retention`, `cleaner`).
@@ -11,13 +10,11 @@ Leaves out: tiered storage; retention by size and time and compaction (`retentio
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
-from storage import checkpoints, log_lookup
+from storage import log_lookup
 from storage.append_info import (
     AppendInfo,
     AppendOrigin,
@@ -25,13 +22,13 @@ from storage.append_info import (
     RecordError,
     UnexpectedAppendOffset,
 )
-from storage.files import EMPTY_SLICE, ByteBuffer, Files, FileSlice
-from storage.log_config import LogConfig
+from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
+from storage.log_base import DirectoryHealth, LogState
 from storage.producer_state import BatchMetadata
-from storage.recovery import LogParts, rebuild_producer_state
+from storage.recovery import rebuild_producer_state
 from storage.segment import Segment
 from storage.transaction_index import AbortedTransaction
-from storage.validation import AppendRequest, Records, validate
+from storage.validation import Records, validate
 
 __all__ = [
     "AppendInfo",
@@ -44,23 +41,6 @@ __all__ = [
     "UnexpectedAppendOffset",
 ]
 
-PRODUCER_ID_EXPIRATION_MS = 86_400_000
-_MAX_FILE_NAME = 255
-
-
-class DirectoryHealth:
-    """Whether a log directory is online; shared by all logs in it."""
-
-    __slots__ = ("error", "path")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.error: OSError | None = None
-
-    def fail(self, error: OSError) -> None:
-        if self.error is None:
-            self.error = error
-
 
 class LogRead(NamedTuple):
     """What a read found; the bytes are still in the file."""
@@ -71,141 +51,8 @@ class LogRead(NamedTuple):
     aborted_transactions: list[AbortedTransaction] | None = None
 
 
-class Log:
-    __slots__ = (
-        "_jitter",
-        "_oldest_unflushed_ms",
-        "_topic_id_unwritten",
-        "_truncations",
-        "config",
-        "directory",
-        "doomed_files",
-        "files",
-        "flush_due_offset",
-        "health",
-        "high_watermark",
-        "is_closed",
-        "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
-        "name",
-        "partition",
-        "producer_expiration_ms",
-        "producer_state",
-        "recovery_point",
-        "segments",
-        "snapshots",
-        "topic",
-        "topic_id",
-        "validate_fully",
-    )
-
-    def __init__(
-        self,
-        files: Files,
-        directory: str,
-        topic: str,
-        partition: int,
-        config: LogConfig,
-        parts: LogParts,
-        health: DirectoryHealth,
-        *,
-        topic_id: bytes | None = None,
-        jitter: Callable[[int], int] | None = None,
-        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
-        validate_fully: bool = False,
-    ) -> None:
-        self.files = files
-        self.directory = directory
-        self.topic = topic
-        self.partition = partition
-        self.name = f"{topic}-{partition}"
-        self.topic_id = topic_id
-        self.config = config
-        self.health = health
-        self.validate_fully = validate_fully
-        self.producer_expiration_ms = producer_expiration_ms
-        self.segments = parts.segments
-        self.leader_epochs = parts.leader_epochs
-        self.producer_state = parts.producer_state
-        self.snapshots = parts.snapshots
-        self.log_start_offset = parts.log_start_offset
-        self.log_end_offset = parts.log_end_offset
-        self.recovery_point = parts.recovery_point
-        self.high_watermark = parts.log_start_offset
-        self.flush_due_offset = parts.recovery_point
-        self.doomed_files: list[str] = []
-        self.is_closed = False
-        self._jitter = jitter
-        self._topic_id_unwritten = False
-        self._truncations = 0
-        self._oldest_unflushed_ms: int | None = None
-
-    def __repr__(self) -> str:
-        return (
-            f"Log({self.name}, start={self.log_start_offset}, "
-            f"hw={self.high_watermark}, end={self.log_end_offset})"
-        )
-
-    # -- offsets ---------------------------------------------------------------------------
-
-    @property
-    def size_bytes(self) -> int:
-        return self.segments.size_bytes
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        unstable = self.producer_state.first_unstable_offset
-        return None if unstable is None else max(unstable, self.log_start_offset)
-
-    @property
-    def last_stable_offset(self) -> int:
-        unstable = self.producer_state.first_unstable_offset
-        if unstable is None or unstable >= self.high_watermark:
-            return self.high_watermark
-        return max(unstable, self.log_start_offset)
-
-    @property
-    def latest_epoch(self) -> int | None:
-        epoch = self.leader_epochs.latest_epoch
-        return None if epoch < 0 else epoch
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
-        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def assign_epoch_start(self, epoch: int, start_offset: int) -> None:
-        """This broker became leader of `epoch`, or a batch of it is at `start_offset`."""
-        try:
-            self.leader_epochs.assign(epoch, start_offset)
-        except OSError as error:
-            self._fail("writing the leader epochs", error)
-
-    def update_high_watermark(self, high_watermark: int) -> int:
-        """Set the high watermark, bounded by the log's ends; returns what it is now."""
-        bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
-        self.high_watermark = bounded
-        self.producer_state.high_watermark_updated(bounded)
-        return bounded
-
-    def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Forget what is below `offset` (DeleteRecords, or the leader did)."""
-        if offset > self.high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Cannot increment the log start offset to {offset} of partition {self.name} "
-                f"since it is larger than the high watermark {self.high_watermark}",
-            )
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        try:
-            self.leader_epochs.truncate_from_start(offset)
-        except OSError as error:
-            self._fail("raising the log start offset", error)
-        self.producer_state.log_start_offset_updated(offset)
-        self.snapshots.refresh_last(offset)
-        return True
+class Log(LogState):
+    __slots__ = ()
 
     # -- appending -------------------------------------------------------------------------
 
@@ -227,16 +74,14 @@ class Log:
         config = self.config
         valid = validate(
             records,
-            AppendRequest(
-                config,
-                next_offset,
-                leader_epoch,
-                now_ms,
-                origin,
-                request_version,
-                self.name,
-                self.validate_fully,
-            ),
+            config,
+            next_offset,
+            leader_epoch,
+            now_ms,
+            origin,
+            request_version,
+            self.name,
+            self.validate_fully,
         )
         if valid is None:
             return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
@@ -260,7 +105,7 @@ class Log:
             segment = self.roll(now_ms, next_offset)
         before = segment.size
         try:
-            segment.append(records, next_offset, last_offset, max_timestamp, last_offset)
+            segment.append(records, next_offset, last_offset, max_timestamp)
         except OSError as error:
             self._append_failed(segment, before, error)
         self.log_end_offset = last_offset + 1
@@ -606,70 +451,6 @@ class Log:
         doomed, self.doomed_files = self.doomed_files, []
         return doomed
 
-    # -- life cycle ------------------------------------------------------------------------
-
-    def assign_topic_id(self, topic_id: bytes) -> None:
-        """Name the topic; `partition.metadata` is written before the first message is."""
-        assert self.topic_id in (None, topic_id), f"{self.name} has another topic id"
-        if self.topic_id is None:
-            self.topic_id = topic_id
-            self._topic_id_unwritten = True
-
-    def _write_topic_id(self) -> None:
-        assert self.topic_id is not None
-        try:
-            checkpoints.write_partition_topic_id(self.files, self.directory, self.topic_id)
-        except OSError as error:
-            self._fail("writing partition.metadata", error)
-        self._topic_id_unwritten = False
-
-    def set_config(self, config: LogConfig) -> None:
-        self.config = config
-        for segment in self.segments:
-            segment.index_interval_bytes = config.index_interval_bytes
-
-    def close(self) -> None:
-        """Snapshot the producers and trim all files; the caller flushed before."""
-        if self.is_closed:
-            return
-        if self._topic_id_unwritten:
-            self._write_topic_id()
-        try:
-            self.leader_epochs.flush()
-            if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
-                self.snapshots.take(self.producer_state)
-                self.snapshots.sync(self.producer_state.map_end_offset)
-            for segment in self.segments:
-                segment.close()
-        except OSError as error:
-            self._fail("closing", error)
-        self.is_closed = True
-
-    def release(self) -> None:
-        """Let go of the files of an offline or deleted log."""
-        self.is_closed = True
-        for segment in self.segments:
-            segment.release()
-
-    def rename_for_delete(self, unique_id: str) -> str:
-        """Rename the directory to `...-delete`; the log takes no more requests."""
-        suffix = f"-{self.partition}.{unique_id}-delete"
-        name = self.topic[: _MAX_FILE_NAME - len(suffix)] + suffix
-        return self.rename(name)
-
-    def rename(self, name: str) -> str:
-        """Give the partition directory another name; closes the log."""
-        target = os.path.join(os.path.dirname(self.directory), name)
-        self.release()
-        try:
-            self.files.rename(self.directory, target)
-        except OSError as error:
-            self._fail("renaming", error)
-        self.directory = target
-        return target
-
-    # -- failures --------------------------------------------------------------------------
-
     def _append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
         """Cut off what a failed write left, so that no torn batch stays; then go offline."""
         try:
@@ -677,19 +458,6 @@ class Log:
         except OSError as undo_error:
             error.add_note(f"cutting off the partial write failed too: {undo_error}")
         self._fail("appending", error)
-
-    def _fail(self, doing: str, error: OSError) -> NoReturn:
-        self.health.fail(error)
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"Error while {doing} to {self.name} in dir {self.health.path}: {error}",
-        ) from error
-
-    def _offline(self) -> KafkaError:
-        return KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"The log for partition {self.name} in dir {self.health.path} is offline",
-        )
 
     def _larger_than_segment(self, size: int) -> KafkaError:
         return KafkaError(

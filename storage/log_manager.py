@@ -21,7 +21,8 @@ from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints
 from storage.checkpoints import TopicPartition
 from storage.files import Files
-from storage.log import PRODUCER_ID_EXPIRATION_MS, Log
+from storage.log import Log
+from storage.log_base import PRODUCER_ID_EXPIRATION_MS
 from storage.log_config import LogConfig
 from storage.log_directory import (
     DELETE_SUFFIX,
@@ -31,6 +32,7 @@ from storage.log_directory import (
     StartupError,
     parse_partition_name,
 )
+from storage.log_jobs import CHECKPOINTED, Delete, Job, WriteCheckpoint, run_serially
 from storage.recovery import LogLoader
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
@@ -52,13 +54,6 @@ class LogManagerConfig:
     producer_id_expiration_check_interval_ms: int = 600_000
     initial_task_delay_ms: int = 30_000
     validate_fully: bool = False
-
-
-class Job(NamedTuple):
-    """Work that blocks, for a worker thread. It reports failures to its directory's health."""
-
-    name: str
-    run: Callable[[], None]
 
 
 class LogDirDescription(NamedTuple):
@@ -119,7 +114,7 @@ class LogManager:
         for directory in self.directories:
             if directory.is_online:
                 self._load_directory(
-                    directory, now_ms, topic_configs or {}, run_all or _run_serially
+                    directory, now_ms, topic_configs or {}, run_all or run_serially
                 )
         if not self.online_directories():
             raise StartupError(self._all_offline_message())
@@ -373,13 +368,13 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Blocks, as all of these do."""
-        _run_serially(job.run for job in self._checkpoint_jobs(checkpoints.RECOVERY_POINT_FILE))
+        run_serially(job.run for job in self._checkpoint_jobs(checkpoints.RECOVERY_POINT_FILE))
 
     def checkpoint_log_start_offsets(self) -> None:
-        _run_serially(job.run for job in self._checkpoint_jobs(checkpoints.LOG_START_OFFSET_FILE))
+        run_serially(job.run for job in self._checkpoint_jobs(checkpoints.LOG_START_OFFSET_FILE))
 
     def write_high_watermarks(self) -> None:
-        _run_serially(job.run for job in self._checkpoint_jobs(checkpoints.HIGH_WATERMARK_FILE))
+        run_serially(job.run for job in self._checkpoint_jobs(checkpoints.HIGH_WATERMARK_FILE))
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks that the last run left (logs have taken them already)."""
@@ -396,10 +391,10 @@ class LogManager:
             offsets: dict[TopicPartition, int] = {}
             for key, log in self._logs.items():
                 if log.health is directory.health:
-                    offset = _CHECKPOINTED[name](log)
+                    offset = CHECKPOINTED[name](log)
                     if offset is not None:
                         offsets[key] = offset
-            jobs.append(Job(f"write {name}", _WriteCheckpoint(directory, name, offsets)))
+            jobs.append(Job(f"write {name}", WriteCheckpoint(directory, name, offsets)))
         return jobs
 
     # -- periodic work ---------------------------------------------------------------------
@@ -408,7 +403,7 @@ class LogManager:
         """The blocking work that is due; run the jobs in order, one at a time."""
         jobs: list[Job] = []
         if self._unchecked:
-            for name in _CHECKPOINTED:
+            for name in CHECKPOINTED:
                 jobs += self._checkpoint_jobs(name, self._unchecked)
             self._unchecked = set()
         if self._is_due("recovery points", now_ms, self.config.flush_offset_checkpoint_interval_ms):
@@ -447,7 +442,7 @@ class LogManager:
         due = [entry for entry in self._doomed if entry[0] <= now_ms]
         if due:
             self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
-        return [Job(f"delete {path}", _Delete(directory, path)) for _, directory, path in due]
+        return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
 
     # -- stopping --------------------------------------------------------------------------
 
@@ -461,8 +456,8 @@ class LogManager:
             except KafkaError as error:
                 logger.error("Not stopped cleanly: %s", error.message)
                 failed.add(log.health.path)
-        for name in _CHECKPOINTED:
-            _run_serially(job.run for job in self._checkpoint_jobs(name))
+        for name in CHECKPOINTED:
+            run_serially(job.run for job in self._checkpoint_jobs(name))
         for directory in self.online_directories():
             if directory.path not in failed:
                 directory.mark_clean_shutdown(broker_epoch)
@@ -485,32 +480,6 @@ _PERIODIC = (
 )
 
 
-def _recovery_point(log: Log) -> int | None:
-    return log.recovery_point
-
-
-def _high_watermark(log: Log) -> int | None:
-    return log.high_watermark
-
-
-def _log_start_offset(log: Log) -> int | None:
-    """Only those that the first segment's name does not tell."""
-    start = log.log_start_offset
-    return start if start > log.segments.first.base_offset else None
-
-
-_CHECKPOINTED: Mapping[str, Callable[[Log], int | None]] = {
-    checkpoints.RECOVERY_POINT_FILE: _recovery_point,
-    checkpoints.LOG_START_OFFSET_FILE: _log_start_offset,
-    checkpoints.HIGH_WATERMARK_FILE: _high_watermark,
-}
-
-
-def _run_serially(jobs: Iterable[Callable[[], None]]) -> None:
-    for job in jobs:
-        job()
-
-
 @dataclass(slots=True, frozen=True)
 class _Report:
     path: str
@@ -529,29 +498,3 @@ class _Load:
 
     def __call__(self) -> None:
         self.manager._load_log(self.directory, self.key, self.config, self.now_ms)
-
-
-@dataclass(slots=True, frozen=True)
-class _WriteCheckpoint:
-    directory: LogDirectory
-    name: str
-    offsets: Mapping[TopicPartition, int]
-
-    def __call__(self) -> None:
-        self.directory.write_checkpoint(self.name, self.offsets)
-
-
-@dataclass(slots=True, frozen=True)
-class _Delete:
-    directory: LogDirectory
-    path: str
-
-    def __call__(self) -> None:
-        files = self.directory.files
-        try:
-            if files.is_directory(self.path):
-                files.remove_tree(self.path)
-            else:
-                files.remove(self.path)
-        except OSError as error:
-            self.directory.fail(error)

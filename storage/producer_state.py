@@ -32,6 +32,7 @@ BATCHES_KEPT = 5
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
+MAX_SEQUENCE = 2**31 - 1
 _LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 
@@ -87,6 +88,15 @@ class ProducerEntry:
             self.epoch = epoch
             self.batches.clear()
 
+    def is_next(self, header: BatchHeader) -> bool:
+        """Whether a batch of this epoch plainly follows the last one, outside of transactions."""
+        batches = self.batches
+        return (
+            bool(batches)
+            and header.base_sequence == batches[-1][0] + 1
+            and self.current_txn_first_offset < 0
+        )
+
     def find_duplicate(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
         for batch in self.batches:
             if batch[0] == last_sequence and batch.first_sequence == first_sequence:
@@ -130,6 +140,8 @@ class ProducerState:
             return None
         if origin == AppendOrigin.CLIENT:
             if header.producer_epoch == entry.epoch:
+                if entry.is_next(header):
+                    return None
                 duplicate = entry.find_duplicate(header.base_sequence, header.last_sequence)
                 if duplicate is not None:
                     return duplicate
@@ -206,7 +218,11 @@ class ProducerState:
         batches = entry.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
-        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp))
+        first_sequence = header.base_sequence
+        last_sequence = NO_SEQUENCE  # an offset commit of a transaction has none
+        if first_sequence >= 0:
+            last_sequence = first_sequence + delta & MAX_SEQUENCE
+        batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
         if header.attributes & 0x10 and entry.current_txn_first_offset < 0:
             self._begin_transaction(entry, base_offset)

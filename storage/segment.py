@@ -102,21 +102,14 @@ class Segment:
     # -- appending -------------------------------------------------------------------------
 
     def append(
-        self,
-        data: ByteBuffer,
-        first_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        offset_of_max_timestamp: int,
+        self, data: ByteBuffer, first_offset: int, last_offset: int, max_timestamp: int
     ) -> None:
         """Write one batch; on an error nothing of it counts."""
         position = self.size
         self.log_file.write_at(data, position)
         size = len(data)
         self.size = position + size
-        self._note_batch(
-            position, size, first_offset, last_offset, max_timestamp, offset_of_max_timestamp
-        )
+        self._note_batch(position, size, first_offset, last_offset, max_timestamp)
 
     def append_all(self, data: ByteBuffer, batches: list[tuple[int, BatchHeader]]) -> None:
         """Write several batches at once, (position in data, header) each; index each of them."""
@@ -131,7 +124,6 @@ class Segment:
                 header.base_offset,
                 last,
                 header.max_timestamp,
-                last,
             )
 
     def _note_batch(
@@ -141,20 +133,21 @@ class Segment:
         first_offset: int,
         last_offset: int,
         timestamp: int,
-        timestamp_offset: int,
     ) -> None:
+        """Keep the indexes, the largest timestamp and `recent` up with a batch."""
         maximum = self._max_timestamp
         if maximum is None:
             maximum = self.max_timestamp
         if timestamp > maximum:
             self._max_timestamp = timestamp
-            self._max_offset = timestamp_offset
-        if self._bytes_since_index_entry > self.index_interval_bytes:
+            self._max_offset = last_offset
+        since_entry = self._bytes_since_index_entry
+        if since_entry > self.index_interval_bytes:
             if not self.offset_index.is_full:
                 self.offset_index.append(last_offset, position)
                 self.time_index.maybe_append(self.max_timestamp, self._max_offset)
-            self._bytes_since_index_entry = 0
-        self._bytes_since_index_entry += size
+            since_entry = 0
+        self._bytes_since_index_entry = since_entry + size
         recent = self._recent
         recent[first_offset] = position
         if len(recent) > _RECENT_LIMIT:
@@ -177,6 +170,8 @@ class Segment:
         last_offset: int,
         now_ms: int,
     ) -> bool:
+        """Full, out of relative offsets, or old: by its messages' timestamps, or by the clock
+        if they have none."""
         size = self.size
         if size > config.segment_bytes - incoming_size and size:
             return True
@@ -186,16 +181,11 @@ class Segment:
             return True
         if not size:
             return False
-        return self._waited_ms(now_ms, max_timestamp) > config.max_segment_ms() - self.jitter_ms
-
-    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """Age by the timestamps of the messages, or by the clock if they have none."""
         first = self._rolling_timestamp
         if first is None:
             first = self._rolling_timestamp = self._first_batch_timestamp()
-        if first >= 0:
-            return max_timestamp - first
-        return now_ms - self.created_ms
+        waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return waited_ms > config.max_segment_ms - self.jitter_ms
 
     def _first_batch_timestamp(self) -> int:
         for _, header in scan_headers(self.log_file, 0, self.size):
@@ -390,7 +380,7 @@ class Segment:
         """Index a batch that was found in the file, as if it were appended now."""
         last = header.last_offset
         self._note_batch(
-            position, header.size_in_bytes, header.base_offset, last, header.max_timestamp, last
+            position, header.size_in_bytes, header.base_offset, last, header.max_timestamp
         )
 
     def finish_recovery(self, valid_bytes: int) -> int:

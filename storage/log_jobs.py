@@ -1,0 +1,74 @@
+"""The blocking work of storage as objects: checkpoint writes and deletions.
+
+A job carries all that it needs, so that it can run in a worker thread while the loop goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from storage import checkpoints
+from storage.checkpoints import TopicPartition
+from storage.log import Log
+from storage.log_directory import LogDirectory
+
+
+class Job(NamedTuple):
+    """Work that blocks, for a worker thread. It reports failures to its directory's health."""
+
+    name: str
+    run: Callable[[], None]
+
+
+def _recovery_point(log: Log) -> int | None:
+    return log.recovery_point
+
+
+def _high_watermark(log: Log) -> int | None:
+    return log.high_watermark
+
+
+def _log_start_offset(log: Log) -> int | None:
+    """Only those that the first segment's name does not tell."""
+    start = log.log_start_offset
+    return start if start > log.segments.first.base_offset else None
+
+
+CHECKPOINTED: Mapping[str, Callable[[Log], int | None]] = {
+    checkpoints.RECOVERY_POINT_FILE: _recovery_point,
+    checkpoints.LOG_START_OFFSET_FILE: _log_start_offset,
+    checkpoints.HIGH_WATERMARK_FILE: _high_watermark,
+}
+
+
+def run_serially(jobs: Iterable[Callable[[], None]]) -> None:
+    for job in jobs:
+        job()
+
+
+@dataclass(slots=True, frozen=True)
+class WriteCheckpoint:
+    directory: LogDirectory
+    name: str
+    offsets: Mapping[TopicPartition, int]
+
+    def __call__(self) -> None:
+        self.directory.write_checkpoint(self.name, self.offsets)
+
+
+@dataclass(slots=True, frozen=True)
+class Delete:
+    directory: LogDirectory
+    path: str
+
+    def __call__(self) -> None:
+        files = self.directory.files
+        try:
+            if files.is_directory(self.path):
+                files.remove_tree(self.path)
+            else:
+                files.remove(self.path)
+        except OSError as error:
+            self.directory.fail(error)
