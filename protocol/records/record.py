@@ -86,14 +86,16 @@ def encode_record(
     headers: Headers,
 ) -> bytes:
     """One record with its length in front."""
-    parts = [b"\0", encode_varlong(timestamp_delta), encode_varlong(offset_delta)]
-    for field in (key, value):
-        if field is None:
-            parts.append(b"\x01")
-        else:
-            parts.append(encode_varlong(len(field)))
-            parts.append(field)
-    parts.append(encode_varlong(len(headers)))
+    parts = [
+        b"\0",
+        encode_varlong(timestamp_delta),
+        encode_varlong(offset_delta),
+        b"\x01" if key is None else encode_varlong(len(key)),
+        key or b"",
+        b"\x01" if value is None else encode_varlong(len(value)),
+        value or b"",
+        encode_varlong(len(headers)),
+    ]
     for name, content in headers:
         name_bytes = name.encode()
         parts.append(encode_varlong(len(name_bytes)))
@@ -121,6 +123,7 @@ def decode_records(
         raise InvalidRecord(f"{count} records cannot be in {end} bytes")
     if not MIN_INT64 + MAX_INT32 < base_offset < MAX_INT64 - MAX_INT32:
         raise InvalidRecord(f"base offset {base_offset} leaves no room for offsets")
+    new_record = tuple.__new__  # without the named tuple's own __new__ in between
     position = 0
     for _ in range(count):
         try:
@@ -160,7 +163,9 @@ def decode_records(
         sequence = NO_SEQUENCE
         if base_sequence >= 0:
             sequence = (base_sequence + offset_delta) & MAX_INT32
-        yield Record(base_offset + offset_delta, timestamp, key, value, headers, sequence)
+        yield new_record(
+            Record, (base_offset + offset_delta, timestamp, key, value, headers, sequence)
+        )
     if position != end:
         raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
 

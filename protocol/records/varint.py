@@ -29,6 +29,9 @@ def encode_varlong(value: int) -> bytes:
     """The zigzag encoding of an int32 or int64, which share it; wider values wrap."""
     if -64 <= value < 64:
         return ONE_BYTE[value + 64]
+    if -8192 <= value < 8192:
+        raw = (value << 1) ^ (value >> 63)
+        return bytes((raw & 0x7F | 0x80, raw >> 7))
     if not -(2**63) <= value < 2**63:
         value = wrap_int64(value)
     rest = (value << 1) ^ (value >> 63)
@@ -46,6 +49,10 @@ def varint_after(data: bytes, position: int, first: int) -> tuple[int, int]:
     Returns the value and the position after it. Runs off the end with IndexError.
     """
     raw = first & 0x7F
+    byte = data[position]
+    if byte < 0x80:
+        raw |= byte << 7
+        return (raw >> 1) ^ -(raw & 1), position + 1
     for shift in (7, 14, 21, 28):
         byte = data[position]
         position += 1
