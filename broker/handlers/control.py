@@ -1,0 +1,107 @@
+"""What other brokers ask of the controller: AlterPartition v0-3, ControlledShutdown v0-3,
+AllocateProducerIds v0, and ElectLeaders v0-2, which administrators ask.
+
+Each request becomes an event of the controller machine; the answer is the machine's. A broker that
+is not the controller answers NOT_CONTROLLER.
+
+Mirrors the handlers of the same names in KafkaApis. Leaves out authorization.
+"""
+
+from collections.abc import Mapping
+
+import trio
+
+from broker.controller_runtime import ControllerRuntime
+from broker.dispatch import Handler, Request
+from broker.topic_waits import TopicWaits
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.reassignments import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from replication.controller import events
+from replication.controller.context import TopicPartition
+from replication.controller.requests import ElectionResult
+
+PREFERRED, UNCLEAN = 0, 1
+TYPE_SINCE_VERSION = 1
+
+
+class ControlHandlers:
+    __slots__ = ("_controller", "_waits")
+
+    def __init__(self, controller: ControllerRuntime, waits: TopicWaits) -> None:
+        self._controller = controller
+        self._waits = waits
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.ALTER_PARTITION: self.alter_partition,
+            ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
+            ApiKey.ALLOCATE_PRODUCER_IDS: self.allocate_producer_ids,
+            ApiKey.ELECT_LEADERS: self.elect_leaders,
+        }
+
+    async def alter_partition(self, request: Request) -> None:
+        body, version = request.body, request.api_version
+        answer = await self._controller.ask(lambda t: events.AlterPartition(t, body, version))
+        request.respond(answer)
+
+    async def controlled_shutdown(self, request: Request) -> None:
+        body = request.body
+        request.respond(await self._controller.ask(lambda t: events.ControlledShutdown(t, body)))
+
+    async def allocate_producer_ids(self, request: Request) -> None:
+        body = request.body
+        request.respond(await self._controller.ask(lambda t: events.AllocateProducerIds(t, body)))
+
+    async def elect_leaders(self, request: Request) -> None:
+        body: ElectLeadersRequest = request.body
+        election = body.election_type if request.api_version >= TYPE_SINCE_VERSION else PREFERRED
+        if election not in (PREFERRED, UNCLEAN):
+            request.fail(ErrorCode.INVALID_REQUEST)
+            return
+        asked = None
+        if body.topic_partitions is not None:
+            asked = tuple(
+                TopicPartition(topic.topic, index)
+                for topic in body.topic_partitions
+                for index in topic.partitions
+            )
+        if not self._controller.is_active:
+            request.fail(ErrorCode.NOT_CONTROLLER)
+            return
+        results: dict[TopicPartition, ElectionResult] = await self._controller.ask(
+            lambda t: events.ElectLeaders(t, asked, election == UNCLEAN)
+        )
+        if asked is None:
+            unneeded = ErrorCode.ELECTION_NOT_NEEDED
+            results = {p: r for p, r in results.items() if r.error is not unneeded}
+        request.respond(await self._election_response(body, results))
+
+    async def _election_response(
+        self, body: ElectLeadersRequest, results: Mapping[TopicPartition, ElectionResult]
+    ) -> ElectLeadersResponse:
+        deadline = trio.current_time() + body.timeout_ms / 1000
+        topics: dict[str, ReplicaElectionResult] = {}
+        for partition, result in sorted(results.items()):
+            error = result.error
+            if error is ErrorCode.NONE and not await self._waits.until_leader_is(
+                partition, result.leader, deadline
+            ):
+                error = ErrorCode.REQUEST_TIMED_OUT
+            topic = topics.get(partition.topic)
+            if topic is None:
+                topic = ReplicaElectionResult(topic=partition.topic, partition_result=[])
+                topics[partition.topic] = topic
+            topic.partition_result.append(
+                PartitionResult(
+                    partition_id=partition.partition,
+                    error_code=error,
+                    error_message=error.description if error else None,
+                )
+            )
+        return ElectLeadersResponse(replica_election_results=list(topics.values()))

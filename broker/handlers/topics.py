@@ -1,0 +1,362 @@
+"""CreateTopics v0-7, CreatePartitions v0-3, DeleteTopics v0-6.
+
+Only the controller serves them; others answer NOT_CONTROLLER for every topic. Each topic has its
+own outcome. What was written is waited for (leaders in this broker's metadata cache, or the topic
+gone from it) until timeout_ms; after that REQUEST_TIMED_OUT, although it goes on.
+
+Rules: semantics 6.3 and 6.5. Mirrors KafkaApis.handleCreateTopicsRequest,
+handleCreatePartitionsRequest, handleDeleteTopicsRequest and ZkAdminManager. Leaves out
+authorization (everything is allowed), policies, and mutation quotas.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import trio
+
+from broker.config.kafka_config import ConfigSource, KafkaConfig
+from broker.controller_runtime import ControllerRuntime
+from broker.dispatch import Handler, Request
+from broker.topic_creation import UNSET, CreatedTopic, TopicCreator
+from broker.topic_waits import TopicWaits
+from broker.zookeeper_client import ZooKeeperClient
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from protocol.uuids import ZERO_UUID
+from replication.controller import topic_admin
+from replication.controller.assignment import assign_added_partitions, usable_racks
+from replication.controller.operations import SessionExpired, ZkError
+from replication.controller.znodes import MalformedZnode, TopicAssignment
+from replication.metadata_cache import MetadataCache
+from storage.config_def import format_value
+from storage.log_config import TOPIC_CONFIGS, LogConfig
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+TOPIC_DELETION_DISABLED_SINCE_VERSION = 3
+STATES_SINCE_VERSION = 6
+
+T = TypeVar("T")
+Outcome = KafkaError | None
+
+
+class TopicHandlers:
+    __slots__ = ("_cache", "_config", "_controller", "_creator", "_waits", "_zookeeper")
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        cache: MetadataCache,
+        zookeeper: ZooKeeperClient,
+        controller: ControllerRuntime,
+        creator: TopicCreator,
+        waits: TopicWaits,
+    ) -> None:
+        self._config = config
+        self._cache = cache
+        self._zookeeper = zookeeper
+        self._controller = controller
+        self._creator = creator
+        self._waits = waits
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.CREATE_TOPICS: self.create_topics,
+            ApiKey.CREATE_PARTITIONS: self.create_partitions,
+            ApiKey.DELETE_TOPICS: self.delete_topics,
+        }
+
+    # CreateTopics
+
+    async def create_topics(self, request: Request) -> None:
+        body: CreateTopicsRequest = request.body
+        names = Counter(topic.name for topic in body.topics)
+        deadline = trio.current_time() + body.timeout_ms / 1000
+        results = {name: CreatableTopicResult(name=name) for name in names}
+        created: dict[str, CreatedTopic] = {}
+        for topic in body.topics:
+            result = results[topic.name]
+            try:
+                self._check_controller()
+                _check_once(names[topic.name], "Duplicate topic name.")
+                outcome = await _guarded(self._create(topic, body.validate_only))
+            except KafkaError as error:
+                result.error_code, result.error_message = error.code, error.message
+                result.configs = None
+                continue
+            created[topic.name] = outcome
+            self._describe(result, topic, outcome)
+        if not body.validate_only:
+
+            async def is_led(name: str) -> bool:
+                count = created[name].partition_count
+                return await self._waits.until_led(name, count, deadline)
+
+            for name in await _late(created, is_led, body.timeout_ms):
+                results[name].error_code = ErrorCode.REQUEST_TIMED_OUT
+                results[name].error_message = ErrorCode.REQUEST_TIMED_OUT.description
+        request.respond(CreateTopicsResponse(topics=list(results.values())))
+
+    async def _create(self, topic: CreatableTopic, validate_only: bool) -> CreatedTopic:
+        if topic.name == CLUSTER_METADATA_TOPIC:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.",
+            )
+        if self._cache.contains(topic.name):
+            raise KafkaError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
+            )
+        nulls = [config.name for config in topic.configs if config.value is None]
+        if nulls:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Null value not supported for topic configs: {','.join(nulls)}",
+            )
+        if topic.assignments and (
+            topic.num_partitions != UNSET or topic.replication_factor != UNSET
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time.",
+            )
+        if len({a.partition_index for a in topic.assignments}) != len(topic.assignments):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once."
+            )
+        return await self._creator.create(
+            topic.name,
+            partition_count=topic.num_partitions,
+            replication_factor=topic.replication_factor,
+            assignment={a.partition_index: a.broker_ids for a in topic.assignments},
+            config={config.name: config.value or "" for config in topic.configs},
+            validate_only=validate_only,
+        )
+
+    def _describe(
+        self, result: CreatableTopicResult, topic: CreatableTopic, created: CreatedTopic
+    ) -> None:
+        """What the topic has become, defaults included (v5+, KIP-525)."""
+        result.topic_id = created.topic_id
+        result.num_partitions = created.partition_count
+        result.replication_factor = created.replication_factor
+        overrides = {config.name: config.value or "" for config in topic.configs}
+        config = LogConfig.from_overrides(overrides, self._config.explicit())
+        entries = []
+        for definition in TOPIC_CONFIGS.values():
+            source = ConfigSource.DEFAULT_CONFIG
+            if definition.name in overrides:
+                source = ConfigSource.TOPIC_CONFIG
+            elif definition.synonyms:
+                found = self._config.synonyms(definition.synonyms[0])
+                source = found[0][2] if found else source
+            entries.append(
+                CreatableTopicConfigs(
+                    name=definition.name,
+                    value=format_value(definition.type, config.value(definition.name)),
+                    read_only=False,
+                    config_source=source,
+                    is_sensitive=definition.sensitive,
+                )
+            )
+        result.configs = entries
+
+    # CreatePartitions
+
+    async def create_partitions(self, request: Request) -> None:
+        body: CreatePartitionsRequest = request.body
+        names = Counter(topic.name for topic in body.topics)
+        deadline = trio.current_time() + body.timeout_ms / 1000
+        outcomes: dict[str, Outcome] = {}
+        grown: dict[str, int] = {}
+        for topic in body.topics:
+            try:
+                self._check_controller()
+                _check_once(names[topic.name], "Duplicate topic in request.")
+                await _guarded(self._grow(topic, body.validate_only))
+                outcomes[topic.name] = None
+                grown[topic.name] = topic.count
+            except KafkaError as error:
+                outcomes[topic.name] = error
+        if not body.validate_only:
+
+            async def is_led(name: str) -> bool:
+                return await self._waits.until_led(name, grown[name], deadline)
+
+            for name in await _late(grown, is_led, body.timeout_ms):
+                outcomes[name] = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        request.respond(
+            CreatePartitionsResponse(
+                results=[
+                    CreatePartitionsTopicResult(
+                        name=name,
+                        error_code=error.code if error else ErrorCode.NONE,
+                        error_message=error.message if error else None,
+                    )
+                    for name, error in outcomes.items()
+                ]
+            )
+        )
+
+    async def _grow(self, topic: CreatePartitionsTopic, validate_only: bool) -> None:
+        if self._controller.machine.context.is_queued_for_deletion(topic.name):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+        found = await self._zookeeper.run(topic_admin.read_assignment(topic.name))
+        if found is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist."
+            )
+        current, version = found
+        if any(replicas.is_being_reassigned for replicas in current.partitions.values()):
+            raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS)
+        existing = len(current.partitions)
+        if topic.count < existing:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic currently has {existing} partitions, which is higher than the requested "
+                f"{topic.count}.",
+            )
+        if topic.count == existing:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partitions."
+            )
+        added = self._added_replicas(topic, current)
+        if not validate_only:
+            flow = topic_admin.add_partitions(topic.name, current, version, added)
+            await self._zookeeper.run(flow)
+
+    def _added_replicas(
+        self, topic: CreatePartitionsTopic, current: TopicAssignment
+    ) -> Mapping[int, Sequence[int]]:
+        brokers = self._cache.alive_brokers()
+        existing = {index: a.replicas for index, a in current.partitions.items()}
+        if topic.assignments is None:
+            racks = usable_racks({broker_id: node.rack for broker_id, node in brokers.items()})
+            return assign_added_partitions(existing, sorted(brokers), topic.count, racks=racks)
+        lists = [list(assignment.broker_ids) for assignment in topic.assignments]
+        increment = topic.count - len(existing)
+        unknown = sorted({b for ids in lists for b in ids} - brokers.keys())
+        if unknown:
+            problem = f"Unknown broker(s) in replica assignment: {unknown}."
+        elif len(lists) != increment:
+            problem = (
+                f"Increasing the number of partitions by {increment} but {len(lists)} assignments "
+                "provided."
+            )
+        elif any(len(set(ids)) != len(ids) for ids in lists):
+            problem = "Duplicate brokers not allowed in replica assignment."
+        elif any(len(ids) != len(existing[0]) for ids in lists):
+            problem = (
+                "Inconsistent replication factor between partitions, partition 0 has "
+                f"{len(existing[0])}."
+            )
+        else:
+            return dict(enumerate(lists, start=len(existing)))
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+    # DeleteTopics
+
+    async def delete_topics(self, request: Request) -> None:
+        body: DeleteTopicsRequest = request.body
+        deadline = trio.current_time() + body.timeout_ms / 1000
+        results = [
+            DeletableTopicResult(name=name, topic_id=topic_id) for name, topic_id in _asked(request)
+        ]
+        names = Counter(result.name for result in results if result.name is not None)
+        ids = Counter(result.topic_id for result in results if result.name is None)
+        marked: dict[str, DeletableTopicResult] = {}
+        for result in results:
+            asked_name = result.name
+            try:
+                self._check_controller()
+                self._check_deletable(request)
+                if (asked_name is None) == (result.topic_id == ZERO_UUID):
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST,
+                        "Topic name and topic ID can not both be specified.",
+                    )
+                times = ids[result.topic_id] if asked_name is None else names[asked_name]
+                _check_once(times, "Duplicate topic in request.")
+                name = self._known_name(result)
+                result.name, result.topic_id = name, self._cache.topic_id(name)
+                await _guarded(self._zookeeper.run(topic_admin.request_deletion(name)))
+                marked[name] = result
+            except KafkaError as error:
+                result.error_code, result.error_message = error.code, error.message
+
+        async def is_gone(name: str) -> bool:
+            return await self._waits.until_gone(name, deadline)
+
+        for name in await _late(marked, is_gone, body.timeout_ms):
+            marked[name].error_code = ErrorCode.REQUEST_TIMED_OUT
+        request.respond(DeleteTopicsResponse(responses=results))
+
+    def _check_deletable(self, request: Request) -> None:
+        if self._config.get_boolean("delete.topic.enable"):
+            return
+        if request.api_version < TOPIC_DELETION_DISABLED_SINCE_VERSION:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+
+    def _known_name(self, result: DeletableTopicResult) -> str:
+        if result.name is None:
+            context = self._controller.machine.context
+            topic_id = bytes(result.topic_id)
+            name = context.topic_name(topic_id) or self._cache.topic_name(topic_id)
+            if name is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            return name
+        if not self._cache.contains(result.name):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return result.name
+
+    def _check_controller(self) -> None:
+        if not self._controller.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+
+def _asked(request: Request) -> Iterable[tuple[str | None, bytes]]:
+    """(name, id) of each topic to delete, whatever the version."""
+    body: DeleteTopicsRequest = request.body
+    if request.api_version >= STATES_SINCE_VERSION:
+        return [(topic.name, bytes(topic.topic_id)) for topic in body.topics]
+    return [(name, ZERO_UUID) for name in body.topic_names]
+
+
+def _check_once(count: int, problem: str) -> None:
+    if count > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+async def _guarded(work: Awaitable[T]) -> T:
+    """Trouble with ZooKeeper as an error of the one topic concerned."""
+    try:
+        return await work
+    except (ZkError, MalformedZnode) as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+    except SessionExpired as error:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+
+
+async def _late(
+    names: Iterable[str], is_done: Callable[[str], Awaitable[bool]], timeout_ms: int
+) -> list[str]:
+    """Those that are not done in time; without a timeout none is waited for."""
+    if timeout_ms <= 0:
+        return list(names)
+    return [name for name in names if not await is_done(name)]

@@ -1,0 +1,170 @@
+"""Topics as an administrator changes them: the znode writes of create, grow and delete.
+
+Job: the broker that handles CreateTopics, CreatePartitions or DeleteTopics writes these nodes; the
+controller sees them and does the rest. A new topic's config node is written before its assignment,
+so that it is there when the first replica is made.
+
+These writes are not fenced by the controller epoch (in plain ZooKeeper mode any broker creates
+topics automatically); the config node is written only while a ZooKeeper controller exists.
+
+Mirrors kafka.zk.AdminZkClient.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from protocol.errors import ErrorCode, KafkaError
+from replication.controller import znodes
+from replication.controller.operations import (
+    Check,
+    Create,
+    Exists,
+    Flow,
+    GetChildren,
+    GetData,
+    Multi,
+    SetData,
+    ZkCode,
+    create_recursive,
+    expect,
+    run_one,
+)
+from replication.controller.znodes import ReplicaAssignment, TopicAssignment
+
+MAX_TOPIC_NAME_LENGTH = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+MAX_WRITE_ATTEMPTS = 10
+
+
+def check_topic_name(name: str) -> None:
+    """Kafka's rules for names, with its words."""
+    if not name:
+        problem = "Topic name is invalid: the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"Topic name is invalid: '{name}' is not allowed"
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        problem = (
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed "
+            f"length {MAX_TOPIC_NAME_LENGTH}"
+        )
+    elif _LEGAL_NAME.fullmatch(name) is None:
+        problem = (
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'"
+        )
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def may_collide(name: str) -> bool:
+    """Metric names turn '.' into '_', so that names with either may become the same."""
+    return "." in name or "_" in name
+
+
+def check_replicas(assignment: Mapping[int, Sequence[int]]) -> None:
+    """A manual assignment of a new topic: 0..n-1, equal sizes, no broker twice."""
+    if sorted(assignment) != list(range(len(assignment))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    if len({len(replicas) for replicas in assignment.values()}) != 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All partitions should have the same number of replicas",
+        )
+    for partition, replicas in assignment.items():
+        if len(set(replicas)) != len(replicas) or not replicas:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The replicas of partition {partition} are empty or name a broker twice: "
+                f"{list(replicas)}",
+            )
+
+
+def check_new_topic(topic: str) -> Flow[None]:
+    """KafkaError if a topic of this name, or one that collides with it, exists."""
+    marked, existing = yield [
+        Exists(znodes.delete_topic_path(topic)),
+        Exists(znodes.topic_path(topic)),
+    ]
+    if marked.ok:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion.")
+    if existing.ok:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+    if may_collide(topic):
+        listed = yield from run_one(GetChildren(znodes.TOPICS))
+        same = [t for t in listed.children if t.replace(".", "_") == topic.replace(".", "_")]
+        if same:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{topic}' collides with existing topics: {', '.join(same)}",
+            )
+
+
+def create_topic(
+    topic: str,
+    topic_id: bytes,
+    assignment: Mapping[int, Sequence[int]],
+    config: Mapping[str, str],
+) -> Flow[None]:
+    """Write the nodes of a topic that has passed `check_new_topic`."""
+    yield from _put_config(f"topics/{topic}", config)
+    partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in assignment.items()}
+    path = znodes.topic_path(topic)
+    data = znodes.encode_topic(TopicAssignment(topic_id, partitions))
+    created = yield from run_one(Create(path, data))
+    if expect(created, path, ZkCode.NODE_EXISTS).code is ZkCode.NODE_EXISTS:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+
+
+def _put_config(entity_path: str, config: Mapping[str, str]) -> Flow[None]:
+    """Set or create a config node while there is a ZooKeeper controller. Notifies nobody."""
+    path, data = znodes.config_path(entity_path), znodes.encode_config(config)
+    for _ in range(MAX_WRITE_ATTEMPTS):
+        controller = yield from run_one(GetData(znodes.CONTROLLER))
+        if not controller.ok or znodes.is_kraft_controller(controller.data):
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER, "There is no controller in ZooKeeper at the moment."
+            )
+        fence = Check(znodes.CONTROLLER, controller.version)
+        written = yield from run_one(Multi((fence, SetData(path, data))))
+        if written.code is ZkCode.NO_NODE:
+            yield from create_recursive(path.rpartition("/")[0])
+            written = yield from run_one(Multi((fence, Create(path, data))))
+        if written.ok:
+            return
+        expect(written, path, ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write the config of {entity_path}")
+
+
+def read_assignment(topic: str) -> Flow[tuple[TopicAssignment, int] | None]:
+    """The assignment of a topic with the version of its node; None if there is no such topic."""
+    path = znodes.topic_path(topic)
+    stored = yield from run_one(GetData(path))
+    if expect(stored, path, ZkCode.NO_NODE).code is ZkCode.NO_NODE:
+        return None
+    return znodes.decode_topic(topic, stored.data), stored.version
+
+
+def add_partitions(
+    topic: str, current: TopicAssignment, version: int, added: Mapping[int, Sequence[int]]
+) -> Flow[None]:
+    """Write the grown assignment, if the node is still as it was read."""
+    partitions = dict(current.partitions)
+    partitions.update({index: ReplicaAssignment(tuple(ids)) for index, ids in added.items()})
+    path = znodes.topic_path(topic)
+    data = znodes.encode_topic(TopicAssignment(current.topic_id, partitions))
+    written = yield from run_one(SetData(path, data, version))
+    if not expect(written, path, ZkCode.BAD_VERSION, ZkCode.NO_NODE).ok:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Topic '{topic}' was changed at the same time; try again.",
+        )
+
+
+def request_deletion(topic: str) -> Flow[None]:
+    """Mark a topic for deletion; marked already is fine."""
+    path = znodes.delete_topic_path(topic)
+    expect((yield from run_one(Create(path))), path, ZkCode.NODE_EXISTS)
