@@ -11,7 +11,7 @@ Mirrors `RequestMetrics`, `BrokerTopicMetrics` and the gauges of `SocketServer` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -83,37 +83,16 @@ class RequestMetrics:
         self.error_counts[name] = self.error_counts.get(name, 0) + 1
 
 
-class TopicMetrics:
-    """Traffic of one topic, or of all of them."""
-
-    __slots__ = (
-        "bytes_in", "bytes_out", "bytes_rejected", "failed_fetch_requests",
-        "failed_produce_requests", "messages_in", "replication_bytes_in", "replication_bytes_out",
-        "total_fetch_requests", "total_produce_requests",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.bytes_rejected = 0
-        self.failed_produce_requests = 0
-        self.failed_fetch_requests = 0
-        self.total_produce_requests = 0
-        self.total_fetch_requests = 0
-        self.replication_bytes_in = 0
-        self.replication_bytes_out = 0
-
-
+# Attribute of the replica manager's TopicStats -> the JMX exporter's name.
 _TOPIC_COUNTERS = {
     "messages_in": "messagesin",
     "bytes_in": "bytesin",
     "bytes_out": "bytesout",
-    "bytes_rejected": "bytesrejected",
     "failed_produce_requests": "failedproducerequests",
     "failed_fetch_requests": "failedfetchrequests",
-    "total_produce_requests": "totalproducerequests",
-    "total_fetch_requests": "totalfetchrequests",
+    "produce_requests": "totalproducerequests",
+    "fetch_requests": "totalfetchrequests",
+    "invalid_record_batches": "invalidmessagecrcrecords",
     "replication_bytes_in": "replicationbytesin",
     "replication_bytes_out": "replicationbytesout",
 }
@@ -124,22 +103,13 @@ Gauge = Callable[[], float]
 class BrokerMetrics:
     """Everything one broker exports. Rooms keep their own numbers and register gauges on them."""
 
-    __slots__ = ("_gauges", "_requests", "all_topics", "topics")
+    __slots__ = ("_gauges", "_requests", "topic_stats")
 
     def __init__(self) -> None:
-        self.all_topics = TopicMetrics()
-        self.topics: dict[str, TopicMetrics] = {}
+        # By topic, objects with the counters of _TOPIC_COUNTERS; set once replicas exist.
+        self.topic_stats: Mapping[str, object] = {}
         self._requests: list[RequestMetrics] = []
         self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
-
-    def topic(self, name: str) -> TopicMetrics:
-        metrics = self.topics.get(name)
-        if metrics is None:
-            metrics = self.topics[name] = TopicMetrics()
-        return metrics
-
-    def forget_topic(self, name: str) -> None:
-        self.topics.pop(name, None)
 
     def request(self, name: str, version: int) -> RequestMetrics:
         metrics = RequestMetrics(name, version)
@@ -159,7 +129,7 @@ class BrokerMetrics:
         yield from self._collect_gauges()
 
     def _collect_requests(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, Metric
 
         prefix = "kafka_network_requestmetrics_"
         requests = CounterMetricFamily(
@@ -176,47 +146,32 @@ class BrokerMetrics:
                 errors.add_metric([metrics.name, error], count)
         yield requests
         yield errors
-        counts = CounterMetricFamily(
-            prefix + "totaltimems_count", "Requests timed.", labels=["request"]
-        )
-        sums = CounterMetricFamily(
-            prefix + "totaltimems_sum", "Milliseconds from receipt to send.", labels=["request"]
-        )
         times = {
-            phase: GaugeMetricFamily(
+            phase: Metric(
                 f"{prefix}{phase}timems",
-                f"Quantiles of the {phase} time in milliseconds.",
-                labels=["request", "quantile"],
+                f"The {phase} time of requests in milliseconds.",
+                "summary",
             )
             for phase in ("total", *PHASES)
         }
         for name, versions in by_api.items():
-            counts.add_metric([name], sum(m.count for m in versions))
-            sums.add_metric([name], 1000 * sum(m.total_seconds for m in versions))
-            samples = [sample for m in versions for sample in m.samples]
-            if not samples:
-                continue
-            columns = [[sum(sample) for sample in samples], *map(list, zip(*samples, strict=True))]
-            for family, column in zip(times.values(), columns, strict=True):
-                for quantile, value in zip(QUANTILES, quantiles(column, QUANTILES), strict=True):
-                    family.add_metric([name, f"{quantile:.2f}" if quantile < 0.999 else "0.999"],
-                                      1000 * value)  # fmt: skip
-        yield counts
-        yield sums
+            _add_times(times, name, versions)
         yield from times.values()
 
     def _collect_topics(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily
 
+        topics = list(self.topic_stats.items())
         for attribute, suffix in _TOPIC_COUNTERS.items():
             family = CounterMetricFamily(
                 f"kafka_server_brokertopicmetrics_{suffix}",
                 "Traffic by topic; without a topic label, all of it.",
                 labels=["topic"],
             )
-            family.add_metric([""], getattr(self.all_topics, attribute))
-            for name, metrics in self.topics.items():
-                family.add_metric([name], getattr(metrics, attribute))
+            values = {topic: getattr(stats, attribute) for topic, stats in topics}
+            family.add_metric([""], sum(values.values()))
+            for topic, value in values.items():
+                family.add_metric([topic], value)
             yield family
 
     def _collect_gauges(self) -> Iterator[Metric]:
@@ -231,6 +186,22 @@ class BrokerMetrics:
                 )
             family.add_metric(list(labels.values()), read())
         yield from families.values()
+
+
+def _add_times(times: Mapping[str, Metric], name: str, versions: list[RequestMetrics]) -> None:
+    """Count, sum and quantiles of one API over its versions."""
+    labels = {"request": name}
+    total = times["total"]
+    total.add_sample(total.name + "_count", labels, sum(m.count for m in versions))
+    total.add_sample(total.name + "_sum", labels, 1000 * sum(m.total_seconds for m in versions))
+    samples = [sample for m in versions for sample in m.samples]
+    if not samples:
+        return
+    columns = [[sum(sample) for sample in samples], *map(list, zip(*samples, strict=True))]
+    for family, column in zip(times.values(), columns, strict=True):
+        for quantile, value in zip(QUANTILES, quantiles(column, QUANTILES), strict=True):
+            shown = f"{quantile:.2f}" if quantile < 0.999 else "0.999"
+            family.add_sample(family.name, {**labels, "quantile": shown}, 1000 * value)
 
 
 def quantiles(values: Iterable[float], shares: Iterable[float]) -> list[float]:

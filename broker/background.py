@@ -1,0 +1,54 @@
+"""The broker's periodic jobs on its logs: checkpoints, expiry, deletions; and its I/O threads.
+
+The log manager says what is due; what blocks runs in a thread, one job after the other, so that a
+slow disk delays jobs and not clients.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import trio
+
+from broker.replica_shell import ReplicaShell
+from storage.log_manager import LogManager
+
+log = logging.getLogger("broker.background")
+
+TICK_SECONDS = 1.0
+
+
+async def run_storage_jobs(
+    manager: LogManager, replicas: ReplicaShell, clock: Callable[[], int],
+    limiter: trio.CapacityLimiter,
+) -> None:  # fmt: skip
+    """Until cancelled; a job that has begun is waited for."""
+    while True:
+        await trio.sleep(TICK_SECONDS)
+        for job in manager.tick(clock()):
+            try:
+                await trio.to_thread.run_sync(job.run, limiter=limiter)
+            except Exception:
+                log.exception("The job to %s failed", job.name)
+        replicas.manager.check_log_dirs()
+        replicas.settle()
+
+
+def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:
+    """Runs the loading jobs of one log directory, `num.recovery.threads.per.data.dir` at a time.
+
+    Called from a worker thread, so plain threads: the loop is not involved.
+    """
+
+    def run_all(jobs: Iterable[Callable[[], None]]) -> None:
+        if threads == 1:
+            for job in jobs:
+                job()
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
+
+    return run_all

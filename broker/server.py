@@ -1,0 +1,467 @@
+"""One broker: its parts built in Kafka's start-up order, run together, stopped in order.
+
+Start: ZooKeeper and cluster id, broker id, dynamic configs, log directories (recovery), replica
+manager, sockets bound, registration (which gives the broker epoch), controller, coordinators,
+config changes, and last the processing of connections. Ready is when the controller has told this
+broker that it is alive: then a client that connects finds a cluster.
+
+Stop: controlled shutdown, config changes, sockets and handlers, coordinators, controller, replicas
+(high watermarks), logs (flushed, checkpointed, marked clean), ZooKeeper session.
+
+Mirrors `kafka.server.KafkaServer`.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from broker import startup
+from broker.background import run_in_threads, run_storage_jobs
+from broker.config import ConfigError, KafkaConfig
+from broker.config.checks import check_config
+from broker.config_store import ConfigStore, broker_entity, topic_entity
+from broker.consumer_offsets import ConsumerOffsets
+from broker.controller_client import ControllerClient, ControllerUnavailable
+from broker.controller_runtime import ControllerRuntime
+from broker.dispatch import Dispatcher
+from broker.group_runtime import GroupRuntime, group_config
+from broker.handlers.alter_configs import AlterConfigsHandler
+from broker.handlers.configs import DescribeConfigsHandler
+from broker.handlers.fetch import FetchHandler
+from broker.handlers.group_offsets import GroupOffsetHandlers
+from broker.handlers.groups import GroupHandlers
+from broker.handlers.metadata import MetadataHandlers
+from broker.handlers.offsets import OffsetsHandler
+from broker.handlers.produce import ProduceHandler
+from broker.handlers.replication import ReplicationHandler
+from broker.leadership_gate import LeadershipGate
+from broker.metrics import BrokerMetrics
+from broker.reactor.socket_server import SocketServer
+from broker.registration import (
+    ensure_top_level_paths,
+    forget_session,
+    generate_broker_id,
+    get_or_create_cluster_id,
+    register_broker,
+    release_previous_session,
+    save_session,
+)
+from broker.replica_shell import ReplicaShell
+from broker.services import Services
+from broker.topic_configs import TopicConfigs
+from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
+from protocol.api import ApiKey
+from protocol.messages.cluster import ControlledShutdownRequest
+from replication.controller import znodes
+from replication.controller.operations import GetData
+from replication.fetch_session import FetchSessions
+from replication.metadata_cache import MetadataCache, MetadataUpdate
+from replication.replica_manager import ReplicaManager
+from storage.files import Files
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+log = logging.getLogger("broker.server")
+
+READY_TIMEOUT_SECONDS = 60
+CONTROLLED_SHUTDOWN_VERSION = 3
+# Young objects of the hot path die by reference count; the collector only has to find cycles.
+GC_THRESHOLDS = (50_000, 25, 50)
+
+
+class BoundAddresses(NamedTuple):
+    """What `run_broker` reports when the broker is ready."""
+
+    broker_id: int
+    listeners: Mapping[str, tuple[str, int]]
+    metrics_port: int | None
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def run_broker(
+    config: KafkaConfig,
+    *,
+    stop: trio.Event | None = None,
+    metrics_port: int | None = None,
+    clock: Callable[[], int] = wall_clock_ms,
+    task_status: trio.TaskStatus[BoundAddresses] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run one broker until `stop` is set or the caller cancels.
+
+    `stop` hands the leaderships over first (controlled shutdown); a cancelled broker closes its
+    logs cleanly but does not. ConfigError, RegistrationError, StartupError, ZooKeeperUnavailable
+    and OSError (a port in use) say why it cannot start.
+    """
+    check_config(config)
+    async with open_zookeeper(
+        config.zookeeper_connect,
+        session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
+        connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+    ) as zookeeper:
+        broker = Broker(config, zookeeper, clock)
+        await broker.run(trio.Event() if stop is None else stop, metrics_port, task_status)
+
+
+class Broker:
+    """The parts of one running broker."""
+
+    def __init__(
+        self, config: KafkaConfig, zookeeper: ZooKeeperClient, clock: Callable[[], int]
+    ) -> None:
+        self.config = config
+        self.zookeeper = zookeeper
+        self.clock = clock
+        self.files = Files()
+        self.metrics = BrokerMetrics()
+        self.store = ConfigStore(zookeeper)
+        self.topic_configs = TopicConfigs(config, self.store)
+        self.background = trio.CapacityLimiter(config.get_int("background.threads"))
+        self.sessions: list[int] = []  # ZooKeeper sessions that this process has had
+        self.broker_id = -1
+        self.feature_epoch = -1
+        self.logs: LogManager | None = None
+        self.alive = trio.Event()  # the controller knows us
+
+    # -- start --
+
+    async def run(
+        self,
+        stop: trio.Event,
+        metrics_port: int | None,
+        task_status: trio.TaskStatus[BoundAddresses],
+    ) -> None:
+        await self._identify()
+        stopped_cleanly = False
+        try:
+            await self._load_logs()
+            self._build()
+            addresses = self.sockets.bind(startup.listener_specs(self.config))
+            self.bound_ports = {name: address[1] for name, address in addresses.items()}
+            async with trio.open_nursery() as nursery:
+                services = Services(nursery)
+                bound_metrics = await self._start_services(services, metrics_port)
+                await self._wait_until_ready()
+                _settle_heap()
+                log.info("Broker %d is ready on %s", self.broker_id, addresses)
+                task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
+                await stop.wait()
+                await self._stop_services(services)
+                nursery.cancel_scope.cancel()
+            stopped_cleanly = True
+        except BaseException as error:
+            stopped_cleanly = _is_cancellation(error)
+            raise
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._close_storage(stopped_cleanly)
+
+    async def _identify(self) -> None:
+        """Cluster id, broker id, and the dynamic configs, which may change all that follows."""
+        run = self.zookeeper.run
+        await run(ensure_top_level_paths())
+        self.cluster_id = await run(get_or_create_cluster_id(os.urandom(16)))
+        stored = startup.stored_broker_id(self.files, self.config.log_dirs)
+        broker_id = self.config.broker_id if self.config.broker_id >= 0 else stored
+        if broker_id < 0:
+            broker_id = await run(generate_broker_id(self.config.get_int("reserved.broker.max.id")))
+        self.broker_id = broker_id
+        entities = [broker_entity(""), broker_entity(str(broker_id))]
+        found = await self.store.read_many(entities)
+        self.config.update_dynamic(default=found[entities[0]], broker=found[entities[1]])
+
+    async def _load_logs(self) -> None:
+        config = self.config
+        topics = startup.hosted_topics(self.files, config.log_dirs)
+        await self.topic_configs.load(topics)
+        self.logs = LogManager(
+            config.log_dirs,
+            self.files,
+            LogConfig.from_overrides({}, config.explicit()),
+            broker_id=self.broker_id,
+            cluster_id=self.cluster_id,
+            config=startup.log_manager_config(config),
+            random_below=random.randrange,
+        )
+        configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
+        threads = config.get_int("num.recovery.threads.per.data.dir")
+        await trio.to_thread.run_sync(
+            self.logs.load, self.clock(), configs, run_in_threads(threads)
+        )
+        # We hold the directories' locks, so whoever had a session from here is dead.
+        self.session_dir = Path(self.logs.online_directories()[0].path)
+        await release_previous_session(
+            self.session_dir,
+            self.zookeeper.connect,
+            session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
+        )
+
+    def _build(self) -> None:
+        """Objects and the wires between them; nothing runs yet."""
+        config, clock = self.config, self.clock
+        assert self.logs is not None
+        self.cache = MetadataCache(self.broker_id, self.cluster_id)
+        self.manager = ReplicaManager(
+            startup.replica_config(config, self.broker_id),
+            self.logs,
+            self.cache,
+            self.topic_configs.config_for,
+            now_ms=clock(),
+        )
+        self.metrics.topic_stats = self.manager.topic_stats
+        self.shell = ReplicaShell(self.manager, clock)
+        self.topic_configs.on_change.append(
+            lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
+        )
+        self.dispatcher = Dispatcher(self.metrics)
+        self.sockets = SocketServer(
+            self.dispatcher,
+            startup.connection_quotas(config),
+            startup.socket_settings(config),
+            self.metrics,
+        )
+        self.controller = ControllerRuntime(
+            self.zookeeper,
+            startup.controller_config(config, self.broker_id),
+            clock=clock,
+            new_topic_id=lambda: uuid.uuid4().bytes,
+            register=self._register,
+        )
+        self.controller_client = ControllerClient(
+            self.broker_id, self.cache, config.inter_broker_listener
+        )
+        self.groups = GroupRuntime(
+            self.shell,
+            group_config(config),
+            clock=clock,
+            commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
+            load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
+        )
+        self._register_handlers()
+        self._register_gauges()
+
+    def _register_handlers(self) -> None:
+        register = self.dispatcher.register
+        config, cache, store = self.config, self.cache, self.store
+        replication = ReplicationHandler(self.shell)
+        gate = LeadershipGate(replication, self.manager, self.topic_configs, self.dispatcher.spawn)
+        register({**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
+        replication.on_leadership.append(
+            lambda result: self.groups.on_leadership_change(
+                result.became_leader, result.became_follower, self.clock()
+            )
+        )
+        replication.on_stopped.append(
+            lambda result: self.groups.on_leadership_change((), result.stopped, self.clock())
+        )
+        replication.on_metadata.append(self._metadata_changed)
+        register(ProduceHandler(self.shell).handlers())
+        slots = config.get_int("max.incremental.fetch.session.cache.slots")
+        register(FetchHandler(self.shell, FetchSessions(random.randint, slots)).handlers())
+        register(OffsetsHandler(self.shell).handlers())
+        register(
+            MetadataHandlers(
+                cache, self.dispatcher.served, feature_epoch=lambda: self.feature_epoch
+            ).handlers()
+        )
+        register(DescribeConfigsHandler(config, self.broker_id, cache, store).handlers())
+        register(AlterConfigsHandler(config, self.broker_id, cache, store).handlers())
+        register(GroupHandlers(self.groups).handlers())
+        register(
+            GroupOffsetHandlers(
+                self.groups,
+                cache,
+                auto_create_topic=lambda topic: None,
+                zookeeper=ConsumerOffsets(self.zookeeper),
+                offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+            ).handlers()
+        )
+
+    async def _register(self) -> None:
+        """Put this broker into /brokers/ids; also after its session has expired."""
+        record = startup.registration(self.config, self.broker_id, self.bound_ports)
+        session_id = self.zookeeper.session[0]
+        self.manager.broker_epoch = await self.zookeeper.run(
+            register_broker(record, self.clock(), session_id, tuple(self.sessions))
+        )
+        self.sessions.append(session_id)
+        save_session(self.session_dir, self.zookeeper.connect, self.zookeeper.session)
+
+    async def _start_services(self, services: Services, metrics_port: int | None) -> int | None:
+        await services.start("replicas", self.shell.run)
+        await self._register()
+        await services.start(
+            "groups", self.groups.run, self.config.get_int("offsets.topic.num.partitions")
+        )
+        await services.start("sockets", self.sockets.run)
+        await services.start("controller", self.controller.run)
+        await services.start("configs", self.store.follow, self._config_changed, self.clock)
+        services.spawn(
+            "storage", run_storage_jobs, self.logs, self.shell, self.clock, self.background
+        )
+        if metrics_port is None:
+            return None
+        from broker.metrics_http import serve_metrics
+
+        bound: int = await services.start("metrics", serve_metrics, self.metrics, metrics_port)
+        return bound
+
+    async def _wait_until_ready(self) -> None:
+        """Until the controller has told us that we are alive."""
+        with trio.move_on_after(READY_TIMEOUT_SECONDS):
+            await self.alive.wait()
+            feature = await self.zookeeper.execute_one(GetData(znodes.FEATURE))
+            self.feature_epoch = feature.stat.version if feature.stat is not None else -1
+            return
+        log.warning(
+            "No controller has spoken to broker %d within %d s; going on without",
+            self.broker_id, READY_TIMEOUT_SECONDS,
+        )  # fmt: skip
+
+    # -- while it runs --
+
+    def _metadata_changed(self, update: MetadataUpdate) -> None:
+        if self.cache.is_alive(self.broker_id):
+            self.alive.set()
+        for topic in update.deleted_topics:
+            self.topic_configs.forget(topic)
+        self.groups.on_partitions_deleted(update.deleted_partitions, self.clock())
+
+    async def _config_changed(self, entity: str, values: dict[str, str]) -> None:
+        kind, _, name = entity.partition("/")
+        if entity == topic_entity(name):
+            self.topic_configs.changed(name, values)
+        elif kind == "brokers":
+            if entity == broker_entity(""):
+                changed = self.config.update_dynamic(default=values)
+            elif name == str(self.broker_id):
+                changed = self.config.update_dynamic(broker=values)
+            else:
+                return
+            if changed:
+                log.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
+                self._apply_dynamic_configs()
+        self.shell.settle()
+
+    def _apply_dynamic_configs(self) -> None:
+        config, quotas = self.config, self.sockets.quotas
+        self.topic_configs.broker_defaults_changed()
+        assert self.logs is not None
+        self.logs.default_config = LogConfig.from_overrides({}, config.explicit())
+        quotas.max_connections = config.get_int("max.connections")
+        quotas.max_per_ip = config.get_int("max.connections.per.ip")
+        quotas.max_per_ip_overrides = config.max_connections_per_ip_overrides
+        quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
+        self.background.total_tokens = config.get_int("background.threads")
+        self.controller.config.unclean_leader_election_enable = config.get_boolean(
+            "unclean.leader.election.enable"
+        )
+
+    def _register_gauges(self) -> None:
+        gauge, manager = self.metrics.gauge, self.manager
+        server = "kafka_server_"
+        gauge(server + "replicamanager_partitioncount", lambda: len(manager.partitions))
+        gauge(
+            server + "replicamanager_leadercount",
+            lambda: sum(p.is_leader for p in manager.partitions.values()),
+        )
+        gauge(
+            server + "replicamanager_offlinereplicacount",
+            lambda: len(manager.offline),
+        )
+        for name, purgatory in (
+            ("Produce", manager.produces),
+            ("Fetch", manager.fetches),
+            ("DeleteRecords", manager.deletes),
+        ):
+            gauge(
+                server + "delayedoperationpurgatory_purgatorysize",
+                purgatory.__len__,
+                delayedoperation=name,
+            )
+        gauge(
+            "kafka_controller_kafkacontroller_activecontrollercount",
+            lambda: int(self.controller.is_active),
+        )
+        gauge(
+            server + "sessionexpirelistener_zookeeperexpires_total",
+            lambda: self.zookeeper.session_generation,
+        )
+
+    # -- stop --
+
+    async def _stop_services(self, services: Services) -> None:
+        if self.config.get_boolean("controlled.shutdown.enable"):
+            await self._controlled_shutdown()
+        await services.stop(
+            "configs", "sockets", "groups", "controller", "metrics", "storage", "replicas"
+        )
+        self.controller_client.close()
+
+    async def _controlled_shutdown(self) -> None:
+        """Ask the controller to move our leaderships; stop anyway when it does not succeed."""
+        retries = self.config.get_int("controlled.shutdown.max.retries")
+        pause = self.config.get_int("controlled.shutdown.retry.backoff.ms") / 1000
+        if ApiKey.CONTROLLED_SHUTDOWN not in self.dispatcher.served():
+            return
+        for attempt in range(retries):
+            if attempt:
+                await trio.sleep(pause)
+            try:
+                response = await self.controller_client.request(
+                    lambda: ControlledShutdownRequest(
+                        broker_id=self.broker_id, broker_epoch=self.manager.broker_epoch
+                    ),
+                    CONTROLLED_SHUTDOWN_VERSION,
+                    timeout_ms=self.config.get_int("controller.socket.timeout.ms"),
+                )
+            except ControllerUnavailable as error:
+                log.warning("Controlled shutdown: %s", error)
+                continue
+            remaining = getattr(response, "remaining_partitions", ())
+            if not getattr(response, "error_code", 0) and not remaining:
+                return
+            log.warning("Controlled shutdown: %d partitions are still led here", len(remaining))
+
+    async def _close_storage(self, cleanly: bool) -> None:
+        logs = self.logs
+        if logs is None:
+            return
+        if not cleanly:
+            logs.release()
+            return
+        try:
+            await trio.to_thread.run_sync(logs.clean_shutdown, self.manager.broker_epoch)
+        except Exception:
+            log.exception("The logs were not closed cleanly")
+            logs.release()
+        forget_session(self.session_dir)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Not a failure of a part, after which nothing may be marked clean."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
+
+
+def _settle_heap() -> None:
+    """What start-up has made lives as long as the broker: take it out of the collector's sight."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+__all__ = ["BoundAddresses", "ConfigError", "run_broker"]

@@ -1,0 +1,148 @@
+"""Pieces of a broker's start: who it is, what it hosts, what it listens on.
+
+Mirrors parts of `KafkaServer.startup`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from broker.config import ConfigError, KafkaConfig
+from broker.reactor.limits import ConnectionQuotas
+from broker.reactor.socket_server import ListenerSpec, SocketSettings
+from replication.controller.config import ControllerConfig
+from replication.controller.znodes import BrokerRegistration
+from replication.metadata_cache import Endpoint
+from replication.types import ReplicaConfig
+from storage.checkpoints import read_meta_properties
+from storage.files import Files
+from storage.log_directory import parse_partition_name
+from storage.log_manager import LogManagerConfig
+
+
+def stored_broker_id(files: Files, log_dirs: Iterable[str]) -> int:
+    """The id that meta.properties of an earlier run names; -1 if there is none."""
+    found = set()
+    for path in log_dirs:
+        if files.is_directory(path):
+            meta = read_meta_properties(files, path)
+            if meta is not None and meta.broker_id is not None:
+                found.add(meta.broker_id)
+    if len(found) > 1:
+        raise ConfigError(
+            f"the directories of log.dirs belong to different brokers {sorted(found)}: "
+            "give each broker its own log.dirs"
+        )
+    return found.pop() if found else -1
+
+
+def hosted_topics(files: Files, log_dirs: Iterable[str]) -> list[str]:
+    """The topics with partitions in the log directories."""
+    topics = set()
+    for path in log_dirs:
+        if files.is_directory(path):
+            for name in files.list_directory(path):
+                key = parse_partition_name(name)
+                if key is not None and files.is_directory(os.path.join(path, name)):
+                    topics.add(key[0])
+    return sorted(topics)
+
+
+def socket_settings(config: KafkaConfig) -> SocketSettings:
+    return SocketSettings(
+        network_threads=config.get_int("num.network.threads"),
+        backlog=config.get_int("socket.listen.backlog.size"),
+        send_buffer=_buffer_size(config, "socket.send.buffer.bytes"),
+        receive_buffer=_buffer_size(config, "socket.receive.buffer.bytes"),
+        max_frame_bytes=config.get_int("socket.request.max.bytes"),
+        max_idle_ms=config.get_int("connections.max.idle.ms"),
+        queued_requests=config.get_int("queued.max.requests"),
+        queued_bytes=config.get_int("queued.max.request.bytes"),
+    )
+
+
+def _buffer_size(config: KafkaConfig, name: str) -> int | None:
+    """Only what is set: Kafka's default of 100 KiB would switch the kernel's autotuning off."""
+    value = config.get_int(name)
+    return value if config.is_set(name) and value > 0 else None
+
+
+def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
+    return ConnectionQuotas(
+        max_connections=config.get_int("max.connections"),
+        max_per_ip=config.get_int("max.connections.per.ip"),
+        max_per_ip_overrides=config.max_connections_per_ip_overrides,
+        max_by_listener={
+            listener.name: int(config.of_listener(listener.name, "max.connections"))
+            for listener in config.listeners
+        },
+        max_creation_rate=config.get_int("max.connection.creation.rate"),
+        inter_broker_listener=config.inter_broker_listener,
+    )
+
+
+def listener_specs(config: KafkaConfig) -> list[ListenerSpec]:
+    return [
+        ListenerSpec(
+            listener.name, listener.security_protocol, listener.host or None, listener.port
+        )
+        for listener in config.listeners
+    ]
+
+
+def registration(
+    config: KafkaConfig, broker_id: int, bound_ports: Mapping[str, int]
+) -> BrokerRegistration:
+    """What /brokers/ids/<id> says of this broker."""
+    return BrokerRegistration(
+        broker_id=broker_id,
+        endpoints=tuple(
+            Endpoint(listener.name, listener.security_protocol, listener.host, listener.port)
+            for listener in config.advertised_listeners(bound_ports)
+        ),
+        rack=config.get_optional_string("broker.rack"),
+    )
+
+
+def log_manager_config(config: KafkaConfig) -> LogManagerConfig:
+    return LogManagerConfig(
+        flush_offset_checkpoint_interval_ms=config.get_int(
+            "log.flush.offset.checkpoint.interval.ms"
+        ),
+        flush_start_offset_checkpoint_interval_ms=config.get_int(
+            "log.flush.start.offset.checkpoint.interval.ms"
+        ),
+        high_watermark_checkpoint_interval_ms=config.get_int(
+            "replica.high.watermark.checkpoint.interval.ms"
+        ),
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        producer_id_expiration_ms=config.get_int("producer.id.expiration.ms"),
+        producer_id_expiration_check_interval_ms=config.get_int(
+            "producer.id.expiration.check.interval.ms"
+        ),
+        initial_task_delay_ms=config.get_int("log.initial.task.delay.ms"),
+    )
+
+
+def replica_config(config: KafkaConfig, broker_id: int) -> ReplicaConfig:
+    return ReplicaConfig(
+        broker_id=broker_id,
+        replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
+        fetch_max_bytes=config.get_int("fetch.max.bytes"),
+    )
+
+
+def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
+    return ControllerConfig(
+        broker_id=broker_id,
+        inter_broker_listener=config.inter_broker_listener,
+        delete_topic_enable=config.get_boolean("delete.topic.enable"),
+        unclean_leader_election_enable=config.get_boolean("unclean.leader.election.enable"),
+        auto_leader_rebalance_enable=config.get_boolean("auto.leader.rebalance.enable"),
+        leader_imbalance_per_broker_percentage=config.get_int(
+            "leader.imbalance.per.broker.percentage"
+        ),
+        leader_imbalance_check_interval_ms=1000
+        * config.get_int("leader.imbalance.check.interval.seconds"),
+    )
