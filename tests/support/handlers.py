@@ -1,0 +1,76 @@
+"""Calls broker handlers as the wire does, without a socket: a request is encoded, decoded, handled
+by the real handler, and its response encoded and decoded again in the request's version.
+"""
+
+from time import perf_counter
+from typing import Any
+
+from broker.dispatch import Request, Route
+from broker.metrics import RequestMetrics
+from broker.reactor.connection import ConnectionInfo
+from protocol import codec
+from protocol.api import ApiKey, request_class, response_class
+
+NOTHING = "no response"
+CLOSED = "closed"
+
+
+class _Channel:
+    """The network side of a request: it only remembers what left."""
+
+    def __init__(self, listener: str) -> None:
+        self.info = ConnectionInfo("127.0.0.1", 40_000, listener)
+        self.closed = False
+        self.received_at = perf_counter()
+        self.answer: Any = None
+
+
+class _Pool:
+    def __init__(self, key: ApiKey, version: int) -> None:
+        self.key = key
+        self.version = version
+
+    def respond(self, request: Request, parts: list[Any] | None) -> None:
+        channel: Any = request.channel
+        assert channel.answer is None
+        if parts is None:
+            channel.answer = NOTHING
+            return
+        frame = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        tagged = request.route.tagged_response
+        channel.answer = codec.decode(
+            response_class(self.key), self.version, frame[4:], 5 if tagged else 4
+        )
+
+    def close(self, channel: Any) -> None:
+        channel.answer = CLOSED
+
+
+class Call:
+    """One request; `answer` is None while it waits."""
+
+    def __init__(
+        self,
+        handlers: Any,
+        key: ApiKey,
+        version: int,
+        message: Any,
+        *,
+        client_id: str = "client",
+        listener: str = "PLAINTEXT",
+    ) -> None:
+        handler = handlers.handlers()[key]
+        frame = bytearray(codec.encode(message, version))
+        body = codec.decode(request_class(key), version, memoryview(frame))
+        self._channel: Any = _Channel(listener)
+        pool: Any = _Pool(key, version)
+        route = Route(key, version, handler, RequestMetrics(key.name, version))
+        self.request = Request(
+            pool, self._channel, route, 7, client_id, body, len(frame), perf_counter()
+        )
+        handler(self.request)
+
+    @property
+    def answer(self) -> Any:
+        return self._channel.answer

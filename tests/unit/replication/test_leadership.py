@@ -1,0 +1,244 @@
+"""LeaderAndIsr, StopReplica, ISR changes, log directories: what the controller and disks do."""
+
+from pathlib import Path
+
+from protocol.errors import ErrorCode
+from protocol.messages.replication import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    StopReplicaPartitionState,
+    StopReplicaPartitionV0,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from replication.types import AlterIsr, FailedLogDir, RoleChange
+from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster
+
+REPLICAS = (ME, 2, 3)
+
+
+def test_roles_and_epochs(cluster: ReplicaCluster) -> None:
+    result = cluster.role(replicas=REPLICAS, leader_epoch=2)
+    assert result.partition_errors == {KEY: ErrorCode.NONE}
+    assert result.became_leader == [RoleChange(TOPIC, 0, ME, 2)]
+    assert cluster.partition.is_leader
+    cluster.produce("p", b"a", acks=1)
+    result = cluster.role(leader=3, replicas=REPLICAS, leader_epoch=3)
+    assert result.became_follower == [RoleChange(TOPIC, 0, 3, 3)]
+    assert not result.became_leader
+    assert not cluster.partition.is_leader
+    cluster.role(replicas=REPLICAS, leader_epoch=6)
+    assert cluster.partition.leader_epoch_start_offset == 1
+    # Epoch 6 is in the cache without a record of it: followers of epoch 5 find out.
+    assert cluster.manager.end_offset_for_epoch(KEY, -1, 5) == (ErrorCode.NONE, 2, 1)
+    assert cluster.manager.end_offset_for_epoch(KEY, -1, 6) == (ErrorCode.NONE, 6, 1)
+    assert cluster.manager.end_offset_for_epoch(KEY, -1, 9) == (ErrorCode.NONE, -1, -1)
+    assert cluster.manager.end_offset_for_epoch(KEY, 5, 2)[0] is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_old_requests_change_nothing(cluster: ReplicaCluster) -> None:
+    cluster.manager.broker_epoch = 100
+    cluster.controller_epoch = 5
+    cluster.role(replicas=REPLICAS, leader_epoch=2, broker_epoch=100)
+    result = cluster.role(leader=2, replicas=REPLICAS, leader_epoch=3, broker_epoch=99)
+    assert result.error_code is ErrorCode.STALE_BROKER_EPOCH
+    result = cluster.role(leader=2, replicas=REPLICAS, leader_epoch=3, controller_epoch=4)
+    assert result.error_code is ErrorCode.STALE_CONTROLLER_EPOCH
+    for leader_epoch in (1, 2):
+        result = cluster.role(leader=2, replicas=REPLICAS, leader_epoch=leader_epoch)
+        assert result.partition_errors[KEY] is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert cluster.partition.is_leader
+    assert cluster.partition.leader_epoch == 2
+    assert cluster.manager.controller_epoch == 5
+
+
+def test_a_replica_that_is_not_ours(cluster: ReplicaCluster) -> None:
+    result = cluster.role(leader=2, replicas=(2, 3))
+    assert result.partition_errors[KEY] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not cluster.manager.partitions
+
+
+def test_topic_ids(cluster: ReplicaCluster) -> None:
+    cluster.role(topic_id=bytes(16))
+    assert cluster.partition.topic_id == bytes(16)
+    # The same epoch again is news only because it brings the id.
+    assert cluster.role(topic_id=b"i" * 16).partition_errors[KEY] is ErrorCode.NONE
+    assert cluster.partition.topic_id == b"i" * 16
+    assert cluster.partition.log.topic_id == b"i" * 16
+    result = cluster.role(topic_id=b"j" * 16, leader_epoch=1)
+    assert result.partition_errors[KEY] is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_topic_id_of_a_log_from_before_a_restart(tmp_path: Path) -> None:
+    cluster = ReplicaCluster(tmp_path)
+    cluster.role(topic_id=b"i" * 16)
+    cluster.log_manager.clean_shutdown()
+    again = ReplicaCluster(tmp_path)
+    result = again.role(topic_id=b"j" * 16)
+    assert result.partition_errors[KEY] is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert again.role(topic_id=b"i" * 16).partition_errors[KEY] is ErrorCode.NONE
+
+
+def test_the_oldest_form_of_the_request(cluster: ReplicaCluster) -> None:
+    request = LeaderAndIsrRequest(
+        controller_epoch=1,
+        ungrouped_partition_states=[
+            LeaderAndIsrPartitionState(
+                topic_name=TOPIC, partition_index=0, leader=ME, isr=[ME], replicas=[ME]
+            )
+        ],
+    )
+    result = cluster.manager.become_leader_or_follower(request, cluster.now_ms)
+    assert result.partition_errors == {KEY: ErrorCode.NONE}
+    stop = StopReplicaRequest(
+        controller_epoch=1,
+        delete_partitions=True,
+        ungrouped_partitions=[StopReplicaPartitionV0(topic_name=TOPIC, partition_index=0)],
+    )
+    assert cluster.manager.stop_replicas(stop, cluster.now_ms).deleted == [KEY]
+
+
+def _stop(leader_epoch: int, *, delete: bool) -> StopReplicaRequest:
+    return StopReplicaRequest(
+        controller_epoch=1,
+        topic_states=[
+            StopReplicaTopicState(
+                topic_name=TOPIC,
+                partition_states=[
+                    StopReplicaPartitionState(
+                        partition_index=0, leader_epoch=leader_epoch, delete_partition=delete
+                    )
+                ],
+            )
+        ],
+    )
+
+
+def test_stop_replica(cluster: ReplicaCluster) -> None:
+    cluster.role(leader_epoch=5)
+    result = cluster.manager.stop_replicas(_stop(4, delete=True), cluster.now_ms)
+    assert result.partition_errors == {KEY: ErrorCode.FENCED_LEADER_EPOCH}
+    result = cluster.manager.stop_replicas(_stop(5, delete=False), cluster.now_ms)
+    assert result.partition_errors == {KEY: ErrorCode.NONE}
+    assert KEY in cluster.manager.partitions
+    result = cluster.manager.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
+    assert result.deleted == [KEY]
+    assert result.stopped == [RoleChange(TOPIC, 0, ME, 5)]
+    assert cluster.log_manager.get_log(*KEY) is None
+    assert not cluster.manager.partitions
+    assert not cluster.manager.topic_stats
+    # A new topic of the same name starts from nothing.
+    cluster.role(topic_id=b"n" * 16)
+    assert cluster.partition.log.log_end_offset == 0
+    stale = _stop(-2, delete=True)
+    stale.controller_epoch = 0
+    assert (
+        cluster.manager.stop_replicas(stale, cluster.now_ms).error_code
+        is ErrorCode.STALE_CONTROLLER_EPOCH
+    )
+
+
+def test_high_watermark_survives_a_restart(tmp_path: Path) -> None:
+    cluster = ReplicaCluster(tmp_path)
+    cluster.role()
+    cluster.produce("p", b"a", b"b")
+    cluster.log_manager.clean_shutdown()
+    again = ReplicaCluster(tmp_path)
+    again.role(leader=2, replicas=(ME, 2), leader_epoch=1)
+    assert again.partition.log.high_watermark == 2
+
+
+def test_isr_shrinks_and_expands_through_the_controller(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS, leader_epoch=1, partition_epoch=10)
+    cluster.follow(2, 0)
+    cluster.follow(3, 0)
+    cluster.produce("p", b"a", acks=1)
+    cluster.now_ms += 29_000
+    cluster.follow(2, 1)
+    cluster.now_ms += 2_000
+    manager = cluster.manager
+    manager.maybe_shrink_isr(cluster.now_ms)
+    (proposal,) = manager.take_effects()
+    assert isinstance(proposal, AlterIsr)
+    assert [broker for broker, _ in proposal.isr] == [ME, 2]
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (1, 10)
+    # Until the controller agrees, the HW still waits for the one that lags.
+    assert cluster.partition.log.high_watermark == 0
+    manager.maybe_shrink_isr(cluster.now_ms)
+    assert not manager.take_effects()
+    manager.isr_altered(proposal, ErrorCode.NONE, [ME, 2], 11, cluster.now_ms)
+    assert cluster.partition.log.high_watermark == 1
+    # Back at the HW: it may join.
+    cluster.follow(3, 1)
+    (proposal,) = manager.take_effects()
+    assert [broker for broker, _ in proposal.isr] == [ME, 2, 3]
+    assert cluster.partition.isr.maximal == {ME, 2, 3}
+    assert cluster.partition.isr.committed == {ME, 2}
+    # A member by expansion is waited for at once.
+    cluster.produce("p", b"b", acks=1)
+    cluster.follow(2, 2)
+    assert cluster.partition.log.high_watermark == 1
+    manager.isr_altered(proposal, ErrorCode.NONE, [ME, 2, 3], 12, cluster.now_ms)
+    assert cluster.partition.isr.committed == {ME, 2, 3}
+
+
+def _proposal(cluster: ReplicaCluster) -> AlterIsr:
+    cluster.role(replicas=(ME, 2), isr=(ME,), leader_epoch=1, partition_epoch=10)
+    cluster.follow(2, 0)
+    (proposal,) = cluster.manager.take_effects()
+    assert isinstance(proposal, AlterIsr)
+    return proposal
+
+
+def test_isr_proposal_not_tried_is_rolled_back(cluster: ReplicaCluster) -> None:
+    proposal = _proposal(cluster)
+    cluster.manager.isr_altered(proposal, ErrorCode.INELIGIBLE_REPLICA, [], -1, cluster.now_ms)
+    assert cluster.partition.isr.maximal == {ME}
+    assert not cluster.partition.isr.is_in_flight
+    cluster.follow(2, 0)
+    assert len(cluster.manager.take_effects()) == 1
+
+
+def test_isr_proposal_of_an_unknown_outcome_is_sent_again(cluster: ReplicaCluster) -> None:
+    proposal = _proposal(cluster)
+    cluster.manager.isr_altered(proposal, ErrorCode.UNKNOWN_SERVER_ERROR, [], -1, cluster.now_ms)
+    assert cluster.manager.take_effects() == [proposal]
+    assert cluster.partition.isr.maximal == {ME, 2}
+
+
+def test_isr_proposal_refused_for_good_waits_for_the_controller(cluster: ReplicaCluster) -> None:
+    proposal = _proposal(cluster)
+    cluster.manager.isr_altered(proposal, ErrorCode.INVALID_UPDATE_VERSION, [], -1, cluster.now_ms)
+    assert not cluster.manager.take_effects()
+    assert cluster.partition.isr.is_in_flight
+    cluster.role(replicas=(ME, 2), isr=(ME,), leader_epoch=2, partition_epoch=11)
+    assert not cluster.partition.isr.is_in_flight
+    # The late answer to the old proposal does not touch the new state.
+    cluster.manager.isr_altered(proposal, ErrorCode.NONE, [ME, 2], 12, cluster.now_ms)
+    assert cluster.partition.isr.committed == {ME}
+
+
+def test_a_dead_or_lagging_replica_does_not_join(cluster: ReplicaCluster) -> None:
+    cluster.role(replicas=REPLICAS, isr=(ME,))
+    cluster.produce("p", b"a")
+    cluster.follow(2, 0)
+    cluster.alive([ME, 2])
+    cluster.follow(3, 1)
+    assert not cluster.manager.take_effects()
+    cluster.follow(2, 1)
+    assert len(cluster.manager.take_effects()) == 1
+
+
+def test_one_directory_fails_the_other_lives(tmp_path: Path) -> None:
+    cluster = ReplicaCluster(tmp_path, dirs=2)
+    cluster.role(partition=0)
+    cluster.role(partition=1)
+    first, second = cluster.manager.partitions[TOPIC, 0], cluster.manager.partitions[TOPIC, 1]
+    assert first.log.health is not second.log.health
+    first.log.health.fail(OSError("I/O error"))
+    outcome = cluster.produce("p")
+    assert outcome.result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    effects = cluster.manager.take_effects()
+    assert effects == [FailedLogDir(first.log.health.path, (KEY,))]
+    assert set(cluster.manager.partitions) == {(TOPIC, 1)}
+    assert cluster.produce("p").result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
