@@ -48,13 +48,12 @@ def allocate_from_controller(
 
 
 class ProducerIds:
-    def __init__(self, allocate: AllocateBlock, nursery: trio.Nursery) -> None:
+    def __init__(self, allocate: AllocateBlock) -> None:
         self._allocate = allocate
-        self._nursery = nursery
         self._current = range(0)
         self._next_block = range(0)
-        self._asking = False
         self._arrived = trio.Event()
+        self._wanted = trio.Event()
 
     async def next_id(self) -> int:
         """A new id; COORDINATOR_LOAD_IN_PROGRESS if no block arrives soon."""
@@ -72,19 +71,19 @@ class ProducerIds:
         return producer_id
 
     def _ask_for_block(self) -> None:
-        if not self._asking:
-            self._asking = True
-            self._arrived = trio.Event()
-            self._nursery.start_soon(self._fetch_block)
+        self._wanted.set()
 
-    async def _fetch_block(self) -> None:
-        try:
-            while not self._next_block:
-                try:
-                    self._next_block = await self._allocate()
-                except (KafkaError, ControllerUnavailable) as error:
-                    log.warning("no block of producer ids yet: %s", error)
-                    await trio.sleep(RETRY_DELAY_MS / 1000)
-        finally:
-            self._asking = False
-            self._arrived.set()
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Fetch blocks as they are wanted, until cancelled."""
+        task_status.started()
+        while True:
+            await self._wanted.wait()
+            try:
+                self._next_block = await self._allocate()
+            except (KafkaError, ControllerUnavailable) as error:
+                log.warning("no block of producer ids yet: %s", error)
+                await trio.sleep(RETRY_DELAY_MS / 1000)
+                continue
+            self._wanted = trio.Event()
+            arrived, self._arrived = self._arrived, trio.Event()
+            arrived.set()

@@ -59,6 +59,7 @@ from broker.registration import (
 from broker.replica_shell import ReplicaShell
 from broker.services import Services
 from broker.topic_configs import TopicConfigs
+from broker.topic_services import TopicServices
 from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
 from protocol.api import ApiKey
 from protocol.messages.cluster import ControlledShutdownRequest
@@ -249,6 +250,15 @@ class Broker:
             commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
             load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
         )
+        self.topics = TopicServices(
+            self.broker_id,
+            config,
+            self.cache,
+            self.zookeeper,
+            self.controller,
+            self.controller_client,
+            self.shell,
+        )
         self._register_handlers()
         self._register_gauges()
 
@@ -267,13 +277,20 @@ class Broker:
             lambda result: self.groups.on_leadership_change((), result.stopped, self.clock())
         )
         replication.on_metadata.append(self._metadata_changed)
+        replication.on_metadata.append(self.topics.on_metadata)
+        self.topics.register(self.dispatcher)
         register(ProduceHandler(self.shell).handlers())
         slots = config.get_int("max.incremental.fetch.session.cache.slots")
         register(FetchHandler(self.shell, FetchSessions(random.randint, slots)).handlers())
         register(OffsetsHandler(self.shell).handlers())
         register(
             MetadataHandlers(
-                cache, self.dispatcher.served, feature_epoch=lambda: self.feature_epoch
+                cache,
+                self.dispatcher.served,
+                topic_creator=(
+                    self.topics.creator if config.get_boolean("auto.create.topics.enable") else None
+                ),
+                feature_epoch=lambda: self.feature_epoch,
             ).handlers()
         )
         register(DescribeConfigsHandler(config, self.broker_id, cache, store).handlers())
@@ -283,7 +300,7 @@ class Broker:
             GroupOffsetHandlers(
                 self.groups,
                 cache,
-                auto_create_topic=lambda topic: None,
+                auto_create_topic=self.topics.creator.auto_create_internal,
                 zookeeper=ConsumerOffsets(self.zookeeper),
                 offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
             ).handlers()
@@ -307,6 +324,7 @@ class Broker:
         )
         await services.start("sockets", self.sockets.run)
         await services.start("controller", self.controller.run)
+        await services.start("topics", self.topics.run)
         await services.start("configs", self.store.follow, self._config_changed, self.clock)
         services.spawn(
             "storage", run_storage_jobs, self.logs, self.shell, self.clock, self.background
@@ -406,7 +424,7 @@ class Broker:
         if self.config.get_boolean("controlled.shutdown.enable"):
             await self._controlled_shutdown()
         await services.stop(
-            "configs", "sockets", "groups", "controller", "metrics", "storage", "replicas"
+            "configs", "sockets", "groups", "topics", "controller", "metrics", "storage", "replicas"
         )
         self.controller_client.close()
 

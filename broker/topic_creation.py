@@ -60,16 +60,26 @@ class TopicCreator:
         config: KafkaConfig,
         cache: MetadataCache,
         zookeeper: ZooKeeperClient,
-        nursery: trio.Nursery,
         generator: random.Random,
     ) -> None:
-        """`nursery` holds the creations in the background."""
         self._config = config
         self._cache = cache
         self._zookeeper = zookeeper
-        self._nursery = nursery
+        self._wanted: dict[str, TopicSettings] = {}
+        self._wake = trio.Event()
         self._random = generator
         self._in_flight: set[str] = set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Create in the background what `auto_create` was asked for, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                await self._wake.wait()
+                self._wake = trio.Event()
+                wanted, self._wanted = self._wanted, {}
+                for topic, settings in wanted.items():
+                    nursery.start_soon(self._create_in_background, topic, settings)
 
     # Explicit creation
 
@@ -135,7 +145,8 @@ class TopicCreator:
             log.warning("topic %s is not created automatically: %s", topic, error.message)
             return error.code
         self._in_flight.add(topic)
-        self._nursery.start_soon(self._create_in_background, topic, settings)
+        self._wanted[topic] = settings
+        self._wake.set()
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     def auto_create_internal(self, topic: str) -> None:

@@ -22,7 +22,12 @@ NO_CONTROLLER = -1
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 
-SECURITY_PROTOCOLS: Mapping[int, str] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+SECURITY_PROTOCOLS: Mapping[int, str] = {
+    0: "PLAINTEXT",
+    1: "SSL",
+    2: "SASL_PLAINTEXT",
+    3: "SASL_SSL",
+}
 SECURITY_PROTOCOL_IDS: Mapping[str, int] = {name: key for key, name in SECURITY_PROTOCOLS.items()}
 
 

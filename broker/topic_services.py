@@ -1,0 +1,67 @@
+"""What a broker offers around the controller: topics, elections, producer ids, ISR changes.
+
+Job: build these parts, wire them to each other and give their handlers and background tasks to
+the broker.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import trio
+
+from broker.config.kafka_config import KafkaConfig
+from broker.controller_client import ControllerClient
+from broker.controller_runtime import ControllerRuntime
+from broker.dispatch import Dispatcher
+from broker.handlers.control import ControlHandlers
+from broker.handlers.producer_ids import ProducerIdHandlers
+from broker.handlers.topics import TopicHandlers
+from broker.isr_changes import IsrChanges
+from broker.producer_ids import ProducerIds, allocate_from_controller
+from broker.replica_shell import ReplicaShell
+from broker.topic_creation import TopicCreator
+from broker.topic_waits import TopicWaits
+from broker.zookeeper_client import ZooKeeperClient
+from replication.metadata_cache import MetadataCache, MetadataUpdate
+
+
+class TopicServices:
+    def __init__(
+        self,
+        broker_id: int,
+        config: KafkaConfig,
+        cache: MetadataCache,
+        zookeeper: ZooKeeperClient,
+        controller: ControllerRuntime,
+        client: ControllerClient,
+        shell: ReplicaShell,
+    ) -> None:
+        self.waits = TopicWaits(cache)
+        self.creator = TopicCreator(config, cache, zookeeper, random.Random())
+        self._isr_changes = IsrChanges(broker_id, shell, client, zookeeper)
+        shell.on_isr_change = self._isr_changes.propose
+        shell.on_failed_log_dir = self._isr_changes.log_dir_failed
+        self._producer_ids = ProducerIds(
+            allocate_from_controller(client, broker_id, lambda: shell.manager.broker_epoch)
+        )
+        self._topics = TopicHandlers(config, cache, zookeeper, controller, self.creator, self.waits)
+        self._control = ControlHandlers(controller, self.waits)
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(self._topics.handlers())
+        dispatcher.register(self._control.handlers())
+        dispatcher.register(ProducerIdHandlers(self._producer_ids).handlers())
+
+    @property
+    def on_metadata(self) -> Callable[[MetadataUpdate], None]:
+        return self.waits.metadata_changed
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Background creations, blocks of ids and ISR changes, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.creator.run)
+            await nursery.start(self._producer_ids.run)
+            nursery.start_soon(self._isr_changes.run)
+            task_status.started()
