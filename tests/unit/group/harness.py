@@ -1,8 +1,8 @@
 """A group coordinator on a virtual clock, with an offsets topic in memory.
 
-`Harness` performs the machine's effects as the broker does: appends get offsets in their partition's
-log, and are acknowledged at once or held until the test says so. A `Call` is one request: it counts
-its answers, so that a second one fails the test.
+`Harness` performs the machine's effects as the broker does: appends get offsets in their own
+partition's log and are acknowledged at once, or held until the test says so. A `Call` counts the
+answers of one request, so that a second one fails the test.
 """
 
 from collections.abc import Iterable
