@@ -41,6 +41,7 @@ from replication.controller.request_batch import (
 log = logging.getLogger(__name__)
 
 REREGISTER_DELAY_MS = 1_000
+FAILURE_PAUSE_MS = 1_000
 
 
 class _Question:
@@ -76,6 +77,7 @@ class ControllerRuntime:
         self._send_event, self._events = trio.open_memory_channel[events.Event](math.inf)
         self._channels: dict[int, tuple[ControlChannel, trio.CancelScope]] = {}
         self._timers: set[trio.CancelScope] = set()
+        self._event_done = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._on_watch = self._watch_fired  # one object, so that arming twice is noticed
 
@@ -99,6 +101,10 @@ class ControllerRuntime:
         self.post(make_event(question))
         await question.answered.wait()
         return question.answer
+
+    async def event_processed(self) -> None:
+        """Wait until the machine has handled its next event."""
+        await self._event_done.wait()
 
     def _watch_fired(self, kind: WatchKind, path: str) -> None:
         if kind is WatchKind.CHILDREN:
@@ -129,6 +135,9 @@ class ControllerRuntime:
             self._perform()
             if self.machine.is_active:
                 await self._drive(self.machine.give_up())
+                await trio.sleep(FAILURE_PAUSE_MS / 1000)
+        done, self._event_done = self._event_done, trio.Event()
+        done.set()
 
     async def _drive(self, flow: Flow[None]) -> None:
         """As `ZooKeeperClient.run`, with our watches and the effects of each step."""

@@ -71,9 +71,6 @@ class ControlHandlers:
                 for topic in body.topic_partitions
                 for index in topic.partitions
             )
-        if not self._controller.is_active:
-            request.fail(ErrorCode.NOT_CONTROLLER)
-            return
         results: dict[TopicPartition, ElectionResult] = await self._controller.ask(
             lambda t: events.ElectLeaders(t, asked, election == UNCLEAN)
         )

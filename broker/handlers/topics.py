@@ -49,6 +49,7 @@ from storage.log_config import TOPIC_CONFIGS, LogConfig
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3
 STATES_SINCE_VERSION = 6
+DELETION_GRACE_MS = 500
 
 T = TypeVar("T")
 Outcome = KafkaError | None
@@ -86,17 +87,16 @@ class TopicHandlers:
         body: CreateTopicsRequest = request.body
         names = Counter(topic.name for topic in body.topics)
         deadline = trio.current_time() + body.timeout_ms / 1000
-        results = {name: CreatableTopicResult(name=name) for name in names}
+        results = {name: CreatableTopicResult(name=name, error_message=None) for name in names}
         created: dict[str, CreatedTopic] = {}
         for topic in body.topics:
             result = results[topic.name]
             try:
                 self._check_controller()
-                _check_once(names[topic.name], "Duplicate topic name.")
+                _check_once(names[topic.name], "Found multiple entries for this topic.")
                 outcome = await _guarded(self._create(topic, body.validate_only))
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
-                result.configs = None
                 continue
             created[topic.name] = outcome
             self._describe(result, topic, outcome)
@@ -107,8 +107,10 @@ class TopicHandlers:
                 return await self._waits.until_led(name, count, deadline)
 
             for name in await _late(created, is_led, body.timeout_ms):
-                results[name].error_code = ErrorCode.REQUEST_TIMED_OUT
-                results[name].error_message = ErrorCode.REQUEST_TIMED_OUT.description
+                late = results[name] = CreatableTopicResult(name=name)
+                late.topic_id = created[name].topic_id
+                late.error_code = ErrorCode.REQUEST_TIMED_OUT
+                late.error_message = ErrorCode.REQUEST_TIMED_OUT.description
         request.respond(CreateTopicsResponse(topics=list(results.values())))
 
     async def _create(self, topic: CreatableTopic, validate_only: bool) -> CreatedTopic:
@@ -274,28 +276,26 @@ class TopicHandlers:
     async def delete_topics(self, request: Request) -> None:
         body: DeleteTopicsRequest = request.body
         deadline = trio.current_time() + body.timeout_ms / 1000
+        asked = _asked(request)
+        if any(name is not None and topic_id != ZERO_UUID for name, topic_id in asked):
+            request.fail(
+                ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified."
+            )
+            return
         results = [
-            DeletableTopicResult(name=name, topic_id=topic_id) for name, topic_id in _asked(request)
+            DeletableTopicResult(name=name, topic_id=topic_id, error_message=None)
+            for name, topic_id in asked
         ]
-        names = Counter(result.name for result in results if result.name is not None)
-        ids = Counter(result.topic_id for result in results if result.name is None)
-        marked: dict[str, DeletableTopicResult] = {}
+        marked: dict[str, list[DeletableTopicResult]] = {}
         for result in results:
-            asked_name = result.name
             try:
                 self._check_controller()
                 self._check_deletable(request)
-                if (asked_name is None) == (result.topic_id == ZERO_UUID):
-                    raise KafkaError(
-                        ErrorCode.INVALID_REQUEST,
-                        "Topic name and topic ID can not both be specified.",
-                    )
-                times = ids[result.topic_id] if asked_name is None else names[asked_name]
-                _check_once(times, "Duplicate topic in request.")
                 name = self._known_name(result)
                 result.name, result.topic_id = name, self._cache.topic_id(name)
-                await _guarded(self._zookeeper.run(topic_admin.request_deletion(name)))
-                marked[name] = result
+                if name not in marked:
+                    await _guarded(self._zookeeper.run(topic_admin.request_deletion(name)))
+                marked.setdefault(name, []).append(result)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
 
@@ -303,8 +303,23 @@ class TopicHandlers:
             return await self._waits.until_gone(name, deadline)
 
         for name in await _late(marked, is_gone, body.timeout_ms):
-            marked[name].error_code = ErrorCode.REQUEST_TIMED_OUT
+            for result in marked[name]:
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                result.error_message = ErrorCode.REQUEST_TIMED_OUT.description
+        await self._finish_deletions(marked, deadline)
         request.respond(DeleteTopicsResponse(responses=results))
+
+    async def _finish_deletions(self, names: Iterable[str], deadline: float) -> None:
+        """A topic can be created again only when its znodes are gone, a moment after the cache.
+
+        Waiting for that moment spares the next CreateTopics a TOPIC_ALREADY_EXISTS; a deletion
+        that is held up by a dead broker is not waited for.
+        """
+        is_queued = self._controller.machine.context.is_queued_for_deletion
+        grace_ends = trio.current_time() + DELETION_GRACE_MS / 1000
+        with trio.CancelScope(deadline=min(deadline, grace_ends)):
+            while any(is_queued(name) for name in names):
+                await self._controller.event_processed()
 
     def _check_deletable(self, request: Request) -> None:
         if self._config.get_boolean("delete.topic.enable"):
@@ -330,7 +345,7 @@ class TopicHandlers:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
 
-def _asked(request: Request) -> Iterable[tuple[str | None, bytes]]:
+def _asked(request: Request) -> list[tuple[str | None, bytes]]:
     """(name, id) of each topic to delete, whatever the version."""
     body: DeleteTopicsRequest = request.body
     if request.api_version >= STATES_SINCE_VERSION:

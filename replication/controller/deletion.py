@@ -14,7 +14,7 @@ Mirrors kafka.controller.TopicDeletionManager.
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from replication.controller import partition_states, replica_states, znodes
 from replication.controller.config import ControllerConfig
@@ -58,11 +58,12 @@ class TopicDeletion:
 
     def forget_requests(self, topics: Collection[str]) -> Flow[None]:
         """Remove deletion requests without deleting the topics."""
-        if topics:
-            paths = [znodes.delete_topic_path(topic) for topic in topics]
-            results = yield from fenced_writes(self._context, [Delete(path) for path in paths])
-            for path, result in zip(paths, results, strict=True):
-                expect(result, path, ZkCode.NO_NODE)
+        yield from self._delete([znodes.delete_topic_path(topic) for topic in topics])
+
+    def _delete(self, paths: Sequence[str]) -> Flow[None]:
+        results = yield from fenced_writes(self._context, [Delete(path) for path in paths])
+        for path, result in zip(paths, results, strict=True):
+            expect(result, path, ZkCode.NO_NODE)
 
     def enqueue(self, topics: Collection[str]) -> Flow[None]:
         self._context.topics_to_be_deleted |= set(topics)
@@ -162,10 +163,8 @@ class TopicDeletion:
         yield from self._replicas.change(gone, replica_states.NON_EXISTENT)
         paths = yield from _subtree(znodes.topic_path(topic))
         paths.append(znodes.config_path(f"topics/{topic}"))
-        paths.append(znodes.delete_topic_path(topic))
-        results = yield from fenced_writes(self._context, [Delete(path) for path in paths])
-        for path, result in zip(paths, results, strict=True):
-            expect(result, path, ZkCode.NO_NODE)
+        yield from self._delete(paths)
+        yield from self._delete([znodes.delete_topic_path(topic)])
         self._context.remove_topic(topic)
         log.info("topic %s is deleted", topic)
 

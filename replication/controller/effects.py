@@ -52,17 +52,8 @@ class StartTimer:
 
 
 @dataclass(frozen=True, slots=True)
-class BecameActive:
-    """This broker is the controller now."""
-
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
 class Resigned:
     """This broker is no longer the controller: close all channels, stop all timers."""
 
 
-Effect: TypeAlias = (
-    SendRequest | OpenChannel | CloseChannel | Reply | StartTimer | BecameActive | Resigned
-)
+Effect: TypeAlias = SendRequest | OpenChannel | CloseChannel | Reply | StartTimer | Resigned

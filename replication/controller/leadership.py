@@ -43,6 +43,8 @@ class Failure(NamedTuple):
     reason: str
 
 
+GROUP_SIZE = 100
+
 Outcome: TypeAlias = LeaderAndIsr | Failure
 
 
@@ -63,17 +65,37 @@ class StatesWritten:
 def fenced_writes(
     context: ControllerContext, operations: Sequence[WriteOperation]
 ) -> Flow[list[ZkResult]]:
-    """Perform each write only if we are still the controller; one result a write."""
+    """Perform each write only if we are still the controller; one result a write.
+
+    Writes go in groups, a group all or nothing, which costs a tenth of single ones; those of a
+    group in which one fails are made one by one.
+    """
+    groups = [
+        operations[start : start + GROUP_SIZE] for start in range(0, len(operations), GROUP_SIZE)
+    ]
+    answers = yield from _fenced(context, groups)
+    results: list[ZkResult] = []
+    for group, group_results in zip(groups, answers, strict=True):
+        if len(group) > 1 and not all(result.ok for result in group_results):
+            single = yield from _fenced(context, [[operation] for operation in group])
+            results += [result for (result,) in single]
+        else:
+            results += group_results
+    return results
+
+
+def _fenced(
+    context: ControllerContext, groups: Sequence[Sequence[WriteOperation]]
+) -> Flow[list[Sequence[ZkResult]]]:
     fence = Check(znodes.CONTROLLER_EPOCH, context.epoch_zk_version)
-    results = yield [Multi((fence, operation)) for operation in operations]
-    answers = []
-    for operation, result in zip(operations, results, strict=True):
+    results = yield [Multi((fence, *group)) for group in groups]
+    answers: list[Sequence[ZkResult]] = []
+    for group, result in zip(groups, results, strict=True):
         if not result.results:
-            raise ZkError(result.code, operation.path)
-        check, write = result.results
-        if check.code in (ZkCode.BAD_VERSION, ZkCode.NO_NODE):
+            raise ZkError(result.code, group[0].path)
+        if result.results[0].code in (ZkCode.BAD_VERSION, ZkCode.NO_NODE):
             raise ControllerMoved
-        answers.append(write)
+        answers.append(result.results[1:])
     return answers
 
 

@@ -33,7 +33,6 @@ from replication.controller.brokers import BrokerChanges, read_live_brokers
 from replication.controller.config import ControllerConfig
 from replication.controller.context import ControllerContext, Replica, TopicPartition
 from replication.controller.effects import (
-    BecameActive,
     Effect,
     OpenChannel,
     Reply,
@@ -311,7 +310,6 @@ class Controller:
     def _fail_over(self) -> Flow[None]:
         """Read the cluster, tell all brokers, elect what has no leader, go on with deletions."""
         parts, context = self._parts, self.context
-        parts.effects.append(BecameActive(context.epoch))
         yield from self._set_up_features()
         yield from self._topics.delete_notifications((znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES))
         context.brokers = yield from read_live_brokers()
@@ -381,7 +379,7 @@ class Controller:
     def give_up(self) -> Flow[None]:
         """Let another broker try: remove our /controller, if it is still ours."""
         self._resign()
-        with suppress(ControllerMoved):
+        with suppress(ControllerMoved, ZkError):
             yield from fenced_writes(self.context, [Delete(znodes.CONTROLLER)])
 
 

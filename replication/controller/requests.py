@@ -205,7 +205,9 @@ class ControllerRequests:
             unclean=unclean,
         )
         for partition in electable:
-            outcome = outcomes.get(partition)
+            # A partition that was new has got its first leader, which is no election's outcome.
+            first = None if partition in outcomes else context.leadership.get(partition)
+            outcome = outcomes.get(partition, first)
             if isinstance(outcome, LeaderAndIsr):
                 results[partition] = ElectionResult(leader=outcome.leader)
             elif unclean:
