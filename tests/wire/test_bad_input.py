@@ -1,0 +1,170 @@
+"""Bytes that are no requests: they cost their sender the connection, and nobody else anything."""
+
+from __future__ import annotations
+
+import logging
+import struct
+
+import pytest
+
+from broker.reactor.socket_server import SocketSettings
+from protocol.api import API_TABLE, ApiKey
+from protocol.errors import ErrorCode
+from protocol.framing import decode_response
+from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from tests.support.reactor import (
+    RunningReactor,
+    api_versions,
+    frame_of,
+    heartbeat,
+    running_reactor,
+)
+
+CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
+
+
+def header(api_key: int, version: int, correlation_id: int = 7) -> bytes:
+    body = struct.pack(">hhih", api_key, version, correlation_id, 1) + b"c"
+    return struct.pack(">i", len(body)) + body
+
+
+GARBAGE = {
+    "http": (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "an HTTP request ('GET / HTTP/1.1')"),
+    "http post": (b"POST /topics HTTP/1.1\r\n\r\n", "an HTTP request"),
+    "tls": (CLIENT_HELLO, "a TLS handshake"),
+    "ssh": (b"SSH-2.0-OpenSSH_9.6\r\n", "an SSH greeting"),
+    "negative": (struct.pack(">i", -1), "a frame of negative size -1"),
+    "oversized": (struct.pack(">i", 1001), "a frame of 1001 bytes, more than"),
+    "empty": (struct.pack(">i", 0), "a frame of 0 bytes"),
+    "short": (struct.pack(">i", 6) + bytes(6), "a frame of 6 bytes"),
+    "unknown api": (header(999, 0), "a request for API 999 (unknown) v0"),
+    "kraft api": (header(52, 0), "a request for API 52 (unknown) v0"),
+    "not served": (header(ApiKey.PRODUCE, 3), "a request for API 0 (Produce) v3"),
+    "old version": (header(ApiKey.HEARTBEAT, 5), "a Heartbeat request v5; served are v0 to v4"),
+    "negative version": (header(ApiKey.HEARTBEAT, -1), "a Heartbeat request v65535"),
+    "truncated body": (header(ApiKey.HEARTBEAT, 0), "a Heartbeat request v0 that cannot be read"),
+    "client id too long": (
+        struct.pack(">ihhih", 10, ApiKey.HEARTBEAT, 0, 1, 500),
+        "a request whose header is longer than its frame",
+    ),
+    "client id of negative length": (
+        struct.pack(">ihhih", 10, ApiKey.HEARTBEAT, 0, 1, -5),
+        "a request with a client id of -5 bytes",
+    ),
+    "random": (bytes(range(200, 256)), "a frame of negative size"),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+async def test_garbage_costs_one_connection_and_one_log_line(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data, expected = GARBAGE[name]
+    async with running_reactor(SocketSettings(max_frame_bytes=1000)) as reactor:
+        bystander = await reactor.connect()
+        await bystander.ask(api_versions(), 3)
+        culprit = await reactor.connect()
+        with caplog.at_level(logging.INFO):
+            await culprit.send(data)
+            assert await culprit.is_closed()
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == 1, lines
+        assert expected in lines[0]
+        host, port = culprit.stream.socket.getsockname()[:2]
+        assert f"{host}:{port}" in lines[0]
+        assert len((await bystander.ask(api_versions(), 3)).api_keys) == 4
+        assert reactor.connections == 1
+
+
+async def test_garbage_again_after_the_route_is_known() -> None:
+    """The second request of an API takes the fast path: it checks as much as the first."""
+    async with running_reactor() as reactor:
+        for version in (0, 4):
+            good = await reactor.connect()
+            await good.send(heartbeat("g", 1, version))
+            assert await good.receive_frame() is not None
+            whole = heartbeat("g", 2, version)
+            for cut in range(18, len(whole) - 4):
+                culprit = await reactor.connect()
+                await culprit.send(struct.pack(">i", cut - 4) + whole[4:cut])
+                assert await culprit.is_closed(), cut
+            for size in (500, -5):
+                culprit = await reactor.connect()
+                await culprit.send(whole[:12] + struct.pack(">h", size) + whole[14:])
+                assert await culprit.is_closed()
+            await good.send(whole)
+            assert await good.receive_frame() is not None
+
+
+async def test_what_was_answered_before_the_garbage_still_arrives() -> None:
+    async with running_reactor() as reactor:
+        client = await reactor.connect()
+        await client.send(heartbeat("a", 1) + heartbeat("b", 2) + b"GET / HTTP/1.1\r\n\r\n")
+        for correlation_id in (1, 2):
+            frame = await client.receive_frame()
+            assert frame is not None
+            assert decode_response(ApiKey.HEARTBEAT, 4, frame)[0] == correlation_id
+        assert await client.is_closed()
+
+
+async def test_exactly_the_largest_size_is_accepted() -> None:
+    whole = heartbeat("x" * 400, 1, 0)
+    async with running_reactor(SocketSettings(max_frame_bytes=len(whole) - 4)) as reactor:
+        client = await reactor.connect()
+        await client.send(whole)
+        assert await client.receive_frame() is not None
+        await client.send(heartbeat("x" * 401, 1, 0))
+        assert await client.is_closed()
+
+
+async def test_trailing_bytes_and_null_client_id_are_fine() -> None:
+    async with running_reactor() as reactor:
+        client = await reactor.connect()
+        body = frame_of(MetadataRequest(topics=[]), 1, 5, client_id=None)[4:] + b"trailing"
+        for _ in range(2):
+            await client.send(struct.pack(">i", len(body)) + body)
+            frame = await client.receive_frame()
+            assert frame is not None
+            assert decode_response(ApiKey.METADATA, 1, frame)[0] == 5
+
+
+@pytest.mark.parametrize("version", [5, 42, 32767])
+async def test_api_versions_of_any_version_is_answered_in_version_0(version: int) -> None:
+    async with running_reactor() as reactor:
+        client = await reactor.connect()
+        for _ in range(2):
+            await client.send(header(ApiKey.API_VERSIONS, version))
+            frame = await client.receive_frame()
+            assert frame is not None
+            correlation_id, response = decode_response(ApiKey.API_VERSIONS, 0, frame)
+            assert correlation_id == 7
+            assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+            spec = API_TABLE[ApiKey.API_VERSIONS]
+            (served,) = response.api_keys
+            assert (served.api_key, served.min_version, served.max_version) == (
+                ApiKey.API_VERSIONS,
+                spec.min_version,
+                spec.max_version,
+            )
+        assert (await client.ask(api_versions(), 4)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("ok", ""), ("-x", "1")])
+async def test_api_versions_checks_the_client_software(name: str, version: str) -> None:
+    async with running_reactor() as reactor:
+        client = await reactor.connect()
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
+        assert (await client.ask(request, 3)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_end_of_stream_in_a_frame_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_reactor() as reactor:
+        client = await reactor.connect()
+        await client.send(heartbeat("g", 1)[:9])
+        await client.stream.aclose()
+        await all_gone(reactor)
+        assert not caplog.records
+
+
+async def all_gone(reactor: RunningReactor) -> None:
+    await reactor.wait_for_connections(0)
