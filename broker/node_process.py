@@ -1,34 +1,34 @@
-"""One forked node of a local cluster: set up its log file, run its trio loop, report, stop.
+"""One server process: set up its log, run its trio loop, say when it is ready, stop cleanly.
 
-A node stops cleanly on SIGTERM and when the supervisor's end of the lifeline pipe closes.
+A node of a local cluster is forked by the supervisor, logs to a file, reports on a pipe, and stops
+on SIGTERM or when the supervisor's end of the lifeline pipe closes. `pybroker broker` and
+`pybroker zookeeper` run the same servers in the foreground, log to the terminal, and stop on
+SIGTERM or Ctrl-C.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
 import signal
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from broker.cluster_state import NodeState
+from broker.cluster_state import ClusterError, NodeState
 from broker.logs import configure_logging
 
 if TYPE_CHECKING:
+    from broker.config import KafkaConfig
     from broker.supervisor import ClusterSpec
 
 logger = logging.getLogger(__name__)
 
-
-def report_error(status_fd: int, error: BaseException) -> None:
-    """Tell the supervisor why this node cannot start: one line, no traceback."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    text = str(error) or type(error).__name__
-    os.write(status_fd, json.dumps({"error": text}).encode() + b"\n")
+Ready = Callable[[str, int], None]
 
 
 def run_node(
@@ -38,10 +38,21 @@ def run_node(
     status_fd: int,
     lifeline_fd: int,
 ) -> int:
-    """Run the node until it is told to stop; returns its exit status."""
+    """Run a forked node until it is told to stop; returns its exit status."""
     configure_logging(Path(state.log_file), verbose=spec.verbose)
+
+    def ready(_address: str, port: int) -> None:
+        os.write(status_fd, json.dumps({"ready": port}).encode() + b"\n")
+
     try:
-        trio.run(_main, state, spec, zookeeper_connect, status_fd, lifeline_fd)
+        if state.kind == "zookeeper":
+            data_dir = None if spec.ephemeral else Path(state.directory)
+            trio.run(_zookeeper, data_dir, state.host, state.port, ready, lifeline_fd)
+        else:
+            config = spec.broker_config(state, zookeeper_connect)
+            metrics = spec.first_metrics_port
+            metrics_port = None if metrics is None else metrics + state.node_id - 1
+            trio.run(_broker, config, metrics_port, ready, lifeline_fd)
     except BaseException as error:
         logger.error("%s stops on an error", state.name, exc_info=True)
         report_error(status_fd, error)
@@ -49,57 +60,126 @@ def run_node(
     return 0
 
 
-async def _main(
-    state: NodeState,
-    spec: ClusterSpec,
-    zookeeper_connect: str,
-    status_fd: int,
-    lifeline_fd: int,
+def report_error(status_fd: int, error: BaseException) -> None:
+    """Tell the supervisor why this node cannot start: one line, no traceback."""
+    os.write(status_fd, json.dumps({"error": describe(error)}).encode() + b"\n")
+
+
+def run_foreground_broker(
+    properties: Path | None,
+    overrides: Mapping[str, str],
+    metrics_port: int | None,
+    *,
+    verbose: bool,
 ) -> None:
+    """`pybroker broker`. Raises ClusterError for what the user can mend."""
+    from broker.config import ConfigError
+    from broker.config.loading import load_config
+
+    configure_logging(None, verbose=verbose)
+    try:
+        config = load_config(properties, environment=os.environ, overrides=overrides)
+    except ConfigError as error:
+        raise ClusterError(str(error)) from None
+    _run_in_foreground(_broker, config, metrics_port, _announce)
+
+
+def run_foreground_zookeeper(data_dir: Path | None, host: str, port: int, *, verbose: bool) -> None:
+    """`pybroker zookeeper`. Raises ClusterError for what the user can mend."""
+    configure_logging(None, verbose=verbose)
+    _run_in_foreground(_zookeeper, data_dir, host, port, _announce)
+
+
+def _announce(name: str, port: int) -> None:
+    logger.info("%s is ready on port %d", name, port)
+
+
+def _run_in_foreground(function: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    try:
+        trio.run(functools.partial(function, *arguments, None))
+    except BaseException as error:
+        if is_expected(error):
+            raise ClusterError(describe(error)) from None
+        raise
+
+
+def root_of(error: BaseException) -> BaseException:
+    """The one error inside nested groups of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def describe(error: BaseException) -> str:
+    error = root_of(error)
+    return str(error) or type(error).__name__
+
+
+def is_expected(error: BaseException) -> bool:
+    """Whether this error is the user's to mend, and its text says how."""
+    from broker.config import ConfigError
+    from broker.registration import RegistrationError
+    from broker.zookeeper_client import ZooKeeperUnavailable
+    from broker.zookeeper_storage import DataDirectoryError
+    from storage.log_directory import StartupError
+
+    root = root_of(error)
+    return isinstance(
+        root,
+        (
+            ConfigError,
+            DataDirectoryError,
+            OSError,
+            RegistrationError,
+            StartupError,
+            ZooKeeperUnavailable,
+        ),
+    )
+
+
+async def _broker(
+    config: KafkaConfig, metrics_port: int | None, ready: Ready, lifeline_fd: int | None
+) -> None:
+    from broker.server import BoundAddresses, run_broker
+
     stop = trio.Event()
+
+    async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
+        await run_broker(config, stop=stop, metrics_port=metrics_port, task_status=task_status)
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_stop_on_sigterm, stop)
-        nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop)
-        if state.kind == "zookeeper":
-            await _run_zookeeper(state, spec, status_fd, stop)
-        else:
-            await _run_broker(state, spec, zookeeper_connect, status_fd, stop)
+        nursery.start_soon(_stop_on_signal, stop)
+        if lifeline_fd is not None:
+            nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop)
+        async with trio.open_nursery() as servers:
+            bound = await servers.start(serve)
+            _, port = next(iter(bound.listeners.values()))
+            ready(f"broker {bound.broker_id}", port)
         nursery.cancel_scope.cancel()
 
 
-async def _run_zookeeper(
-    state: NodeState, spec: ClusterSpec, status_fd: int, stop: trio.Event
+async def _zookeeper(
+    data_dir: Path | None, host: str, port: int, ready: Ready, lifeline_fd: int | None
 ) -> None:
     from broker.zookeeper_server import serve_zookeeper
 
-    data_dir = None if spec.ephemeral else Path(state.directory)
+    stop = trio.Event()
+
+    async def serve(*, task_status: trio.TaskStatus[int]) -> None:
+        await serve_zookeeper(data_dir, host=host, port=port, task_status=task_status)
+
     async with trio.open_nursery() as nursery:
-        port = await nursery.start(_serve_zookeeper, serve_zookeeper, data_dir, state)
-        _report_ready(status_fd, port)
+        nursery.start_soon(_stop_on_signal, stop)
+        if lifeline_fd is not None:
+            nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop)
+        ready("ZooKeeper", await nursery.start(serve))
         await stop.wait()
         nursery.cancel_scope.cancel()
 
 
-async def _serve_zookeeper(serve, data_dir, state, *, task_status):  # type: ignore[no-untyped-def]
-    await serve(data_dir, host=state.host, port=state.port, task_status=task_status)
-
-
-async def _run_broker(
-    state: NodeState,
-    spec: ClusterSpec,
-    zookeeper_connect: str,
-    status_fd: int,
-    stop: trio.Event,
-) -> None:
-    raise AssertionError("wired when broker.server lands")
-
-
-def _report_ready(status_fd: int, port: int) -> None:
-    os.write(status_fd, json.dumps({"ready": port}).encode() + b"\n")
-
-
-async def _stop_on_sigterm(stop: trio.Event) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+async def _stop_on_signal(stop: trio.Event) -> None:
+    """The first signal stops cleanly; while that runs, further ones change nothing."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             stop.set()
 

@@ -24,9 +24,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker import cluster_state
 from broker.cluster_state import ClusterError, ClusterState, NodeState
+
+if TYPE_CHECKING:
+    from broker.config import KafkaConfig
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
@@ -47,6 +51,47 @@ class ClusterSpec:
     overrides: Mapping[str, str] = field(default_factory=dict)
     first_metrics_port: int | None = None
     verbose: bool = False
+
+    def local_defaults(self) -> dict[str, str]:
+        """Where a local cluster departs from Kafka's defaults; `overrides` win over these."""
+        replicas = str(min(3, self.broker_count))
+        return {
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(2, self.broker_count)),
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+    def broker_config(self, node: NodeState, zookeeper_connect: str) -> KafkaConfig:
+        """The config of one broker. Raises ConfigError."""
+        from broker.config.loading import load_config
+
+        overrides = {
+            key: value.replace("{id}", str(node.node_id)) for key, value in self.overrides.items()
+        }
+        return load_config(
+            overrides={
+                **self.local_defaults(),
+                "broker.id": str(node.node_id),
+                "listeners": f"PLAINTEXT://{node.host}:{node.port}",
+                "log.dirs": node.directory,
+                "zookeeper.connect": zookeeper_connect,
+                **overrides,
+            }
+        )
+
+    def check(self) -> None:
+        """Raise ClusterError for a config that no broker could start with."""
+        from broker.config import ConfigError
+        from broker.config.checks import check_config
+
+        directory = str(self.data_dir / "broker-1")
+        node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
+        try:
+            check_config(self.broker_config(node, self.zookeeper_connect or f"{HOST}:2181"))
+        except ConfigError as error:
+            raise ClusterError(str(error)) from None
 
 
 @dataclass(slots=True)
@@ -77,6 +122,7 @@ class Supervisor:
         Returns the exit status. Raises ClusterError if the cluster cannot start; nothing is left
         running then.
         """
+        self.spec.check()
         lock = cluster_state.claim(self.spec.data_dir)
         try:
             check_ports(self.spec)
