@@ -59,6 +59,9 @@ class DescribeConfigsHandler:
                 configs = await self._describe(
                     resource, body.include_synonyms, body.include_documentation
                 )
+                if request.api_version == 0:
+                    for entry in configs:
+                        entry.is_default = entry.config_source == ConfigSource.DEFAULT_CONFIG
                 code, text = ErrorCode.NONE, None
             except KafkaError as error:
                 configs, code, text = [], error.code, error.message
@@ -176,7 +179,6 @@ def _entry(
         name=definition.name,
         value=None if sensitive else text,
         read_only=read_only,
-        is_default=source is ConfigSource.DEFAULT_CONFIG,
         config_source=source,
         is_sensitive=sensitive,
         synonyms=[
