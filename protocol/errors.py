@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
     description: str
     retriable: bool
 
-    def __new__(cls, code: int, description: str, retriable: bool = False) -> ErrorCode:
+    def __new__(cls, code: int, description: str = "", retriable: bool = False) -> ErrorCode:
         member = int.__new__(cls, code)
         member._value_ = code
         member.description = description
