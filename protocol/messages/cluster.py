@@ -1,7 +1,11 @@
-"""What brokers ask of the controller: AlterPartition (KIP-497), ControlledShutdown,
-AllocateProducerIds (KIP-730), Envelope (KIP-590), UpdateFeatures (KIP-584).
+"""Between brokers and the controller, and the cluster as a whole.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+ControlledShutdown: version 0 has a header of its own, without a client id. AlterPartition
+(KIP-497): 1 adds the recovery state, 2 topic ids, 3 broker epochs of the ISR (KIP-903).
+AllocateProducerIds is KIP-730, Envelope KIP-590 (a forwarded request inside), UpdateFeatures
+KIP-584 and KIP-778.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

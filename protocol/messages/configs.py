@@ -1,7 +1,10 @@
-"""Topic and broker configuration: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs
-(KIP-339).
+"""Configuration of topics and brokers: DescribeConfigs, AlterConfigs and IncrementalAlterConfigs.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+DescribeConfigs: 1 adds synonyms and sources (KIP-226); 3 types and documentation (KIP-569); 4 is
+flexible. AlterConfigs replaces all overrides of a resource; IncrementalAlterConfigs (KIP-339)
+changes single ones by operation.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

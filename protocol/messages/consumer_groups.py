@@ -1,6 +1,9 @@
-"""The new group protocol (KIP-848), which a broker in ZooKeeper mode only refuses.
+"""The group protocol of KIP-848: ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+A broker in ZooKeeper mode advertises both, and answers them with UNSUPPORTED_VERSION; the admin
+client then falls back to the classic requests.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
-"""What consumers put into JoinGroup and SyncGroup: subscriptions and assignments, each after an
-int16 version.
+"""What consumers put into JoinGroup and SyncGroup: subscriptions and assignments.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+Each stands behind an int16 version; a newer version than ours is read as our newest
+(`codec.decode_versioned(..., clamp=True)`). Subscriptions: 1 adds owned partitions (KIP-429), 2
+the generation (KIP-792), 3 the rack (KIP-881). The broker only passes them on, except to list a
+group's topics.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Delegation tokens (KIP-48) and SCRAM credentials (KIP-554).
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+CreateDelegationToken and DescribeDelegationToken: version 3 has an owner beside the requester
+(KIP-373).
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

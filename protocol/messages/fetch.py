@@ -1,7 +1,13 @@
-"""Fetch: read record batches, as a consumer or as a follower, with incremental sessions
-(KIP-227).
+"""Fetch: read record batches, as a consumer or as a follower.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+Versions: 3 adds the limit for the whole response; 4 the isolation level and aborted transactions;
+5 the log start offset; 7 incremental sessions (KIP-227); 9 the leader epoch check (KIP-320); 11
+racks and followers as sources (KIP-392); 12 is flexible and tells where logs diverge (KIP-595);
+13 names topics by id (KIP-516); 15 moves the replica id into a tagged struct (KIP-903); 16 names
+the new leader's endpoint (KIP-951); 17 adds the directory id of a replica (KIP-853), which only
+KRaft uses.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Looking at groups and deleting them: ListGroups, DescribeGroups, DeleteGroups.
+"""Looking at groups and deleting them: ListGroups, DescribeGroups and DeleteGroups.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+ListGroups: 4 filters by state (KIP-518), 5 by type (KIP-848). DescribeGroups: 3 adds authorized
+operations, 4 static members, 5 is flexible. DeleteGroups is KIP-229.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Keys and values in `__consumer_offsets`: offsets and group metadata, each after an int16
-version.
+"""Keys and values in `__consumer_offsets`: offsets and group metadata.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+Each stands behind an int16 version (`codec.encode_versioned`). Of the keys, versions 0 and 1 are
+offsets, 2 is group metadata. Values: OffsetCommitValue 1 carries an expiry time, 3 leader epochs;
+GroupMetadataValue 2 the time of the last state, 3 static members; 4 of both is flexible.
+
+Mirrors: the schemas of the same names in group-coordinator/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
-"""Committed offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete.
+"""Committed offsets of groups: OffsetCommit, OffsetFetch and OffsetDelete.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+OffsetCommit: 1 adds generation and member; 2 the retention time, which 5 drops; 6 leader epochs;
+7 static members; 8 is flexible; 9 lets members of new groups commit (KIP-848). OffsetFetch:
+version 0 read from ZooKeeper, 2 asks for all topics by null, 7 waits for stable offsets
+(KIP-447), 8 takes several groups (KIP-709), 9 member epochs. OffsetDelete is KIP-496.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

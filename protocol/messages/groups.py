@@ -1,6 +1,12 @@
-"""The classic group protocol: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""The classic group protocol: FindCoordinator, JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+FindCoordinator: 1 serves transactions too; 4 takes several keys at once (KIP-699). JoinGroup: 1
+adds the rebalance timeout; 4 hands out member ids first (KIP-394); 5 static members (KIP-345); 7
+the protocol type; 8 the reason of a join (KIP-800); 9 lets a leader skip the assignment
+(KIP-814). LeaveGroup: 3 takes several members, 5 their reasons. Static members: SyncGroup and
+Heartbeat from 3 on.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

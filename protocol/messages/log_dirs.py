@@ -1,6 +1,8 @@
 """Log directories of a broker (KIP-113): AlterReplicaLogDirs and DescribeLogDirs.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+DescribeLogDirs: 3 has an error for the whole request; 4 the size of the volume (KIP-827).
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """What a client asks first: ApiVersions, Metadata and DescribeCluster.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+ApiVersions: 3 is flexible and carries the client's name (KIP-511) and the cluster's features
+(KIP-584); 4 may tell features whose least version is 0. Its response header is never flexible.
+Metadata: in version 0 an empty list of topics means all, later null does; 4 can forbid auto
+creation; 5 tells offline replicas; 7 leader epochs; 8 authorized operations (KIP-430); 9 is
+flexible; 10 and 12 add topic ids (KIP-516). DescribeCluster (KIP-700): 1 tells brokers from
+controllers.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

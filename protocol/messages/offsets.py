@@ -1,7 +1,11 @@
-"""Offsets of a partition's log: ListOffsets, OffsetForLeaderEpoch (KIP-320) and DeleteRecords
-(KIP-107).
+"""Offsets of a partition's log: ListOffsets, OffsetForLeaderEpoch and DeleteRecords.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+ListOffsets: version 0 answers with a list of segment offsets, later ones with one offset and its
+timestamp; 2 adds the isolation level; 4 the leader epoch check; 6 is flexible; 7 knows the
+maximum timestamp (KIP-734); 8 and 9 tiered storage. OffsetForLeaderEpoch (KIP-320): 3 adds the
+replica id, 4 is flexible. DeleteRecords (KIP-107): 2 is flexible.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

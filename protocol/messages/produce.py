@@ -1,6 +1,11 @@
 """Produce: append record batches to partitions.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+Versions: 2 adds the log append time; 3 transactional ids and record batches (magic 2), before it
+came message sets; 5 the log start offset; 7 zstd; 8 errors of single records (KIP-467); 9 is
+flexible; 10 tells clients the new leader and its endpoint (KIP-951). Versions 1, 4, 6 and 11
+change only what the sides promise. A request with acks=0 has no response.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

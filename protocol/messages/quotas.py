@@ -1,6 +1,9 @@
 """Client quotas (KIP-546): DescribeClientQuotas and AlterClientQuotas.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+An entity is a set of (type, name) pairs; a null name is the default of its type. Version 1 is
+flexible.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Moving partitions and leadership: reassignments (KIP-455) and ElectLeaders (KIP-460).
+"""Where replicas and leaders are: partition reassignments and ElectLeaders.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+Reassignments are KIP-455; null replicas cancel one. ElectLeaders: version 1 adds unclean
+elections (KIP-460), 2 is flexible; null topics mean all.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
-"""What the controller sends to brokers: LeaderAndIsr, StopReplica, UpdateMetadata.
+"""What the controller sends to brokers: LeaderAndIsr, StopReplica and UpdateMetadata.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+LeaderAndIsr: partitions stand in one list until version 1 and by topic from 2 on; 3 adds
+reassignment states; 5 topic ids; 6 the recovery state of leaders (KIP-704); 7 the KRaft flag
+(KIP-866). StopReplica: 1 is a flat list of partitions by topic, 3 gives leader epochs and a
+delete flag for each. UpdateMetadata: the same change of shape at 5; 2 adds racks, 3 listener
+names, 7 topic ids. From broker epochs on (KIP-380: versions 2, 1 and 5) a restarted broker
+refuses requests meant for its former life.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

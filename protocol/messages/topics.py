@@ -1,6 +1,10 @@
-"""Topics and their partitions: CreateTopics, DeleteTopics, CreatePartitions.
+"""Topics and their partitions: CreateTopics, DeleteTopics and CreatePartitions.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+CreateTopics: 1 can validate only; 4 takes the broker's default counts (KIP-464); 5 is flexible
+and returns the configuration (KIP-525); 7 the topic id. DeleteTopics: 4 is flexible; 5 has
+messages with its errors; 6 takes topic ids too. CreatePartitions (KIP-195): 2 is flexible.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Looking at producers and transactions (KIP-664).
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+DescribeProducers asks leaders, DescribeTransactions and ListTransactions ask coordinators;
+version 1 of the last filters by duration (KIP-994).
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations

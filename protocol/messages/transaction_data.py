@@ -1,6 +1,8 @@
-"""Keys and values in `__transaction_state`, each after an int16 version.
+"""Keys and values in `__transaction_state`, each behind an int16 version.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+Version 1 of the value is flexible.
+
+Mirrors: the schemas of the same names in transaction-coordinator/src/main/resources/common/message.
 """
 
 from __future__ import annotations

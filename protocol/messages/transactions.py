@@ -1,6 +1,11 @@
-"""Transactions (KIP-98) and producer ids: what producers and their coordinators send.
+"""Producer ids and transactions (KIP-98), from producers to their coordinators.
 
-Mirrors: the files of the same names in Kafka's clients/src/main/resources/common/message.
+InitProducerId: 3 can continue an epoch (KIP-360). AddPartitionsToTxn: 4 is for brokers, with
+several transactions in one request (KIP-890); what clients send stands in fields of its own for
+version 3 and below. TxnOffsetCommit: 2 adds leader epochs, 3 group members (KIP-447).
+WriteTxnMarkers goes from coordinators to leaders.
+
+Mirrors: the schemas of the same names in clients/src/main/resources/common/message.
 """
 
 from __future__ import annotations
