@@ -16,14 +16,11 @@ from typing import Any, Protocol
 import trio
 
 from broker.log_flusher import LogFlusher
-from protocol.errors import KafkaError
 from replication.replica_manager import ReplicaManager
 from replication.types import AlterIsr, FailedLogDir, FlushNeeded
 
 _log = logging.getLogger("broker.replica_shell")
 
-LOG_JOBS_INTERVAL_MS = 1_000
-MAX_JOB_THREADS = 1
 _MS = 1000
 
 
@@ -35,7 +32,6 @@ class Waiter(Protocol):
 
 class ReplicaShell:
     __slots__ = (
-        "_job_limiter",
         "_sleep_until_ms",
         "_wake",
         "clock",
@@ -55,7 +51,6 @@ class ReplicaShell:
     ) -> None:
         self.manager = manager
         self.clock = clock
-        self._job_limiter = trio.CapacityLimiter(MAX_JOB_THREADS)
         self.flusher = LogFlusher(self._flushed, self._flush_failed)
         self.on_isr_change = on_isr_change
         self.on_failed_log_dir = on_failed_log_dir
@@ -87,12 +82,11 @@ class ReplicaShell:
             self._wake.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Timers, ISR shrinking, flushes and the log manager's jobs, until cancelled."""
+        """Timers, ISR shrinking and flushes, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.flusher.run)
             nursery.start_soon(self._run_timers)
             nursery.start_soon(self._run_isr_check)
-            nursery.start_soon(self._run_log_jobs)
             task_status.started()
 
     async def _run_timers(self) -> None:
@@ -112,19 +106,6 @@ class ReplicaShell:
         while True:
             await trio.sleep(interval_ms / _MS)
             self.manager.maybe_shrink_isr(self.clock())
-            self.settle()
-
-    async def _run_log_jobs(self) -> None:
-        """The log manager's periodic work: checkpoints, timed flushes, deletion of files."""
-        log_manager = self.manager.log_manager
-        while True:
-            await trio.sleep(LOG_JOBS_INTERVAL_MS / _MS)
-            for job in log_manager.tick(self.clock()):
-                try:
-                    await trio.to_thread.run_sync(job.run, limiter=self._job_limiter)
-                except KafkaError as error:
-                    _log.error("Could not %s: %s", job.name, error.message)
-            self.manager.check_log_dirs()
             self.settle()
 
     def _flushed(self, effect: FlushNeeded, offset: int) -> None:

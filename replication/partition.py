@@ -200,7 +200,6 @@ class Partition:
     def append_as_leader(
         self,
         records: bytearray | memoryview,
-        *,
         acks_all: bool,
         now_ms: int,
         origin: AppendOrigin,

@@ -19,14 +19,12 @@ replicas and transaction verification.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.fetch import FetchResponsePartitionData
 from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
-from replication import leadership, offsets
+from replication import fetching, leadership, offsets
 from replication.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
 from replication.metadata_cache import MetadataCache
 from replication.partition import Partition
 from replication.purgatory import Purgatory
-from replication.reader import error_data, offsets_data, read_partition
 from replication.replica_selector import ReplicaSelector
 from replication.types import (
     ACKS_ALL,
@@ -147,11 +145,7 @@ class ReplicaManager:
                 continue
             result = self._append_one(key, records, required_acks, now_ms, request_version, origin)
             results[key] = result
-            if (
-                required_acks
-                and not result.error_code
-                and not self._is_settled(key, result, required_acks)
-            ):
+            if result.is_open:
                 if open_keys is None:
                     open_keys = {key}
                 else:
@@ -162,6 +156,9 @@ class ReplicaManager:
         # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
         deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None
         self.produces.watch(operation, open_keys, deadline_ms)
+        for key in tuple(open_keys):
+            if key not in self.partitions:  # its disk failed while the next one was appended to
+                self.check_waiting(key)
         return Parked(operation)
 
     def _append_one(
@@ -183,11 +180,7 @@ class ReplicaManager:
         stats.produce_requests += 1
         try:
             info = partition.append_as_leader(
-                records,
-                acks_all=required_acks == ACKS_ALL,
-                now_ms=now_ms,
-                origin=origin,
-                request_version=request_version,
+                records, required_acks == ACKS_ALL, now_ms, origin, request_version
             )
         except KafkaError as error:
             stats.failed_produce_requests += 1
@@ -201,175 +194,41 @@ class ReplicaManager:
             if info.flush_needed:
                 self.effects.append(FlushNeeded(*key, required_offset, partition.log))
             if partition.maybe_advance_high_watermark(now_ms):
-                self._high_watermark_moved(key, partition)
+                self.high_watermark_moved(key, partition)
             elif self.fetches.has_watchers(key):
                 self._check_fetches(key, partition)
-        return ProduceResult(
+        result = ProduceResult(
             ErrorCode.NONE,
             info.first_offset,
             info.log_append_time,
             info.log_start_offset,
             required_offset,
         )
+        if required_acks == ACKS_ALL:
+            if partition.log.high_watermark < required_offset:
+                result.is_open = True
+            elif len(partition.isr.maximal) < partition.effective_min_isr:
+                result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        elif required_acks:
+            result.is_open = not partition.is_durable(required_offset)
+        return result
 
-    def _is_settled(self, key: PartitionKey, result: ProduceResult, required_acks: int) -> bool:
-        partition = self.partitions.get(key)
-        if partition is None:
-            return False
-        if required_acks != ACKS_ALL:
-            return partition.is_durable(result.required_offset)
-        if partition.log.high_watermark < result.required_offset:
-            return False
-        if len(partition.isr.maximal) < partition.effective_min_isr:
-            result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return True
-
-    # -- fetch --------------------------------------------------------------------------------
+    # -- fetch: see fetching.py -----------------------------------------------------------------
 
     def fetch(
         self, token: object, params: FetchParams, entries: Sequence[FetchEntry], now_ms: int
     ) -> Done[FetchResults] | Parked:
-        results, size, is_urgent = self._read(params, entries, now_ms, record_progress=True)
-        if is_urgent or size >= params.min_bytes or params.max_wait_ms <= 0:
-            return Done(results)
-        index_of: dict[PartitionKey, int] = {}
-        for index, entry in enumerate(entries):
-            if entry.topic is not None and (entry.topic, entry.partition) in self.partitions:
-                index_of[entry.topic, entry.partition] = index
-        if not index_of:
-            return Done(results)
-        operation = DelayedFetch(token, params, entries, results, index_of)
-        self.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
-        return Parked(operation)
-
-    def _read(
-        self,
-        params: FetchParams,
-        entries: Sequence[FetchEntry],
-        now_ms: int,
-        *,
-        record_progress: bool,
-    ) -> tuple[FetchResults, int, bool]:
-        """(results, their bytes, whether one of them must be answered now).
-
-        A topic that nobody knows is no reason to answer early, or a client that asks for one would
-        spin; all other errors, divergence and a preferred replica are.
-        """
-        results: FetchResults = []
-        remaining = min(params.max_bytes, self.config.fetch_max_bytes)
-        total = 0
-        is_urgent = False
-        min_one_batch = not params.strict_limit
-        for entry in entries:
-            data = self._read_one(
-                params, entry, remaining, min_one_batch, now_ms, record_progress=record_progress
-            )
-            results.append(data)
-            if data.records:
-                size = len(data.records)
-                total += size
-                remaining = max(0, remaining - size)
-                min_one_batch = False
-            elif (
-                (
-                    data.error_code
-                    and data.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    and data.error_code != ErrorCode.UNKNOWN_TOPIC_ID
-                )
-                or data.diverging_epoch.epoch >= 0
-                or data.preferred_read_replica >= 0
-            ):
-                is_urgent = True
-        return results, total, is_urgent
-
-    def _read_one(
-        self,
-        params: FetchParams,
-        entry: FetchEntry,
-        remaining: int,
-        min_one_batch: bool,
-        now_ms: int,
-        *,
-        record_progress: bool,
-    ) -> FetchResponsePartitionData:
-        if entry.topic is None:
-            return error_data(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)
-        key = (entry.topic, entry.partition)
-        partition = self.partitions.get(key)
-        if partition is None:
-            return error_data(entry.partition, self.missing_error(key))
-        stats = partition.stats
-        stats.fetch_requests += 1
-        leader_end_offset = partition.log.log_end_offset
-        try:
-            if params.client is not None and self.replica_selector is not None:
-                preferred = self.replica_selector.select(partition, entry, params.client, now_ms)
-                if preferred is not None:
-                    data = offsets_data(partition)
-                    data.preferred_read_replica = preferred
-                    return data
-            if record_progress and params.is_from_follower:
-                self._check_is_replica(partition, entry, params)
-            data = read_partition(partition, entry, params, remaining, min_one_batch)
-        except KafkaError as error:
-            stats.failed_fetch_requests += 1
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self.storage_failed(key)
-            return error_data(entry.partition, error.code)
-        if params.is_from_follower:
-            if data.records:
-                stats.replication_bytes_out += len(data.records)
-            if record_progress and data.diverging_epoch.epoch < 0:
-                self._follower_fetched(partition, entry, params, leader_end_offset, now_ms)
-                data.high_watermark = partition.log.high_watermark
-        elif data.records:
-            stats.bytes_out += len(data.records)
-        return data
-
-    @staticmethod
-    def _check_is_replica(partition: Partition, entry: FetchEntry, params: FetchParams) -> None:
-        if partition.is_leader and params.replica_id not in partition.remotes:
-            # Which side is behind? With an epoch it agrees on all else, so it may try again.
-            if entry.current_leader_epoch >= 0:
-                error = partition.check_epoch(entry.current_leader_epoch)
-                raise KafkaError(error or ErrorCode.UNKNOWN_LEADER_EPOCH)
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def _follower_fetched(
-        self,
-        partition: Partition,
-        entry: FetchEntry,
-        params: FetchParams,
-        leader_end_offset: int,
-        now_ms: int,
-    ) -> None:
-        replica = partition.remotes[params.replica_id]
-        key = partition.key
-        moved = partition.update_follower(
-            replica,
-            entry.fetch_offset,
-            entry.log_start_offset,
-            leader_end_offset,
-            params.replica_epoch,
-            now_ms,
-        )
-        proposal = partition.propose_isr_expansion(replica)
-        if proposal is not None:
-            self.effects.append(proposal)
-        if moved:
-            self._high_watermark_moved(key, partition)
-        elif self.deletes.has_watchers(key):
-            self._check_deletes(key, partition)
+        return fetching.fetch(self, token, params, entries, now_ms)
 
     # -- waiting operations -------------------------------------------------------------------
 
-    def _high_watermark_moved(self, key: PartitionKey, partition: Partition) -> None:
+    def high_watermark_moved(self, key: PartitionKey, partition: Partition) -> None:
         if self.fetches.has_watchers(key):
             self._check_fetches(key, partition)
         if self.produces.has_watchers(key):
             self._check_produces(key, partition)
         if self.deletes.has_watchers(key):
-            self._check_deletes(key, partition)
+            self.check_deletes(key, partition)
 
     def check_waiting(self, key: PartitionKey) -> None:
         """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
@@ -379,29 +238,26 @@ class ReplicaManager:
         if self.fetches.has_watchers(key):
             self._check_fetches(key, partition)
         if self.deletes.has_watchers(key):
-            self._check_deletes(key, partition)
+            self.check_deletes(key, partition)
 
     def _check_produces(self, key: PartitionKey, partition: Partition | None) -> None:
         missing = ErrorCode.NONE if partition is not None else self.missing_error(key)
         for operation in self.produces.watchers(key):
-            if operation.settle(key, partition, missing):
+            if operation.is_waiting and operation.settle(key, partition, missing):
                 self.produces.remove(operation)
                 self.completed.append(Completion(operation.token, operation.results))
 
     def _check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:
         for operation in self.fetches.watchers(key):
-            if operation.is_complete(key, partition):
+            if operation.is_waiting and operation.is_complete(key, partition):
                 self.fetches.remove(operation)
-                # now_ms is not needed: this read records no progress.
-                results, _, _ = self._read(
-                    operation.params, operation.entries, 0, record_progress=False
-                )
+                results = fetching.read_again(self, operation)
                 self.completed.append(Completion(operation.token, results))
 
-    def _check_deletes(self, key: PartitionKey, partition: Partition | None) -> None:
+    def check_deletes(self, key: PartitionKey, partition: Partition | None) -> None:
         missing = ErrorCode.NONE if partition is not None else self.missing_error(key)
         for operation in self.deletes.watchers(key):
-            if operation.settle(key, partition, missing):
+            if operation.is_waiting and operation.settle(key, partition, missing):
                 self.deletes.remove(operation)
                 self.completed.append(Completion(operation.token, operation.results))
 
@@ -411,7 +267,7 @@ class ReplicaManager:
             produce.time_out()
             self.completed.append(Completion(produce.token, produce.results))
         for fetch in self.fetches.expire(now_ms):
-            results, _, _ = self._read(fetch.params, fetch.entries, now_ms, record_progress=False)
+            results = fetching.read_again(self, fetch)
             self.completed.append(Completion(fetch.token, results))
         for delete in self.deletes.expire(now_ms):
             self.completed.append(Completion(delete.token, delete.results))
@@ -473,7 +329,7 @@ class ReplicaManager:
         if again is not None:
             self.effects.append(again)
         elif partition.maybe_advance_high_watermark(now_ms):
-            self._high_watermark_moved(key, partition)
+            self.high_watermark_moved(key, partition)
 
     def maybe_shrink_isr(self, now_ms: int) -> None:
         for partition in self.partitions.values():
@@ -482,7 +338,7 @@ class ReplicaManager:
                 self.effects.append(proposal)
 
     def apply_topic_config(self, topic: str, config: LogConfig, now_ms: int) -> None:
-        for key, partition in self.partitions.items():
+        for key, partition in list(self.partitions.items()):
             if key[0] == topic:
                 partition.log.set_config(config)
                 partition.config_changed()

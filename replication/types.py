@@ -61,6 +61,7 @@ class ProduceResult:
         "base_offset",
         "error_code",
         "error_message",
+        "is_open",
         "log_append_time_ms",
         "log_start_offset",
         "record_errors",
@@ -84,6 +85,8 @@ class ProduceResult:
         self.required_offset = required_offset
         self.error_message = error_message
         self.record_errors = record_errors
+        # Appended, but what was asked (replicas, disk) has not come yet.
+        self.is_open = False
 
 
 ProduceResults = dict[PartitionKey, ProduceResult]

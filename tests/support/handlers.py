@@ -5,6 +5,8 @@ by the real handler, and its response encoded and decoded again in the request's
 from time import perf_counter
 from typing import Any
 
+import trio
+
 from broker.dispatch import Request, Route
 from broker.metrics import RequestMetrics
 from broker.reactor.connection import ConnectionInfo
@@ -23,6 +25,12 @@ class _Channel:
         self.closed = False
         self.received_at = perf_counter()
         self.answer: Any = None
+        self.answered = trio.Event()
+
+    def take(self, answer: Any) -> None:
+        assert self.answer is None, "answered twice"
+        self.answer = answer
+        self.answered.set()
 
 
 class _Pool:
@@ -32,19 +40,17 @@ class _Pool:
 
     def respond(self, request: Request, parts: list[Any] | None) -> None:
         channel: Any = request.channel
-        assert channel.answer is None
         if parts is None:
-            channel.answer = NOTHING
+            channel.take(NOTHING)
             return
         frame = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         tagged = request.route.tagged_response
-        channel.answer = codec.decode(
-            response_class(self.key), self.version, frame[4:], 5 if tagged else 4
-        )
+        body = frame[4:]
+        channel.take(codec.decode(response_class(self.key), self.version, body, 5 if tagged else 4))
 
     def close(self, channel: Any) -> None:
-        channel.answer = CLOSED
+        channel.take(CLOSED)
 
 
 class Call:
@@ -70,6 +76,10 @@ class Call:
             pool, self._channel, route, 7, client_id, body, len(frame), perf_counter()
         )
         handler(self.request)
+
+    async def wait(self) -> Any:
+        await self._channel.answered.wait()
+        return self.answer
 
     @property
     def answer(self) -> Any:

@@ -1,0 +1,185 @@
+"""Fetching from several partitions under one limit, for consumers and followers.
+
+Invariants: partitions are read in the order of the entries; the first that has data gives at least
+one batch whatever the limits (Fetch v3+), later ones keep to what is left; a follower's fetch is
+progress only if its offset was in range, its log does not diverge and it is a replica.
+
+Mirrors ReplicaManager.fetchMessages / readFromLog. Leaves out quotas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchResponsePartitionData
+from replication.delayed_operations import DelayedFetch
+from replication.partition import Partition
+from replication.reader import error_data, offsets_data, read_partition
+from replication.types import (
+    Done,
+    FetchEntry,
+    FetchParams,
+    FetchResults,
+    Parked,
+    PartitionKey,
+)
+
+if TYPE_CHECKING:
+    from replication.replica_manager import ReplicaManager
+
+
+def fetch(
+    manager: ReplicaManager,
+    token: object,
+    params: FetchParams,
+    entries: Sequence[FetchEntry],
+    now_ms: int,
+) -> Done[FetchResults] | Parked:
+    results, size, is_urgent = _read(manager, params, entries, now_ms, record_progress=True)
+    if is_urgent or size >= params.min_bytes or params.max_wait_ms <= 0:
+        return Done(results)
+    index_of: dict[PartitionKey, int] = {}
+    for index, entry in enumerate(entries):
+        if entry.topic is not None and (entry.topic, entry.partition) in manager.partitions:
+            index_of[entry.topic, entry.partition] = index
+    if not index_of:
+        return Done(results)
+    operation = DelayedFetch(token, params, entries, results, index_of)
+    manager.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
+    return Parked(operation)
+
+
+def read_again(manager: ReplicaManager, operation: DelayedFetch) -> FetchResults:
+    """The answer of a fetch that has waited; its progress was recorded when it came."""
+    results, _, _ = _read(manager, operation.params, operation.entries, 0, record_progress=False)
+    return results
+
+
+def _read(
+    manager: ReplicaManager,
+    params: FetchParams,
+    entries: Sequence[FetchEntry],
+    now_ms: int,
+    *,
+    record_progress: bool,
+) -> tuple[FetchResults, int, bool]:
+    """(results, their bytes, whether one of them must be answered now).
+
+    A topic that nobody knows is no reason to answer early, or a client that asks for one would
+    spin; all other errors, divergence and a preferred replica are.
+    """
+    results: FetchResults = []
+    remaining = min(params.max_bytes, manager.config.fetch_max_bytes)
+    total = 0
+    is_urgent = False
+    min_one_batch = not params.strict_limit
+    for entry in entries:
+        data = _read_one(
+            manager,
+            params,
+            entry,
+            remaining,
+            min_one_batch,
+            now_ms,
+            record_progress=record_progress,
+        )
+        results.append(data)
+        if data.records:
+            size = len(data.records)
+            total += size
+            remaining = max(0, remaining - size)
+            min_one_batch = False
+        elif (
+            (
+                data.error_code
+                and data.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                and data.error_code != ErrorCode.UNKNOWN_TOPIC_ID
+            )
+            or data.diverging_epoch.epoch >= 0
+            or data.preferred_read_replica >= 0
+        ):
+            is_urgent = True
+    return results, total, is_urgent
+
+
+def _read_one(
+    manager: ReplicaManager,
+    params: FetchParams,
+    entry: FetchEntry,
+    remaining: int,
+    min_one_batch: bool,
+    now_ms: int,
+    *,
+    record_progress: bool,
+) -> FetchResponsePartitionData:
+    if entry.topic is None:
+        return error_data(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+    key = (entry.topic, entry.partition)
+    partition = manager.partitions.get(key)
+    if partition is None:
+        return error_data(entry.partition, manager.missing_error(key))
+    stats = partition.stats
+    stats.fetch_requests += 1
+    leader_end_offset = partition.log.log_end_offset
+    try:
+        if params.client is not None and manager.replica_selector is not None:
+            preferred = manager.replica_selector.select(partition, entry, params.client, now_ms)
+            if preferred is not None:
+                data = offsets_data(partition)
+                data.preferred_read_replica = preferred
+                return data
+        if record_progress and params.is_from_follower:
+            _check_is_replica(partition, entry, params)
+        data = read_partition(partition, entry, params, remaining, min_one_batch)
+    except KafkaError as error:
+        stats.failed_fetch_requests += 1
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            manager.storage_failed(key)
+        return error_data(entry.partition, error.code)
+    if params.is_from_follower:
+        if data.records:
+            stats.replication_bytes_out += len(data.records)
+        if record_progress and data.diverging_epoch.epoch < 0:
+            _follower_fetched(manager, partition, entry, params, leader_end_offset, now_ms)
+            data.high_watermark = partition.log.high_watermark
+    elif data.records:
+        stats.bytes_out += len(data.records)
+    return data
+
+
+def _check_is_replica(partition: Partition, entry: FetchEntry, params: FetchParams) -> None:
+    if partition.is_leader and params.replica_id not in partition.remotes:
+        # Which side is behind? With an epoch it agrees on all else, so it may try again.
+        if entry.current_leader_epoch >= 0:
+            error = partition.check_epoch(entry.current_leader_epoch)
+            raise KafkaError(error or ErrorCode.UNKNOWN_LEADER_EPOCH)
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _follower_fetched(
+    manager: ReplicaManager,
+    partition: Partition,
+    entry: FetchEntry,
+    params: FetchParams,
+    leader_end_offset: int,
+    now_ms: int,
+) -> None:
+    replica = partition.remotes[params.replica_id]
+    key = partition.key
+    moved = partition.update_follower(
+        replica,
+        entry.fetch_offset,
+        entry.log_start_offset,
+        leader_end_offset,
+        params.replica_epoch,
+        now_ms,
+    )
+    proposal = partition.propose_isr_expansion(replica)
+    if proposal is not None:
+        manager.effects.append(proposal)
+    if moved:
+        manager.high_watermark_moved(key, partition)
+    elif manager.deletes.has_watchers(key):
+        manager.check_deletes(key, partition)

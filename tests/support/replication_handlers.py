@@ -1,0 +1,86 @@
+"""The handlers of replication over a replica manager with real logs, one call at a time."""
+
+from pathlib import Path
+
+from broker.handlers.fetch import FetchHandler
+from broker.handlers.offsets import OffsetsHandler
+from broker.handlers.produce import ProduceHandler
+from broker.handlers.replication import ReplicationHandler
+from broker.replica_shell import ReplicaShell
+from protocol.api import API_TABLE, ApiKey
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.batch import read_records
+from replication.fetch_session import FetchSessions
+from tests.support.handlers import Call
+from tests.support.replication import ME, TOPIC, TOPIC_ID, ReplicaCluster
+
+
+def versions(key: ApiKey) -> range:
+    spec = API_TABLE[key]
+    return range(spec.min_version, spec.max_version + 1)
+
+
+class HandlerBroker:
+    """All handlers of this area over one replica manager."""
+
+    def __init__(self, directory: Path, **options) -> None:
+        self.cluster = ReplicaCluster(directory, **options)
+        self.shell = ReplicaShell(self.cluster.manager, lambda: self.cluster.now_ms)
+        ids = iter(range(1, 10_000))
+        self.sessions = FetchSessions(lambda low, high: next(ids))
+        self.produces = ProduceHandler(self.shell)
+        self.fetches = FetchHandler(self.shell, self.sessions)
+        self.offsets = OffsetsHandler(self.shell)
+        self.replication = ReplicationHandler(self.shell)
+
+    def lead(self, **options) -> None:
+        self.cluster.publish(ME)
+        self.cluster.role(**options)
+
+    def produce(self, version: int, records, *, acks: int = 1, topic: str = TOPIC, **options):
+        message = ProduceRequest(
+            acks=acks,
+            timeout_ms=1000,
+            transactional_id=options.pop("transactional_id", None),
+            topic_data=[
+                TopicProduceData(
+                    name=topic, partition_data=[PartitionProduceData(index=0, records=records)]
+                )
+            ],
+        )
+        return Call(self.produces, ApiKey.PRODUCE, version, message, **options)
+
+    def produced(self, version: int, records, **options):
+        (topic,) = self.produce(version, records, **options).answer.responses
+        (partition,) = topic.partition_responses
+        return partition
+
+    def fetch(self, version: int, offset: int = 0, *, max_wait_ms: int = 0, **options):
+        fields = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": TOPIC}
+        fields = options.pop("topic_fields", fields)
+        message = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            topics=[
+                FetchTopic(
+                    **fields,
+                    partitions=[
+                        FetchPartition(
+                            partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+                        )
+                    ],
+                )
+            ],
+            **options,
+        )
+        return Call(self.fetches, ApiKey.FETCH, version, message)
+
+    def fetched(self, version: int, offset: int = 0, **options):
+        (topic,) = self.fetch(version, offset, **options).answer.responses
+        (partition,) = topic.partitions
+        return partition
+
+
+def values(records) -> list[bytes]:
+    return [record.value for record in read_records(records)]

@@ -1,0 +1,126 @@
+"""The fetch handler through real codecs, at all versions."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, ForgottenTopic
+from protocol.records.builder import build_batch
+from protocol.records.compression import Compression
+from protocol.records.record import SimpleRecord
+from tests.support.handlers import Call
+from tests.support.replication import ME, NOW, TOPIC_ID, batch
+from tests.support.replication_handlers import HandlerBroker, values, versions
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH))
+def test_fetch(broker: HandlerBroker, version: int) -> None:
+    broker.lead()
+    broker.produced(9, batch(b"a", b"b"))
+    broker.produced(9, batch(b"c"))
+    data = broker.fetched(version, 1, session_epoch=-1)
+    assert (data.error_code, data.high_watermark) == (0, 3)
+    assert data.log_start_offset == (0 if version >= 5 else -1)
+    magic = data.records[16]
+    assert magic == (0 if version < 2 else 1 if version < 4 else 2)
+    expected = [b"b", b"c"] if version < 4 else [b"a", b"b", b"c"]
+    assert values(data.records) == expected
+    if version >= 4:
+        assert data.aborted_transactions is None
+        committed = broker.fetched(version, 0, session_epoch=-1, isolation_level=1)
+        assert committed.aborted_transactions == []
+
+
+def test_old_clients_and_what_they_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    broker = HandlerBroker(tmp_path / "a", topic_config={"message.downconversion.enable": "false"})
+    broker.lead()
+    broker.produced(9, batch())
+    assert broker.fetched(3).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert broker.fetched(4).error_code == 0
+    (tmp_path / "b").mkdir()
+    broker = HandlerBroker(tmp_path / "b", topic_config={"compression.type": "zstd"})
+    broker.lead()
+    broker.produced(9, batch())
+    assert broker.fetched(9).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert broker.fetched(10).error_code == 0
+    broker.cluster.partition.log.health.fail(OSError("gone"))
+    broker.cluster.manager.check_log_dirs()
+    assert broker.fetched(6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.fetched(5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_zstd_batches_of_other_topics_are_not_converted(broker: HandlerBroker) -> None:
+    broker.lead()
+    broker.produced(9, build_batch([SimpleRecord(NOW, None, b"z")], compression=Compression.ZSTD))
+    data = broker.fetched(3)
+    assert data.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert data.records == b""
+
+
+def test_fetch_waits_and_is_woken_by_a_produce(broker: HandlerBroker) -> None:
+    broker.lead()
+    call = broker.fetch(12, max_wait_ms=500, session_epoch=-1)
+    assert call.answer is None
+    broker.produced(9, batch(b"late"))
+    assert values(call.answer.responses[0].partitions[0].records) == [b"late"]
+
+
+def test_fetch_sessions_over_the_wire(broker: HandlerBroker) -> None:
+    broker.lead()
+    first = broker.fetch(17, session_epoch=0).answer
+    session_id = first.session_id
+    assert session_id > 0
+    assert first.responses[0].topic_id == TOPIC_ID
+
+    def incremental(epoch: int, **fields):
+        message = FetchRequest(session_id=session_id, session_epoch=epoch, **fields)
+        return Call(broker.fetches, ApiKey.FETCH, 17, message).answer
+
+    assert incremental(1).responses == []
+    broker.produced(9, batch(b"a"))
+    answer = incremental(2)
+    assert answer.session_id == session_id
+    assert values(answer.responses[0].partitions[0].records) == [b"a"]
+    answer = incremental(2)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+    forgotten = [ForgottenTopic(topic_id=TOPIC_ID, partitions=[0])]
+    answer = incremental(3, forgotten_topics_data=forgotten)
+    assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, [])
+    answer = incremental(4)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_fetch_session_keeps_to_topic_ids(broker: HandlerBroker) -> None:
+    broker.lead()
+    session_id = broker.fetch(12, session_epoch=0).answer.session_id
+    message = FetchRequest(session_id=session_id, session_epoch=1)
+    answer = Call(broker.fetches, ApiKey.FETCH, 13, message).answer
+    assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_topic_id_may_become_known_later(broker: HandlerBroker) -> None:
+    first = broker.fetch(13, session_epoch=0).answer
+    assert first.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    broker.lead()
+    message = FetchRequest(session_id=first.session_id, session_epoch=1)
+    answer = Call(broker.fetches, ApiKey.FETCH, 13, message).answer
+    assert answer.responses[0].partitions[0].error_code == 0
+
+
+def test_fetch_from_the_wrong_broker(broker: HandlerBroker) -> None:
+    broker.cluster.publish(2, leader_epoch=7)
+    answer = broker.fetch(16, session_epoch=-1).answer
+    data = answer.responses[0].partitions[0]
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 7)
+    assert [(n.node_id, n.host, n.port) for n in answer.node_endpoints] == [(2, "host2", 9002)]
+
+
+def test_followers_serve_clients_that_know_of_it(broker: HandlerBroker) -> None:
+    broker.cluster.publish(2)
+    broker.cluster.role(leader=2, replicas=(ME, 2))
+    assert broker.fetched(10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.fetched(11).error_code == 0

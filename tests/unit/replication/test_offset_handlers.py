@@ -1,0 +1,103 @@
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords through real codecs, at all versions."""
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.support.handlers import Call
+from tests.support.replication import ME, NOW, TOPIC, batch
+from tests.support.replication_handlers import HandlerBroker, versions
+
+
+def _list(broker: HandlerBroker, version: int, timestamp: int, **options):
+    partitions = [ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
+    message = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=partitions)], **options
+    )
+    answer = Call(broker.offsets, ApiKey.LIST_OFFSETS, version, message).answer
+    return answer.topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.LIST_OFFSETS))
+def test_list_offsets(broker: HandlerBroker, version: int) -> None:
+    broker.lead(leader_epoch=3)
+    broker.produced(9, batch(b"a", timestamp=NOW + 5))
+    broker.produced(9, batch(b"b", timestamp=NOW + 1))
+    latest, earliest = _list(broker, version, -1), _list(broker, version, -2)
+    if version == 0:
+        assert (latest.old_style_offsets, earliest.old_style_offsets) == ([2], [0])
+        return
+    assert (latest.error_code, latest.offset, latest.timestamp) == (0, 2, -1)
+    assert latest.leader_epoch == (3 if version >= 4 else -1)
+    assert earliest.offset == 0
+    for timestamp, first, offset in ((-3, 7, 0), (-4, 8, 0), (-5, 9, -1)):
+        found = _list(broker, version, timestamp)
+        if version < first:
+            assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
+        else:
+            assert (found.error_code, found.offset) == (0, offset)
+    assert _list(broker, version, -6).error_code == ErrorCode.UNSUPPORTED_VERSION
+    found = _list(broker, version, NOW + 2)
+    assert (found.offset, found.timestamp) == (0, NOW + 5)
+
+
+def test_list_offsets_codes_by_version(broker: HandlerBroker) -> None:
+    broker.lead(replicas=(ME, 2), leader_epoch=1)
+    broker.produced(9, batch())
+    broker.cluster.role(replicas=(ME, 2), leader_epoch=2)
+    assert _list(broker, 4, -1).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert _list(broker, 5, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    twice = [ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2
+    message = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=twice)]
+    )
+    answer = Call(broker.offsets, ApiKey.LIST_OFFSETS, 9, message).answer
+    errors = [partition.error_code for partition in answer.topics[0].partitions]
+    assert errors == [ErrorCode.INVALID_REQUEST] * 2
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FOR_LEADER_EPOCH))
+def test_offset_for_leader_epoch(broker: HandlerBroker, version: int) -> None:
+    broker.lead(leader_epoch=1)
+    broker.produced(9, batch(b"a", b"b"))
+    broker.cluster.role(leader_epoch=4)
+    partitions = [
+        OffsetForLeaderPartition(partition=index, leader_epoch=epoch)
+        for index, epoch in ((0, 2), (0, 9), (7, 1))
+    ]
+    message = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic=TOPIC, partitions=partitions)]
+    )
+    answer = Call(broker.offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, message).answer
+    found = [(p.error_code, p.leader_epoch, p.end_offset) for p in answer.topics[0].partitions]
+    epoch = 1 if version >= 1 else -1
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found == [(0, epoch, 2), (0, -1, -1), (unknown, -1, -1)]
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.DELETE_RECORDS))
+def test_delete_records(broker: HandlerBroker, version: int) -> None:
+    broker.lead()
+    broker.produced(9, batch(b"a", b"b"))
+
+    def topic(name: str, offset: int) -> DeleteRecordsTopic:
+        return DeleteRecordsTopic(
+            name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+        )
+
+    message = DeleteRecordsRequest(topics=[topic(TOPIC, 1), topic("nobody", 1)], timeout_ms=10)
+    answer = Call(broker.offsets, ApiKey.DELETE_RECORDS, version, message).answer
+    found = [(t.partitions[0].error_code, t.partitions[0].low_watermark) for t in answer.topics]
+    assert found == [(0, 1), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert broker.fetched(12, 0, session_epoch=-1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,136 @@
+"""The produce handler through real codecs, at all versions."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.handlers.fetch import FetchHandler
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.records.builder import build_batch
+from protocol.records.compression import Compression
+from protocol.records.message_set import build_message_set
+from protocol.records.record import SimpleRecord
+from tests.support.handlers import CLOSED, NOTHING
+from tests.support.replication import ME, NOW, batch
+from tests.support.replication_handlers import HandlerBroker, values, versions
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
+def test_produce(broker: HandlerBroker, version: int) -> None:
+    broker.lead()
+    if version >= 3:
+        records = batch(b"a", b"b")
+    else:
+        records = build_message_set(
+            [SimpleRecord(NOW, None, b"a"), SimpleRecord(NOW, None, b"b")],
+            magic=min(version, 1),
+        )
+    result = broker.produced(version, records)
+    assert (result.error_code, result.base_offset) == (0, 0)
+    assert result.log_start_offset == (0 if version >= 5 else -1)
+    assert values(broker.fetched(4).records) == [b"a", b"b"]
+
+
+def test_produce_without_acks(broker: HandlerBroker) -> None:
+    broker.lead()
+    assert broker.produce(9, batch(), acks=0).answer == NOTHING
+    assert broker.produce(9, batch(), acks=0, topic="nobody").answer == CLOSED
+
+
+def test_produce_refusals(broker: HandlerBroker) -> None:
+    broker.lead()
+    assert broker.produced(9, batch(), acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert broker.produced(9, None).error_code == ErrorCode.INVALID_RECORD
+    assert broker.produced(2, b"").error_code == 0
+    transactional = build_batch(
+        [SimpleRecord(NOW, None, b"t")], producer_id=1, producer_epoch=0, base_sequence=0,
+        is_transactional=True,
+    )  # fmt: skip
+    result = broker.produced(9, transactional)
+    assert result.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    unknown = broker.produced(9, batch(), topic="nobody")
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert unknown.base_offset == -1
+    zstd = build_batch([SimpleRecord(NOW, None, b"z")], compression=Compression.ZSTD)
+    result = broker.produced(6, zstd)
+    assert result.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    corrupt = batch()
+    corrupt[-1] ^= 0xFF
+    assert broker.produced(9, corrupt).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert broker.cluster.partition.log.log_end_offset == 0
+
+
+def test_produce_to_internal_topics_is_for_admins(broker: HandlerBroker) -> None:
+    offsets = "__consumer_offsets"
+    broker.cluster.role(topic=offsets, topic_id=b"o" * 16)
+    result = broker.produced(9, batch(), topic=offsets)
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    result = broker.produced(9, batch(), topic=offsets, client_id="__admin_client")
+    assert result.error_code == 0
+
+
+def test_produce_names_records_to_blame(tmp_path: Path) -> None:
+    broker = HandlerBroker(tmp_path, topic_config={"cleanup.policy": "compact"})
+    broker.lead()
+    records = build_batch([SimpleRecord(NOW, b"k", b"v"), SimpleRecord(NOW, None, b"v")])
+    result = broker.produced(8, records)
+    assert result.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in result.record_errors] == [1]
+    assert result.error_message
+    records = build_batch([SimpleRecord(NOW, None, b"v")])
+    assert broker.produced(7, records).record_errors == []
+
+
+def test_produce_to_the_wrong_broker_names_the_right_one(broker: HandlerBroker) -> None:
+    broker.cluster.publish(2, leader_epoch=7)
+    answer = broker.produce(10, batch()).answer
+    partition = answer.responses[0].partition_responses[0]
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (2, 7)
+    (node,) = answer.node_endpoints
+    assert (node.node_id, node.host, node.port) == (2, "host2", 9002)
+    assert not broker.produce(9, batch()).answer.node_endpoints
+
+
+def test_produce_waits_for_replicas(broker: HandlerBroker) -> None:
+    broker.lead(replicas=(ME, 2))
+    call = broker.produce(9, batch(), acks=-1)
+    assert call.answer is None
+    broker.cluster.follow(2, 1)
+    broker.shell.settle()
+    assert call.answer.responses[0].partition_responses[0].error_code == 0
+
+
+async def test_flush_messages_answers_after_the_flush(tmp_path: Path) -> None:
+    broker = HandlerBroker(tmp_path, topic_config={"flush.messages": "1"})
+    broker.lead()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(broker.shell.run)
+        calls = [broker.produce(9, batch(), acks=acks) for acks in (1, -1, 1)]
+        assert [call.answer for call in calls] == [None, None, None]
+        with trio.fail_after(5):
+            for call in calls:
+                await call.wait()
+        assert broker.cluster.partition.log.recovery_point == 3
+        assert broker.cluster.partition.log.high_watermark == 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_timers_answer_in_time(broker: HandlerBroker) -> None:
+    broker.lead(replicas=(ME, 2))
+    start = trio.current_time()
+    broker.shell.clock = lambda: NOW + int((trio.current_time() - start) * 1000)
+    broker.cluster.manager.tick(NOW)
+    fetches = FetchHandler(broker.shell, broker.sessions)
+    broker.fetches = fetches
+    async with trio.open_nursery() as nursery:
+        await nursery.start(broker.shell.run)
+        slow = broker.fetch(12, max_wait_ms=10_000, session_epoch=-1)
+        quick = broker.fetch(12, max_wait_ms=50, session_epoch=-1)
+        with trio.fail_after(5):
+            await quick.wait()
+        assert trio.current_time() - start >= 0.05
+        assert slow.answer is None
+        nursery.cancel_scope.cancel()
