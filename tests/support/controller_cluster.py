@@ -5,6 +5,7 @@ themselves, and requests to brokers are recorded and, unless told otherwise, ans
 """
 
 import json
+from collections import deque
 from collections.abc import Iterable
 
 from broker.registration import ensure_top_level_paths, register_broker
@@ -86,6 +87,8 @@ class ControllerCluster:
         self.timers: list[StartTimer] = []
         self.channels: set[int] = set()
         self.answering = True
+        self.queue: deque[tuple[object, object]] = deque()
+        self.settling = False
         for broker_id in broker_ids:
             self.start(broker_id)
 
@@ -125,19 +128,30 @@ class ControllerCluster:
         return active
 
     def process(self, broker_id: int, event: object) -> None:
-        """One event on one broker's controller, and all that follows from it."""
-        controller = self.controllers[broker_id]
-        session = self.sessions[broker_id]
-        self.tree.run(controller.process(event, NOW_MS), session, broker_id)
-        self._perform(broker_id, controller.take_effects())
+        """One event on one broker's controller, and all that follows from it, in order."""
+        self.queue.append((broker_id, event))
         self.settle()
 
     def settle(self) -> None:
-        while fired := self.tree.take_fired():
-            for watcher, kind, path in fired:
-                if watcher in self.controllers:
+        if self.settling:
+            return  # whoever settles already comes to it
+        self.settling = True
+        try:
+            while self.queue or self.tree.fired:
+                for watcher, kind, path in self.tree.take_fired():
                     change = events.NodeChanged if kind == "data" else events.ChildrenChanged
-                    self.process(watcher, change(path))
+                    self.queue.append((watcher, change(path)))
+                if self.queue:
+                    self._process(*self.queue.popleft())
+        finally:
+            self.settling = False
+
+    def _process(self, broker_id: object, event: object) -> None:
+        controller = self.controllers.get(broker_id)
+        if controller is not None:
+            session = self.sessions[broker_id]
+            self.tree.run(controller.process(event, NOW_MS), session, broker_id)
+            self._perform(broker_id, controller.take_effects())
 
     def _perform(self, broker_id: int, effects: list[object]) -> None:
         for effect in effects:
@@ -161,9 +175,8 @@ class ControllerCluster:
         if broker is None or not self.answering:
             return
         response = broker.receive(effect.request)
-        if controller_id in self.controllers:
-            event = events.BrokerResponse(effect.broker_id, effect.request, response)
-            self.process(controller_id, event)
+        event = events.BrokerResponse(effect.broker_id, effect.request, response)
+        self.queue.append((controller_id, event))
 
     def ask(self, event_type: type, *args: object) -> object:
         """A request event to the active controller; its answer."""

@@ -4,7 +4,7 @@ It performs what a real one would answer to the operations that our flows use; t
 the real server are tested with the same flows elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from replication.controller.operations import (
@@ -40,6 +40,10 @@ class ZooKeeperTree:
     data_watches: dict[str, set[object]] = field(default_factory=dict)
     child_watches: dict[str, set[object]] = field(default_factory=dict)
     fired: list[tuple[object, str, str]] = field(default_factory=list)
+    # Called before the operations of each step of a flow: what another client does meanwhile.
+    interfere: Callable[[Sequence[ZkOperation]], None] | None = None
+    # Called after each node that is created or set.
+    on_write: Callable[[str, bytes | None], None] | None = None
 
     def take_fired(self) -> list[tuple[object, str, str]]:
         """(watcher, "data" or "children", path) of watches that have fired, in order."""
@@ -66,6 +70,8 @@ class ZooKeeperTree:
         try:
             operations = next(flow)
             while True:
+                if self.interfere is not None:
+                    self.interfere(operations)
                 operations = flow.send(self.perform(operations, session, watcher))
         except StopIteration as stop:
             return stop.value
@@ -149,6 +155,8 @@ class ZooKeeperTree:
 
     def _fire(self, events: list[tuple[str, str]]) -> None:
         for kind, path in events:
+            if self.on_write is not None and kind == "data" and path in self.nodes:
+                self.on_write(path, self.nodes[path].data)
             watches = self.data_watches if kind == "data" else self.child_watches
             for watcher in watches.pop(path, ()):
                 self.fired.append((watcher, kind, path))

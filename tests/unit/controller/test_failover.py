@@ -1,0 +1,271 @@
+"""Leaders, ISRs and controllers come and go: the controller's story, scene by scene."""
+
+from broker.registration import update_registration
+from protocol.messages.replication import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
+from replication.controller import znodes
+from replication.controller.context import TopicPartition
+from replication.controller.operations import Create, SetData
+from replication.controller.znodes import BrokerRegistration
+from replication.metadata_cache import Endpoint
+from tests.support.controller_cluster import ControllerCluster
+
+
+def test_the_first_broker_becomes_controller_and_tells_itself():
+    cluster = ControllerCluster([1])
+    assert cluster.active.context.epoch == 1
+    assert cluster.json(znodes.CONTROLLER)["brokerid"] == 1
+    assert cluster.tree.nodes[znodes.CONTROLLER_EPOCH].data == b"1"
+    assert cluster.json(znodes.FEATURE) == {"version": 2, "status": 1, "features": {}}
+    assert cluster.take_sent() == ["1 <- UpdateMetadata alive=1"]
+
+
+def test_those_who_were_there_learn_of_a_new_broker_first():
+    cluster = ControllerCluster([1])
+    cluster.take_sent()
+    cluster.start(2)
+    assert cluster.take_sent() == [
+        "1 <- UpdateMetadata alive=1,2",
+        "2 <- UpdateMetadata alive=1,2",
+    ]
+    assert cluster.channels == {1, 2}
+
+
+def test_a_topic_gets_leaders():
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.take_sent()
+    cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
+    assert cluster.take_sent() == [
+        "1 <- LeaderAndIsr t-0:leader=1 epoch=0 isr=[1, 2] new",
+        "2 <- LeaderAndIsr t-0:leader=1 epoch=0 isr=[1, 2] new t-1:leader=2 epoch=0 isr=[2, 3] new",
+        "3 <- LeaderAndIsr t-1:leader=2 epoch=0 isr=[2, 3] new",
+        "1 <- UpdateMetadata alive=1,2,3 t-0:1/[1, 2] t-1:2/[2, 3]",
+        "2 <- UpdateMetadata alive=1,2,3 t-0:1/[1, 2] t-1:2/[2, 3]",
+        "3 <- UpdateMetadata alive=1,2,3 t-0:1/[1, 2] t-1:2/[2, 3]",
+    ]
+    assert cluster.json(znodes.partition_state_path("t", 0)) == {
+        "version": 1,
+        "leader": 1,
+        "leader_epoch": 0,
+        "controller_epoch": 1,
+        "isr": [1, 2],
+    }
+
+
+def test_control_requests_carry_ids_epochs_and_endpoints():
+    cluster = ControllerCluster([1, 2])
+    cluster.sent.clear()
+    cluster.create_topic("t", {0: [1, 2]})
+    epochs = {b: cluster.tree.nodes[znodes.broker_path(b)].czxid for b in (1, 2)}
+    topic_id = cluster.active.context.topic_id("t")
+    (_, leader_and_isr), _, (_, update), _ = cluster.sent
+    assert (leader_and_isr.controller_id, leader_and_isr.controller_epoch) == (1, 1)
+    assert leader_and_isr.broker_epoch == update.broker_epoch == epochs[1]
+    assert leader_and_isr.topic_states[0].topic_id == topic_id == update.topic_states[0].topic_id
+    (leader,) = leader_and_isr.live_leaders
+    assert (leader.broker_id, leader.host_name, leader.port) == (1, "h", 9001)
+    assert [broker.id for broker in update.live_brokers] == [1, 2]
+    assert update.live_brokers[1].endpoints[0].listener == "PLAINTEXT"
+
+
+def test_the_next_isr_member_takes_over_from_a_dead_leader():
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.create_topic("t", {0: [3, 2]})
+    cluster.take_sent()
+    cluster.kill(3)
+    assert cluster.state("t").leader == 2
+    assert cluster.state("t").isr == (2,)
+    assert cluster.state("t").leader_epoch == 1
+    assert cluster.take_sent() == [
+        "2 <- LeaderAndIsr t-0:leader=2 epoch=1 isr=[2]",
+        "1 <- UpdateMetadata alive=1,2 t-0:2/[2]",
+        "2 <- UpdateMetadata alive=1,2 t-0:2/[2]",
+        "2 <- LeaderAndIsr t-0:leader=2 epoch=1 isr=[2]",
+        "1 <- UpdateMetadata alive=1,2 t-0:2/[2]",
+        "2 <- UpdateMetadata alive=1,2 t-0:2/[2]",
+    ]
+
+
+def test_a_dead_follower_leaves_the_isr():
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.create_topic("t", {0: [1, 3, 2]})
+    cluster.kill(3)
+    state = cluster.state("t")
+    assert (state.leader, state.leader_epoch, state.isr) == (1, 1, (1, 2))
+
+
+def test_the_last_isr_member_stays_in_the_isr_and_leads_again():
+    cluster = ControllerCluster([1, 2])
+    cluster.create_topic("t", {0: [2]})
+    cluster.kill(2)
+    gone = cluster.state("t")
+    assert (gone.leader, gone.isr, gone.leader_epoch) == (-1, (2,), 1)
+    assert cluster.brokers[1].cache.partition_state("t", 0).leader == -1
+    cluster.start(2)
+    back = cluster.state("t")
+    assert (back.leader, back.isr, back.leader_epoch) == (2, (2,), 2)
+    assert cluster.brokers[1].cache.partition_state("t", 0).leader == 2
+
+
+def test_no_leader_outside_the_isr_unless_the_topic_allows_it():
+    for unclean in ("false", "true"):
+        cluster = ControllerCluster([1, 2, 3])
+        config = {"unclean.leader.election.enable": unclean}
+        cluster.create_topic("t", {0: [2, 3]}, config)
+        cluster.kill(3)
+        assert cluster.state("t").isr == (2,)
+        cluster.start(3)  # alive, but behind
+        cluster.kill(2)
+        state = cluster.state("t")
+        if unclean == "false":
+            assert (state.leader, state.isr) == (-1, (2,))
+        else:
+            assert (state.leader, state.isr) == (3, (3,))
+            assert state.leader_recovery_state == znodes.RECOVERING
+
+
+def test_the_default_for_unclean_elections_comes_from_the_broker():
+    cluster = ControllerCluster([1, 2, 3], unclean_leader_election_enable=True)
+    cluster.create_topic("t", {0: [2, 3]})
+    cluster.create_topic("careful", {0: [2, 3]}, {"unclean.leader.election.enable": "false"})
+    cluster.kill(3)
+    cluster.start(3)
+    cluster.kill(2)
+    assert cluster.state("t").leader == 3
+    assert cluster.state("careful").leader == -1
+
+
+def test_a_partition_without_a_live_replica_waits_for_one():
+    cluster = ControllerCluster([1])
+    cluster.create_topic("t", {0: [2, 3]})
+    assert znodes.partition_state_path("t", 0) not in cluster.tree.nodes
+    cluster.start(3)
+    assert cluster.state("t").leader == 3
+    assert cluster.state("t").isr == (3,)
+
+
+def test_a_bounced_broker_is_dead_first_and_new_then():
+    cluster = ControllerCluster([1, 2])
+    cluster.create_topic("t", {0: [2, 1]})
+    cluster.take_sent()
+    # Expiry and registration come before the controller looks.
+    held, cluster.controllers[1].process = cluster.controllers[1].process, lambda *_: iter(())
+    cluster.kill(2)
+    cluster.controllers[1].process = held
+    cluster.tree.child_watches.setdefault(znodes.BROKER_IDS, set()).add(1)
+    cluster.start(2)
+    state = cluster.state("t")
+    assert (state.leader, state.leader_epoch) == (1, 1)
+    assert state.isr == (1,)
+    lines = cluster.take_sent()
+    assert "2 <- LeaderAndIsr t-0:leader=1 epoch=1 isr=[1]" in lines
+
+
+def test_another_broker_becomes_controller_with_a_higher_epoch():
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.kill(1)
+    assert cluster.active.context.epoch == 2
+    assert cluster.state("t").leader == 2
+    assert cluster.state("t").controller_epoch == 2
+    assert all(broker.cache.controller_id in (2, 3) for broker in cluster.brokers.values())
+
+
+def test_an_operator_moves_the_controller():
+    cluster = ControllerCluster([1, 2])
+    cluster.delete_controller_node()
+    assert cluster.active.context.epoch == 2
+    assert sum(controller.is_active for controller in cluster.controllers.values()) == 1
+
+
+def test_a_controller_that_was_replaced_cannot_write():
+    cluster = ControllerCluster([1, 2])
+    cluster.create_topic("t", {0: [2]})
+    old = cluster.controllers[1]
+
+    def replaced(operations):
+        cluster.tree.interfere = None
+        cluster.tree.perform([SetData(znodes.CONTROLLER_EPOCH, b"2")])
+
+    cluster.tree.interfere = replaced
+    cluster.kill(2)
+    assert not old.is_active
+    assert cluster.state("t").leader == 2, "nothing was written"
+    assert old.context.brokers == {}
+
+
+def test_a_leader_changes_its_isr_while_a_leader_is_elected():
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.create_topic("t", {0: [3, 1, 2]})
+    path = znodes.partition_state_path("t", 0)
+
+    def shrink(operations):
+        if any(getattr(o, "path", None) == path for o in operations):
+            return
+        if not any(SetData in map(type, getattr(o, "operations", ())) for o in operations):
+            return
+        cluster.tree.interfere = None  # between the read and the write of the election
+        data = b'{"version":1,"leader":3,"leader_epoch":0,"controller_epoch":1,"isr":[3,2]}'
+        cluster.tree.perform([SetData(path, data)])
+
+    cluster.tree.interfere = shrink
+    cluster.kill(3)
+    state = cluster.state("t")
+    assert (state.leader, state.isr) == (2, (2,)), "1 is not in sync any more"
+
+
+def test_states_of_a_newer_controller_are_not_touched():
+    cluster = ControllerCluster([1, 2])
+    cluster.create_topic("t", {0: [2]})
+    data = b'{"version":1,"leader":2,"leader_epoch":9,"controller_epoch":8,"isr":[2]}'
+    cluster.write(SetData(znodes.partition_state_path("t", 0), data))
+    cluster.kill(2)
+    assert cluster.state("t").leader_epoch == 9
+
+
+def test_a_malformed_topic_is_left_alone():
+    cluster = ControllerCluster([1])
+    cluster.create_topic("good", {0: [1]})
+    cluster.write(SetData(znodes.topic_path("good"), b"?"))
+    cluster.create_topic("other", {0: [1]})
+    cluster.kill(1)
+    cluster.start(1)
+    assert cluster.active.context.assignments.keys() == {"other"}
+    assert cluster.state("other").leader == 1
+
+
+def test_a_lost_disk_takes_its_replicas_offline():
+    cluster = ControllerCluster([1, 2])
+    cluster.create_topic("t", {0: [2, 1]})
+    answered = cluster.brokers[2].receive
+
+    def broken(request):
+        response = answered(request)
+        if type(request).__name__ == "LeaderAndIsrRequest":
+            topic_id = request.topic_states[0].topic_id
+            error = LeaderAndIsrPartitionError(partition_index=0, error_code=56)
+            response.topics = [LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=[error])]
+        return response
+
+    cluster.brokers[2].receive = broken
+    cluster.write(
+        Create(
+            f"{znodes.LOG_DIR_EVENTS}/log_dir_event_",
+            znodes.encode_log_dir_event(2),
+            sequential=True,
+        )
+    )
+    assert cluster.tree.children(znodes.LOG_DIR_EVENTS) == ()
+    state = cluster.state("t")
+    assert (state.leader, state.isr) == (1, (1,))
+    assert cluster.brokers[1].cache.partition_state("t", 0).offline_replicas == (2,)
+    partition = TopicPartition("t", 0)
+    assert not cluster.active.context.is_replica_online(2, partition)
+
+
+def test_changed_listeners_are_told_to_all():
+    cluster = ControllerCluster([1, 2])
+    cluster.take_sent()
+    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "elsewhere", 1)
+    cluster.tree.run(update_registration(BrokerRegistration(2, (endpoint,)), 0))
+    cluster.settle()
+    assert cluster.brokers[1].cache.broker_endpoint(2, "PLAINTEXT") == endpoint

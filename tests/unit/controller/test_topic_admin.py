@@ -1,0 +1,115 @@
+"""The znode writes of topic administration, and the names that are allowed."""
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from replication.controller import topic_admin, znodes
+from replication.controller.operations import Create, SetData
+from tests.support.controller_cluster import ControllerCluster
+
+ID = b"\x07" * 16
+
+
+@pytest.fixture
+def cluster() -> ControllerCluster:
+    return ControllerCluster([1, 2])
+
+
+def create(cluster, topic, assignment=None, config=None):
+    cluster.tree.run(topic_admin.check_new_topic(topic))
+    cluster.tree.run(topic_admin.create_topic(topic, ID, assignment or {0: [1]}, config or {}))
+    cluster.settle()
+
+
+def fails(code, call, *arguments):
+    with pytest.raises(KafkaError) as caught:
+        call(*arguments)
+    assert caught.value.code is code
+    return caught.value.message
+
+
+def test_the_nodes_of_a_new_topic(cluster):
+    create(cluster, "t", {0: [1, 2], 1: [2, 1]}, {"retention.ms": "5"})
+    assert cluster.json("/config/topics/t") == {"version": 1, "config": {"retention.ms": "5"}}
+    assert cluster.json("/brokers/topics/t") == {
+        "version": 3,
+        "partitions": {"0": [1, 2], "1": [2, 1]},
+        "adding_replicas": {},
+        "removing_replicas": {},
+        "topic_id": "BwcHBwcHBwcHBwcHBwcHBw",
+    }
+    assert cluster.tree.children(znodes.CONFIG_CHANGES) == (), "a new config notifies nobody"
+    assert cluster.state("t", 1).leader == 2
+
+
+def test_an_existing_topic(cluster):
+    create(cluster, "t")
+    fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "t")
+    flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
+    fails(ErrorCode.TOPIC_ALREADY_EXISTS, cluster.tree.run, flow)
+
+
+def test_a_topic_that_is_being_deleted(cluster):
+    cluster.tree.perform([Create(znodes.delete_topic_path("t"))])
+    assert "marked for deletion" in fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "t")
+
+
+def test_names_that_collide_in_metrics(cluster):
+    create(cluster, "a.b_c")
+    assert "a.b_c" in fails(ErrorCode.INVALID_TOPIC_EXCEPTION, create, cluster, "a_b.c")
+    create(cluster, "a-b-c")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\n"])
+def test_illegal_names(name):
+    fails(ErrorCode.INVALID_TOPIC_EXCEPTION, topic_admin.check_topic_name, name)
+
+
+@pytest.mark.parametrize("name", ["a", "...", "A.b_C-1", "x" * 249])
+def test_legal_names(name):
+    topic_admin.check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [{1: [1]}, {0: [1], 2: [1]}, {0: [1, 1]}, {0: [1], 1: [1, 2]}, {0: []}, {-1: [1], 0: [1]}],
+)
+def test_bad_manual_assignments(assignment):
+    fails(ErrorCode.INVALID_REPLICA_ASSIGNMENT, topic_admin.check_replicas, assignment)
+
+
+def test_without_a_controller_nothing_is_created(cluster):
+    cluster.kill(1)
+    cluster.kill(2)
+    flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
+    fails(ErrorCode.NOT_CONTROLLER, cluster.tree.run, flow)
+    assert "/brokers/topics/t" not in cluster.tree.nodes
+
+
+def test_growing_a_topic(cluster):
+    create(cluster, "t")
+    current, version = cluster.tree.run(topic_admin.read_assignment("t"))
+    cluster.tree.run(topic_admin.add_partitions("t", current, version, {1: [2]}))
+    cluster.settle()
+    assert cluster.state("t", 1).leader == 2
+    stale = topic_admin.add_partitions("t", current, version, {1: [1]})
+    fails(ErrorCode.UNKNOWN_SERVER_ERROR, cluster.tree.run, stale)
+    assert cluster.tree.run(topic_admin.read_assignment("ghost")) is None
+
+
+def test_marking_twice_for_deletion_is_fine(cluster):
+    cluster.tree.run(topic_admin.request_deletion("t"))
+    cluster.tree.run(topic_admin.request_deletion("t"))
+    assert cluster.tree.nodes[znodes.delete_topic_path("t")].data is None
+
+
+def test_a_controller_change_in_the_middle_is_tried_again(cluster):
+    def move(operations):
+        if any(type(o).__name__ == "Multi" for o in operations):
+            cluster.tree.interfere = None
+            data = cluster.tree.nodes[znodes.CONTROLLER].data
+            cluster.tree.perform([SetData(znodes.CONTROLLER, data)])
+
+    cluster.tree.interfere = move
+    cluster.tree.run(topic_admin.create_topic("t", ID, {0: [1]}, {"a": "b"}))
+    assert cluster.json("/config/topics/t")["config"] == {"a": "b"}
