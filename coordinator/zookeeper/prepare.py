@@ -140,6 +140,8 @@ def _create(
     path = request.path
     ttl_ms = request.ttl_ms if isinstance(request, CreateTTLRequest) else -1
     mode = _create_mode(request.flags, ttl_ms)
+    if op == Op.CREATE_TTL and not mode.has_ttl:
+        raise ZkError(ZkCode.BAD_ARGUMENTS)  # ZooKeeper accepts it with a ttl of -1, and crashes
     parent_path = _parent_path(path)
     acl = fix_acl(request.acl, identities)
     parent = overlay.get(parent_path)

@@ -26,7 +26,9 @@ def jars() -> Path | None:
 
 
 @contextlib.contextmanager
-def real_zookeeper(directory: Path, *, tick_ms: int = 2000) -> Iterator[int]:
+def real_zookeeper(
+    directory: Path, *, tick_ms: int = 2000, container_check_ms: int = 500
+) -> Iterator[int]:
     """Run a standalone server; yields its port. Skips the test if there is none to run."""
     jar_directory = jars()
     if jar_directory is None:
@@ -44,7 +46,7 @@ def real_zookeeper(directory: Path, *, tick_ms: int = 2000) -> Iterator[int]:
         "-Xmx256m",
         "-Dzookeeper.extendedTypesEnabled=true",
         "-Dzookeeper.admin.enableServer=false",
-        "-Dznode.container.checkIntervalMs=500",
+        f"-Dznode.container.checkIntervalMs={container_check_ms}",
         "-Dzookeeper.forceSync=no",
         "-cp",
         f"{jar_directory}/*",

@@ -46,6 +46,14 @@ from tests.support.raw_zookeeper import RawClient, Reply
 from tests.support.real_zookeeper import real_zookeeper
 
 CLIENTS = 2
+WITHOUT_BODY = {
+    Op.SET_WATCHES,
+    Op.SET_WATCHES2,
+    Op.AUTH,
+    Op.DELETE,
+    Op.CHECK_WATCHES,
+    Op.REMOVE_WATCHES,
+}
 _tops = itertools.count()
 
 
@@ -58,7 +66,7 @@ class Ports(NamedTuple):
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     directory: Path = tmp_path_factory.mktemp("zookeepers")
     with (
-        real_zookeeper(directory / "real", tick_ms=2000) as real,
+        real_zookeeper(directory / "real", container_check_ms=60_000) as real,
         embedded_zookeeper(tick_ms=2000, container_check_ms=60_000) as ours,
     ):
         yield Ports(real, ours)
@@ -121,6 +129,7 @@ creates = st.one_of(
         st.just(Op.CREATE_CONTAINER),
         st.builds(CreateRequest, own_paths, data, acls, st.sampled_from([4, 0])),
     ),
+    # Left out: another mode with a negative ttl, which crashes the real server.
     st.tuples(
         st.just(Op.CREATE_TTL),
         st.builds(
@@ -128,7 +137,7 @@ creates = st.one_of(
             own_paths,
             data,
             acls,
-            st.sampled_from([5, 6, 0]),
+            st.sampled_from([5, 6]),
             st.sampled_from([-1, 0, 1 << 39, 1 << 41]),
         ),
     ),
@@ -151,10 +160,8 @@ writes = st.one_of(
 
 
 def is_plain(part: tuple[Op, object]) -> bool:
-    """Not what Java's multi turns into something else: no ACL, or a TTL with another mode."""
+    """Without an ACL, Java's multi fails before it is a multi."""
     request = part[1]
-    if isinstance(request, CreateTTLRequest) and request.flags == 0:
-        return False
     return not isinstance(request, CreateRequest | CreateTTLRequest) or request.acl is not None
 
 
@@ -295,7 +302,7 @@ class Side:
             return None
         if op in (Op.MULTI, Op.MULTI_READ):
             return self._multi(body)
-        if op in (Op.SET_WATCHES, Op.SET_WATCHES2, Op.AUTH, Op.DELETE):
+        if op in WITHOUT_BODY:
             assert body == b""
             return None
         result, position = self._result(op, body, 0)
@@ -360,7 +367,11 @@ def test_the_same_requests_get_the_same_answers(
 ) -> None:
     top = f"/p{next(_tops)}"
     real, ours = Side(ports.real, top), Side(ports.ours, top)
-    for number, (op, request) in program:
-        expected = real.ask(number, op, request)
-        assert ours.ask(number, op, request) == expected, (op.name, request)
-    assert ours.close() == real.close()
+    try:
+        for number, (op, request) in program:
+            expected = real.ask(number, op, request)
+            assert ours.ask(number, op, request) == expected, (op.name, request)
+    finally:
+        # Also after a failure: an expiring session would disturb the zxids of later examples.
+        left = real.close(), ours.close()
+    assert left[0] == left[1]
