@@ -26,14 +26,19 @@ from broker.replica_shell import ReplicaShell
 from coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
 from coordinator.group.loader import PartitionLoad
 from coordinator.group.machine import GroupCoordinator
+from coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.records.compression import Compression
+from replication.controller import znodes
+from replication.controller.operations import GetData, ZkCode
 from replication.types import Done, PartitionKey, ProduceResults, RoleChange
 from storage.log import AppendOrigin
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
     from broker.dispatch import Request
+    from broker.metrics import BrokerMetrics
+    from broker.zookeeper_client import ZooKeeperClient
     from storage.log import Log
 
 log = logging.getLogger("broker.groups")
@@ -59,6 +64,18 @@ def group_config(config: KafkaConfig) -> GroupConfig:
         offsets_topic_compression=Compression(value("offsets.topic.compression.codec")),
         commit_required_acks=value("offsets.commit.required.acks"),
     )
+
+
+async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
+    """Partitions of the offsets topic: those that it has, or those that it will be made with.
+
+    All brokers must place groups alike, so an existing topic counts, whatever this broker's
+    configuration says.
+    """
+    found = await zookeeper.execute_one(GetData(znodes.topic_path(OFFSETS_TOPIC)))
+    if found.code is ZkCode.OK:
+        return len(znodes.decode_topic(OFFSETS_TOPIC, found.data).partitions)
+    return int(config.value("offsets.topic.num.partitions"))
 
 
 class AppendWaiter:
@@ -149,6 +166,27 @@ class GroupRuntime:
         except Exception:
             log.exception("Handling %r failed; closing its connection", request)
             request.close()
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        """Kafka's GroupMetadataManager and group-coordinator-metrics."""
+        groups, stats = self.machine.groups, self.machine.stats
+        manager = "kafka_coordinator_group_groupmetadatamanager_"
+        metrics.gauge(manager + "numgroups", lambda: len(groups))
+        metrics.gauge(manager + "numoffsets", lambda: sum(len(g.offsets) for g in groups))
+        for state in GroupState:
+
+            def count(state: GroupState = state) -> int:
+                return sum(group.state is state for group in groups)
+
+            metrics.gauge(manager + f"numgroups{state.value.lower()}", count)
+        coordinator = "kafka_server_group_coordinator_metrics_"
+        for name, read in (
+            ("offset_commit_count", lambda: stats.offsets_committed),
+            ("offset_deletion_count", lambda: stats.offsets_deleted),
+            ("offset_expiration_count", lambda: stats.offsets_expired),
+            ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
+        ):
+            metrics.gauge(coordinator + name, read)
 
     # Effects
 

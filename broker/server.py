@@ -34,7 +34,7 @@ from broker.consumer_offsets import ConsumerOffsets
 from broker.controller_client import ControllerClient, ControllerUnavailable
 from broker.controller_runtime import ControllerRuntime
 from broker.dispatch import Dispatcher
-from broker.group_runtime import GroupRuntime, group_config
+from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
 from broker.handlers.alter_configs import AlterConfigsHandler
 from broker.handlers.configs import DescribeConfigsHandler
 from broker.handlers.fetch import FetchHandler
@@ -319,9 +319,8 @@ class Broker:
     async def _start_services(self, services: Services, metrics_port: int | None) -> int | None:
         await services.start("replicas", self.shell.run)
         await self._register()
-        await services.start(
-            "groups", self.groups.run, self.config.get_int("offsets.topic.num.partitions")
-        )
+        offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
+        await services.start("groups", self.groups.run, offsets_partitions)
         await services.start("sockets", self.sockets.run)
         await services.start("controller", self.controller.run)
         await services.start("topics", self.topics.run)
@@ -389,6 +388,7 @@ class Broker:
 
     def _register_gauges(self) -> None:
         gauge, manager = self.metrics.gauge, self.manager
+        self.groups.register_gauges(self.metrics)
         server = "kafka_server_"
         gauge(server + "replicamanager_partitioncount", lambda: len(manager.partitions))
         gauge(

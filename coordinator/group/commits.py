@@ -163,6 +163,7 @@ class Commits:
         values = commit.values
         if error is ErrorCode.NONE:
             commit.group.offsets.complete(append_id, base_offset, values)
+            self._core.stats.offsets_committed += len(values)
         else:
             log.info("append %d of offsets failed: %s", append_id, error.name)
             commit.group.offsets.fail(append_id, values)
@@ -236,7 +237,9 @@ class Commits:
                     errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         deletable = [partition for partition, e in errors.items() if e is ErrorCode.NONE]
         if deletable:
-            self._clean_up(group, group.offsets.remove(deletable), now_ms)
+            removed = group.offsets.remove(deletable)
+            self._core.stats.offsets_deleted += len(removed)
+            self._clean_up(group, removed, now_ms)
         self._core.reply(token, _delete_response(request, errors))
 
     # Clean-up
@@ -254,6 +257,7 @@ class Commits:
             count += len(expired)
             self._clean_up(group, expired, now_ms)
         if count:
+            self._core.stats.offsets_expired += count
             log.info("removed %d expired offsets", count)
 
     def delete_group(self, group: Group, now_ms: int) -> None:

@@ -61,6 +61,18 @@ Effect = Reply | Append
 AppendCompletion = Callable[[int, ErrorCode, int, int], None]
 
 
+class GroupStats:
+    """Counts since the start, as Kafka's group-coordinator-metrics."""
+
+    __slots__ = ("offsets_committed", "offsets_deleted", "offsets_expired", "rebalances_completed")
+
+    def __init__(self) -> None:
+        self.offsets_committed = 0
+        self.offsets_deleted = 0
+        self.offsets_expired = 0
+        self.rebalances_completed = 0
+
+
 class Core:
     """State and services that the parts of the coordinator share."""
 
@@ -78,6 +90,7 @@ class Core:
         "owned",
         "partition_count",
         "partition_epochs",
+        "stats",
         "timers",
     )
 
@@ -85,6 +98,7 @@ class Core:
         self.config = config
         self.new_uuid = new_uuid
         self.is_active = False
+        self.stats = GroupStats()
         self.partition_count = 0
         self.groups: dict[str, Group] = {}
         # Producer id -> groups with offsets of its open transaction.

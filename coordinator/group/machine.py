@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Collection, Container, Iterable
 
 from coordinator.group.commits import Commits
-from coordinator.group.core import Core, Effect, GroupConfig
+from coordinator.group.core import Core, Effect, GroupConfig, GroupStats
 from coordinator.group.group import Group
 from coordinator.group.joining import JoinAttempt, Joining
 from coordinator.group.loader import PartitionLoad
@@ -328,6 +328,10 @@ class GroupCoordinator:
     @property
     def groups(self) -> Collection[Group]:
         return self._core.groups.values()
+
+    @property
+    def stats(self) -> GroupStats:
+        return self._core.stats
 
     @property
     def appends_in_flight(self) -> int:

@@ -98,6 +98,7 @@ class Membership:
             log.warning("group %s: no assignment for %s", group.group_id, ", ".join(missing))
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         group.storing_generation_id = group.generation_id
+        self._core.stats.rebalances_completed += 1
         completion = partial(self._assignment_stored, group, group.generation_id, assignments)
         self._rebalance.store(group, assignments, completion, now_ms)
 
