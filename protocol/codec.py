@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import error as struct_error
 from struct import unpack_from
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from protocol.codec_reader import compile_reader
 from protocol.codec_source import Reader, Writer
@@ -50,8 +50,20 @@ class _Messages(dict[type[Message], _Versions[F]], Generic[F]):
         return made
 
 
+# All that compiled readers raise.
+_BAD_BYTES: Final = (ProtocolError, struct_error, IndexError, UnicodeDecodeError)
+
 _READERS: _Messages[Reader] = _Messages(compile_reader)
 _WRITERS: _Messages[Writer] = _Messages(compile_writer)
+
+
+def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
+    """The message at `offset`; bytes behind it are ignored."""
+    view = buffer if type(buffer) is memoryview else memoryview(buffer)
+    try:
+        return _READERS[cls][version](view, offset, len(view))[0]  # type: ignore[no-any-return]
+    except _BAD_BYTES as error:
+        raise _explained(cls, version, error) from error
 
 
 def decode_from(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> tuple[M, int]:
@@ -59,17 +71,18 @@ def decode_from(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> 
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     try:
         return _READERS[cls][version](view, offset, len(view))
-    except (struct_error, IndexError) as error:
-        raise ProtocolError(f"{cls.__name__} v{version} ends too early") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"{cls.__name__} v{version} has a string not in UTF-8") from error
-    except ProtocolError as error:
-        raise ProtocolError(f"{cls.__name__} v{version}: {error}") from None
+    except _BAD_BYTES as error:
+        raise _explained(cls, version, error) from error
 
 
-def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
-    """The message at `offset`; bytes behind it are ignored."""
-    return decode_from(cls, version, buffer, offset)[0]
+def _explained(cls: type[Message], version: int, error: Exception) -> ProtocolError:
+    match error:
+        case ProtocolError():
+            return ProtocolError(f"{cls.__name__} v{version}: {error}")
+        case UnicodeDecodeError():
+            return ProtocolError(f"{cls.__name__} v{version} has a string not in UTF-8")
+        case _:
+            return ProtocolError(f"{cls.__name__} v{version} ends too early")
 
 
 def encode_parts(message: Message, version: int) -> list[Records]:

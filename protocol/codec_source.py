@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from struct import Struct as Layout
 from typing import Any, Final
 
-from protocol.schema import _UNSET, Field, Struct, shared_default, version_range
+from protocol.schema import UNSET, Field, Struct, shared_default, version_range
 
 # Kinds of fixed size: their letter in a struct format, and their size.
 FIXED: Final = {
@@ -108,7 +108,7 @@ class Source:
 
     def default(self, field: Field) -> str:
         """An expression for the field's default; a fresh list for arrays."""
-        if field.default is _UNSET:
+        if field.default is UNSET:
             return self.constant("DEFAULT", shared_default(field.element))
         return repr(field.default)
 

@@ -23,7 +23,7 @@ ZERO_UUID: Final = bytes(16)
 ALL_VERSIONS: Final = "0+"
 NEWEST: Final = 32767
 
-_UNSET: Final[Any] = type("Unset", (), {"__slots__": (), "__repr__": lambda _: "<unset>"})()
+UNSET: Final[Any] = type("Unset", (), {"__slots__": (), "__repr__": lambda _: "<unset>"})()
 
 
 class Field:
@@ -156,12 +156,12 @@ def array(
     versions: str = ALL_VERSIONS,
     *,
     nullable: str | None = None,
-    default: Any = _UNSET,
+    default: Any = UNSET,
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
     """A list of structs, or of a primitive named by its kind, as in `array("int32")`."""
-    default = [] if default is _UNSET else default
+    default = [] if default is UNSET else default
     return Field("array", versions, nullable, default, ignorable, tag, element)
 
 
@@ -170,7 +170,7 @@ def struct(
     versions: str = ALL_VERSIONS,
     *,
     nullable: str | None = None,
-    default: Any = _UNSET,
+    default: Any = UNSET,
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
@@ -228,20 +228,20 @@ class Struct(metaclass=StructMeta):
 
 def _compile_init(cls: type[Struct]) -> Callable[..., None]:
     """A keyword-only constructor of plain assignments: as fast as one written by hand."""
-    names: dict[str, Any] = {"_UNSET": _UNSET, "_NO_TAGS": NO_TAGS}
+    names: dict[str, Any] = {"UNSET": UNSET, "_NO_TAGS": NO_TAGS}
     arguments = ["self", "*"]
     lines = []
     for field in cls._fields:
         name = field.name
         value = name
         default = f"_d_{name}"
-        if field.default is _UNSET:
-            names[default] = _UNSET
+        if field.default is UNSET:
+            names[default] = UNSET
             names[f"_s_{name}"] = shared_default(field.element)
-            value = f"_s_{name} if {name} is _UNSET else {name}"
+            value = f"_s_{name} if {name} is UNSET else {name}"
         elif field.kind == "array" and field.default is not None:
-            names[default] = _UNSET
-            value = f"[] if {name} is _UNSET else {name}"
+            names[default] = UNSET
+            value = f"[] if {name} is UNSET else {name}"
         else:
             names[default] = field.default
         arguments.append(f"{name}={default}")

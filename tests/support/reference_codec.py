@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from protocol.schema import _UNSET, Field, Message, Struct
+from protocol.schema import UNSET, Field, Message, Struct
 
 
 class Refused(Exception):
@@ -36,7 +36,7 @@ def covers(versions: str | None, version: int) -> bool:
 
 
 def default_of(field: Field) -> Any:
-    if field.default is _UNSET:
+    if field.default is UNSET:
         return field.element()
     return list(field.default) if isinstance(field.default, list) else field.default
 
