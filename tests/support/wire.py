@@ -110,7 +110,7 @@ class WireClient:
         """Send without waiting; returns the correlation id."""
         self._correlation_id += 1
         key = request._spec.api_key
-        self.exchanges.append(f"-> {ApiKey(key).name} v{version}: {request!r}"[:4000])
+        self.exchanges.append(f"-> {ApiKey(key).name} v{version}: {request!r}"[:2000])
         parts = encode_request(key, version, self._correlation_id, self.client_id, request)
         self.socket.sendall(b"".join(bytes(part) for part in parts))
         return self._correlation_id
@@ -132,7 +132,7 @@ class WireClient:
         assert _SIZE.unpack_from(frame)[0] == expected
         start = 4 + (_response_header_has_tags(key, version))
         response, end = decode_from(response_class(ApiKey(key)), version, frame, start)
-        self.exchanges.append(f"<- {response!r}"[:4000])
+        self.exchanges.append(f"<- {response!r}"[:2000])
         assert end == len(frame), f"{len(frame) - end} bytes too many in {response!r}"
         return response
 
@@ -173,6 +173,7 @@ class WireClient:
         """The advertised versions of an API, cut to those from `first` to `last`."""
         if not self.advertised:
             answer = self.call(ApiVersionsRequest(), 0)
+            self.exchanges.clear()
             assert answer.error_code == 0
             for api in answer.api_keys:
                 self.advertised[api.api_key] = range(api.min_version, api.max_version + 1)
