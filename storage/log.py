@@ -247,7 +247,8 @@ class Log(LogState):
         """Begin a new segment at the log end."""
         base = max(expected_next_offset, self.log_end_offset)
         active = self.segments.active
-        jitter_ms = self._jitter(self.config.segment_jitter_ms) if self._jitter else 0
+        bound_ms = self.config.segment_jitter_ms
+        jitter_ms = self._jitter(bound_ms) if self._jitter and bound_ms else 0
         try:
             if active.base_offset == base:
                 assert active.size == 0, "a segment with this base offset holds data"
