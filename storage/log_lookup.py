@@ -28,14 +28,19 @@ class TimestampOffset(NamedTuple):
 
 
 def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
-    """The first message at or after `timestamp` and the log start."""
+    """The first message at or after `timestamp` and the log start.
+
+    Apache Kafka gives up if the first segment that is late enough has the messages in question
+    below the log start; here the search goes on.
+    """
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
             try:
                 found = segment.find_by_timestamp(timestamp, log.log_start_offset)
             except ProtocolError as error:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {log.name}") from None
-            return None if found is None else TimestampOffset(*found)
+            if found is not None:
+                return TimestampOffset(*found)
     return None
 
 

@@ -485,7 +485,7 @@ class _Report:
     path: str
 
     def __call__(self, message: str) -> None:
-        logger.warning("Loading %s: %s", self.path, message)
+        logger.info("Loading %s: %s", self.path, message)
 
 
 @dataclass(slots=True, frozen=True)

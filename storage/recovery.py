@@ -194,9 +194,10 @@ class LogLoader:
         """Rebuild indexes that cannot be trusted, save where recovery does so anyway."""
         checked = Segments()
         found, self.segments = self.segments, checked
-        recovered_from = None if self.clean else found.floor(self.recovery_point)
+        first = found.floor(self.recovery_point)
+        recovered_from = first.base_offset if first is not None else 0
         for segment in found:
-            skip = recovered_from is not None and segment.base_offset >= recovered_from.base_offset
+            skip = not self.clean and segment.base_offset >= recovered_from
             problem = None if skip else segment.index_problem()
             if problem is not None:
                 self.report(f"segment {segment.base_offset}: {problem}; rebuilding its indexes")
@@ -344,6 +345,6 @@ def _replay(state: ProducerState, segment: Segment, start: int, last_offset: int
     for _, header, batch in scan_batches(segment.log_file, position, segment.size):
         if header.base_offset >= last_offset:
             return
-        if header.producer_id >= 0 and header.base_offset >= start:
+        if header.producer_id >= 0 and header.last_offset >= start:
             state.apply(header, header.base_offset, batch, header.max_timestamp)
         state.map_end_offset = header.next_offset

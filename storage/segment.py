@@ -399,6 +399,8 @@ class Segment:
         """Why the indexes cannot be trusted, None if they can."""
         if not self._files.exists(self.offset_index.path):
             return "the offset index is missing"
+        if self.size and not self._files.exists(self.time_index.path):
+            return "the time index is missing"
         if not self.offset_index.is_sane():
             return "the offset index is corrupt"
         if not self.time_index.is_sane():

@@ -88,12 +88,13 @@ class TimeIndex(IndexFile):
         self._reload_last()
 
     def is_sane(self) -> bool:
-        """Size fits, and neither field of the last entry lies below where it must be."""
+        """Size fits, and the last entry is above the first: a zero-filled tail shows here."""
         if not self.size_is_sane():
             return False
         if not self.entries:
             return True
         first_timestamp, _ = self.entry(0)
-        sane = self.last_timestamp >= first_timestamp and self.last_offset >= self.base_offset
+        grows = self.entries == 1 or self.last_timestamp > first_timestamp
+        sane = grows and self.last_offset >= self.base_offset
         self._map = None
         return sane

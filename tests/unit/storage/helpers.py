@@ -1,0 +1,68 @@
+"""Short ways to logs and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from protocol.records.batch import Compression, SimpleRecord
+from protocol.records.builder import build_batch
+from storage.files import Files
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager, LogManagerConfig
+
+TOPIC_ID = bytes(range(16))
+
+
+def config_of(**overrides: object) -> LogConfig:
+    """LogConfig with some keys set; `segment_bytes=100` is `segment.bytes=100`."""
+    return LogConfig.from_overrides(
+        {name.replace("_", "."): str(value) for name, value in overrides.items()}, {}
+    )
+
+
+def manager_of(
+    *directories: Path | str,
+    files: Files | None = None,
+    config: LogConfig | None = None,
+    settings: LogManagerConfig | None = None,
+    now_ms: int = 0,
+) -> LogManager:
+    manager = LogManager(
+        [str(d) for d in directories],
+        files or Files(),
+        config or config_of(),
+        broker_id=1,
+        cluster_id="cluster",
+        config=settings,
+    )
+    manager.load(now_ms)
+    return manager
+
+
+def log_of(directory: Path | str, files: Files | None = None, **overrides: object) -> Log:
+    manager = manager_of(directory, files=files, config=config_of(**overrides))
+    return manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+
+
+def batch_of(
+    *values: bytes | None,
+    timestamp: int = 1000,
+    timestamps: Sequence[int] | None = None,
+    key: bytes | None = b"k",
+    codec: Compression = Compression.NONE,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+) -> bytearray:
+    times = timestamps or [timestamp] * len(values)
+    return build_batch(
+        [SimpleRecord(t, key, v) for t, v in zip(times, values, strict=True)],
+        compression=codec,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=transactional,
+    )
