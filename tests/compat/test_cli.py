@@ -1,0 +1,221 @@
+"""The `pybroker` command as a user runs it: a cluster's life, records in and out, clear errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
+
+TIMEOUT_SECONDS = 90
+
+
+def run(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PYBROKER, *arguments],
+        cwd=ROOT,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def succeed(*arguments: str, text: str = "") -> str:
+    done = run(*arguments, text=text)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fail(*arguments: str) -> str:
+    """One clear line on standard error, exit status 2."""
+    done = run(*arguments)
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cluster started with --detach, stopped at the end."""
+    directory = tmp_path_factory.mktemp("cluster") / "data"
+    start(directory)
+    yield directory
+    run("stop", "--data-dir", str(directory))
+
+
+def start(directory: Path, *more: str) -> str:
+    ports = ["--port", "0", "--zookeeper-port", "0"]
+    return succeed("start", "--detach", *ports, "--data-dir", str(directory), *more)
+
+
+def status(directory: Path) -> dict[str, object]:
+    state: dict[str, object] = json.loads(succeed("status", "--json", "--data-dir", str(directory)))
+    return state
+
+
+def test_records_go_in_and_come_out(data_dir: Path) -> None:
+    bootstrap = ["--bootstrap-server", str(status(data_dir)["bootstrap"])]
+    assert "3 partitions" in succeed("topics", "create", "users", "-p", "3", *bootstrap)
+    text = "".join(f"{number}:name {number}\n" for number in range(100))
+    succeed(
+        "produce", "users", "--key-separator", ":", "--compression", "lz4", *bootstrap, text=text
+    )
+    out = succeed(
+        "consume",
+        "users",
+        "--from-beginning",
+        "--max-records",
+        "100",
+        "--format",
+        "%k:%v",
+        *bootstrap,
+    )
+    assert sorted(out.splitlines()) == sorted(text.splitlines())
+    by_partition: dict[str, list[int]] = {}
+    for line in succeed(
+        "consume",
+        "users",
+        "--from-beginning",
+        "--timeout-ms",
+        "1500",
+        "--format",
+        "%p %o",
+        *bootstrap,
+    ).splitlines():
+        partition, offset = line.split()
+        by_partition.setdefault(partition, []).append(int(offset))
+    assert sum(map(len, by_partition.values())) == 100
+    assert all(offsets == list(range(len(offsets))) for offsets in by_partition.values())
+    described = succeed("topics", "describe", "users", *bootstrap)
+    assert "all at their defaults" in described
+    assert "users" in succeed("topics", "list", *bootstrap).splitlines()
+    succeed("topics", "delete", "users", *bootstrap)
+    assert "users" not in succeed("topics", "list", *bootstrap).splitlines()
+    assert "pybroker topics create users" in fail("topics", "describe", "users", *bootstrap)
+
+
+def test_status_shows_the_nodes(data_dir: Path) -> None:
+    state = status(data_dir)
+    nodes = state["nodes"]
+    assert isinstance(nodes, list)
+    assert [node["name"] for node in nodes] == ["zookeeper", "broker 1"]
+    assert all(node["resident_bytes"] > 1_000_000 for node in nodes)
+    assert str(state["bootstrap"]) in succeed("status", "--data-dir", str(data_dir))
+
+
+def test_a_locked_directory_is_refused(data_dir: Path) -> None:
+    assert "already running" in fail("start", "--port", "0", "--data-dir", str(data_dir))
+
+
+def test_data_survives_a_stop_and_a_start(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    start(directory, "--config", "num.partitions=2")
+    try:
+        bootstrap = ["--bootstrap-server", str(status(directory)["bootstrap"])]
+        succeed("produce", "kept", *bootstrap, text="one\ntwo\n")
+        assert "stopped broker 1, zookeeper" in succeed("stop", "--data-dir", str(directory))
+        assert "no cluster is running" in fail("status", "--data-dir", str(directory))
+        start(directory)
+        bootstrap = ["--bootstrap-server", str(status(directory)["bootstrap"])]
+        out = succeed("consume", "kept", "--from-beginning", "--max-records", "2", *bootstrap)
+        assert out.splitlines() == ["one", "two"]
+    finally:
+        run("stop", "--data-dir", str(directory))
+
+
+def test_ctrl_c_stops_in_order_and_ephemeral_leaves_nothing() -> None:
+    process = subprocess.Popen(
+        [*PYBROKER, "start", "--ephemeral", "--port", "0", "--zookeeper-port", "0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, COLUMNS="200"),
+    )
+    assert process.stdout is not None
+    output = ""
+    while "producer.send" not in output:
+        line = process.stdout.readline()
+        assert line, output
+        output += line
+    directory = Path(output.split("data: ")[1].split()[0])
+    assert directory.is_dir()
+    children = psutil.Process(process.pid).children()
+    assert len(children) == 2
+    process.send_signal(signal.SIGINT)
+    assert process.wait(TIMEOUT_SECONDS) == 0
+    assert not directory.exists()
+    assert not any(child.is_running() for child in children)
+
+
+def test_nodes_do_not_outlive_a_killed_supervisor(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    start(directory)
+    state = status(directory)
+    nodes = state["nodes"]
+    assert isinstance(nodes, list)
+    pids = [node["pid"] for node in nodes]
+    os.kill(int(str(state["supervisor_pid"])), signal.SIGKILL)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while any(psutil.pid_exists(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "no cluster is running" in fail("status", "--data-dir", str(directory))
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    new = ["--data-dir", str(tmp_path / "new")]
+    free = ["--port", "0", "--zookeeper-port", "0"]
+    line = fail("start", *new, *free, "--config", "num.partitons=3")
+    assert "did you mean num.partitions?" in line
+    assert "num.partitions" in fail("start", *new, *free, "--config", "num.partitions=three")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "holiday.jpg").touch()
+    assert "not made by pybroker" in fail("start", "--data-dir", str(foreign), *free)
+    assert list(foreign.iterdir()) == [foreign / "holiday.jpg"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"port {port}" in fail("start", *new, "--port", port, "--zookeeper-port", "0")
+        assert f"port {port}" in fail("start", *new, "--port", "0", "--zookeeper-port", port)
+    assert "HOST:PORT" in fail("topics", "list", "--bootstrap-server", "nonsense")
+    assert "pybroker start" in fail("topics", "list", "--bootstrap-server", "127.0.0.1:1")
+    assert not any(
+        str(tmp_path) in " ".join(process.info["cmdline"] or ())
+        for process in psutil.process_iter(["cmdline"])
+    )
+
+
+def test_server_properties_of_another_broker_are_refused(tmp_path: Path) -> None:
+    with zookeeper_process(tmp_path) as connect:
+        broker = BrokerProcess(tmp_path / "broker", connect)
+        broker.start()
+        assert broker.stop() == 0
+        properties = str(tmp_path / "broker" / "server.properties")
+        done = run("broker", properties, "--override", "broker.id=2")
+        assert done.returncode == 2
+        assert "broker.id" in done.stderr.strip().splitlines()[-1]
+        missing = run("broker", str(tmp_path / "missing.properties"))
+        assert (missing.returncode, "cannot read" in missing.stderr) == (2, True)
+
+
+def test_help_teaches() -> None:
+    text = succeed("--help")
+    for command in ("start", "topics", "produce", "consume", "broker", "zookeeper"):
+        assert command in text
+        assert "Usage: " in succeed(command, "--help")
+    assert "Examples:" in succeed("start", "--help")
