@@ -51,7 +51,7 @@ class _Messages(dict[type[Message], _Versions[F]], Generic[F]):
 
 
 # All that compiled readers raise.
-_BAD_BYTES: Final = (ProtocolError, struct_error, IndexError, UnicodeDecodeError)
+_BAD_BYTES: Final = (ProtocolError, struct_error, IndexError)
 
 _READERS: _Messages[Reader] = _Messages(compile_reader)
 _WRITERS: _Messages[Writer] = _Messages(compile_writer)
@@ -76,13 +76,8 @@ def decode_from(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> 
 
 
 def _explained(cls: type[Message], version: int, error: Exception) -> ProtocolError:
-    match error:
-        case ProtocolError():
-            return ProtocolError(f"{cls.__name__} v{version}: {error}")
-        case UnicodeDecodeError():
-            return ProtocolError(f"{cls.__name__} v{version} has a string not in UTF-8")
-        case _:
-            return ProtocolError(f"{cls.__name__} v{version} ends too early")
+    problem = f": {error}" if isinstance(error, ProtocolError) else " ends too early"
+    return ProtocolError(f"{cls.__name__} v{version}{problem}")
 
 
 def encode_parts(message: Message, version: int) -> list[Records]:

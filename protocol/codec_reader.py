@@ -3,10 +3,10 @@
 Job: `compile_reader(cls, version)` makes `read(view, position, end) -> (message, next position)`.
 Invariants: every length is compared with the bytes that remain before it is used, an array's count
 with the least its elements can take; known tags must fill exactly their size; tags strictly
-increase. What the generated code may raise: ProtocolError, struct.error, IndexError,
-UnicodeDecodeError.
-Mirrors: the read methods that Kafka's MessageDataGenerator writes, except that a tag's size and
-order are checked, and a negative length other than -1 is refused.
+increase. What the generated code may raise: ProtocolError, struct.error, IndexError.
+Mirrors: the read methods that Kafka's MessageDataGenerator writes, with Java's treatment of what is
+no UTF-8 (replaced by U+FFFD). Stricter than these: a tag's size and order are checked, and so is
+that a negative length is -1 and a varint fits 31 bits; no client sends such.
 Leaves out: turning those exceptions into ProtocolError (`codec`).
 
 Speed: neighbouring fixed-size fields, the first byte of a length behind them included, are one
@@ -219,7 +219,7 @@ class _ReaderGenerator:
             if zero:
                 limit = MAX_STRING_BYTES + 1
                 source.line(f"if {count} > {limit}: fail({name!r}, 'is longer than 32767 bytes')")
-            source.line(f"{target} = buf[pos:e].tobytes().decode()")
+            source.line(f"{target} = buf[pos:e].tobytes().decode('utf-8', 'replace')")
             source.line("pos = e")
         with source.block(f"elif {count} == {zero}:"):
             source.line(f"{target} = ''")

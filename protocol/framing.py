@@ -64,10 +64,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         position += length
         if position > len(frame):
             raise ProtocolError(f"client id of {length} bytes is longer than its frame")
-        try:
-            client_id = str(frame[10:position], "utf-8")
-        except UnicodeDecodeError as error:
-            raise ProtocolError("client id is not in UTF-8") from error
+        client_id = str(frame[10:position], "utf-8", "replace")
     elif length == 0:
         client_id = ""
     elif length != -1:

@@ -224,10 +224,7 @@ class Reader:
             length = self.length(">h")
             if length is not None and length > 32767:
                 raise Refused("string too long")
-            try:
-                return None if length is None else self.take(length).decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise Refused(str(error)) from error
+            return None if length is None else self.take(length).decode("utf-8", "replace")
         if kind in ("bytes", "records"):
             length = self.length(">i")
             return None if length is None else self.take(length)

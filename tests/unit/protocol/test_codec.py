@@ -205,9 +205,10 @@ def test_a_compact_string_longer_than_32767_bytes_is_refused() -> None:
         decode(HeartbeatRequest, 4, data)
 
 
-def test_strings_are_utf_8() -> None:
-    with pytest.raises(ProtocolError, match="UTF-8"):
-        decode(HeartbeatRequest, 0, b"\0\2\xc3\x28" + bytes(20))
+def test_strings_are_utf_8_and_what_is_not_is_replaced_as_java_does() -> None:
+    read = decode(HeartbeatRequest, 0, b"\0\4a\xc3(b" + bytes(4) + b"\0\2\xf0\x9f")
+    assert read.group_id == "a\ufffd(b"
+    assert read.member_id == "\ufffd"
     with pytest.raises(ProtocolError, match="out of range"):
         encode(heartbeat(group_instance_id="\ud800"), 3)
 
