@@ -129,7 +129,7 @@ class DelayedFetch(Operation):
         size = len(data.records) if data.records else 0
         self.total_bytes += size - self.sizes[index]
         self.sizes[index] = size
-        return self.total_bytes >= params.min_bytes  # Case F
+        return self.total_bytes >= min(params.min_bytes, params.max_bytes)  # Case F
 
 
 class DelayedDeleteRecords(Operation):

@@ -152,13 +152,13 @@ class FetchContext:
         self.entries = entries
         self.error_code = error_code
 
-    def finish(self, results: FetchResults, now_ms: int) -> tuple[ErrorCode, int, Answer]:
+    def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
         """(error, session id, what to send) for the results, which are in the entries' order."""
         return self.error_code, NO_SESSION, list(zip(self.entries, results, strict=True))
 
 
 class NewSessionContext(FetchContext):
-    __slots__ = ("_is_privileged", "_sessions", "_uses_topic_ids")
+    __slots__ = ("_is_privileged", "_now_ms", "_sessions", "_uses_topic_ids")
 
     def __init__(
         self,
@@ -167,16 +167,21 @@ class NewSessionContext(FetchContext):
         *,
         is_privileged: bool,
         uses_topic_ids: bool,
+        now_ms: int,
     ) -> None:
         super().__init__(entries)
+        self._now_ms = now_ms
         self._sessions = sessions
         self._is_privileged = is_privileged
         self._uses_topic_ids = uses_topic_ids
 
-    def finish(self, results: FetchResults, now_ms: int) -> tuple[ErrorCode, int, Answer]:
+    def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
         answer: Answer = list(zip(self.entries, results, strict=True))
         session_id = self._sessions.create(
-            answer, now_ms, is_privileged=self._is_privileged, uses_topic_ids=self._uses_topic_ids
+            answer,
+            self._now_ms,
+            is_privileged=self._is_privileged,
+            uses_topic_ids=self._uses_topic_ids,
         )
         return ErrorCode.NONE, session_id, answer
 
@@ -189,7 +194,7 @@ class IncrementalContext(FetchContext):
         self._session = session
         self._expected_epoch = session.epoch
 
-    def finish(self, results: FetchResults, now_ms: int) -> tuple[ErrorCode, int, Answer]:
+    def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
         session = self._session
         if session.epoch != self._expected_epoch:
             # The client has sent its next request already, perhaps on another connection.
@@ -242,7 +247,11 @@ class FetchSessions:
             if epoch == FINAL_EPOCH:
                 return FetchContext(entries)
             return NewSessionContext(
-                entries, self, is_privileged=is_follower, uses_topic_ids=uses_topic_ids
+                entries,
+                self,
+                is_privileged=is_follower,
+                uses_topic_ids=uses_topic_ids,
+                now_ms=now_ms,
             )
         session = self._sessions.get(session_id)
         if session is None:

@@ -38,7 +38,8 @@ def fetch(
     now_ms: int,
 ) -> Done[FetchResults] | Parked:
     results, size, is_urgent = _read(manager, params, entries, now_ms, record_progress=True)
-    if is_urgent or size >= params.min_bytes or params.max_wait_ms <= 0:
+    # More than the response may hold can not be waited for.
+    if is_urgent or params.max_wait_ms <= 0 or size >= min(params.min_bytes, params.max_bytes):
         return Done(results)
     index_of: dict[PartitionKey, int] = {}
     for index, entry in enumerate(entries):
@@ -71,7 +72,7 @@ def _read(
     spin; all other errors, divergence and a preferred replica are.
     """
     results: FetchResults = []
-    remaining = min(params.max_bytes, manager.config.fetch_max_bytes)
+    remaining = params.max_bytes
     total = 0
     is_urgent = False
     min_one_batch = not params.strict_limit

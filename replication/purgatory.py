@@ -52,17 +52,16 @@ class Purgatory(Generic[OperationT]):
     def watch(
         self, operation: OperationT, keys: Iterable[Hashable], deadline_ms: int | None
     ) -> None:
-        """Let `operation` wait on each of `keys`; without a deadline it waits for ever."""
+        """Let `operation` wait on each of `keys`, all different; no deadline: it waits for ever."""
         assert not operation.keys, "operation is waiting already"
-        operation.keys = tuple(dict.fromkeys(keys))
+        operation.keys = tuple(keys)
         assert operation.keys, "an operation must wait for something"
         watchers = self._watchers
         for key in operation.keys:
-            waiting = watchers.get(key)
-            if waiting is None:
-                watchers[key] = {operation: None}
+            if key in watchers:
+                watchers[key][operation] = None
             else:
-                waiting[operation] = None
+                watchers[key] = {operation: None}
         if deadline_ms is not None:
             self._wheel.schedule(operation, deadline_ms)
         self._size += 1
@@ -97,10 +96,12 @@ class Purgatory(Generic[OperationT]):
         return self._wheel.next_deadline_ms()
 
     def _forget(self, operation: OperationT) -> None:
+        watchers = self._watchers
         for key in operation.keys:
-            waiting = self._watchers[key]
-            del waiting[operation]
-            if not waiting:
-                del self._watchers[key]
+            waiting = watchers[key]
+            if len(waiting) == 1:
+                del watchers[key]
+            else:
+                del waiting[operation]
         operation.keys = ()
         self._size -= 1

@@ -68,15 +68,18 @@ def offsets_data(partition: Partition) -> FetchResponsePartitionData:
 
 def check_readable(partition: Partition, entry: FetchEntry, params: FetchParams) -> None:
     """Raise unless this client may read here; the topic id is checked where both sides have one."""
+    topic_id = entry.topic_id
     if (
-        entry.topic_id != partition.topic_id
-        and entry.topic_id != ZERO_TOPIC_ID
+        topic_id is not ZERO_TOPIC_ID
+        and topic_id != partition.topic_id
+        and topic_id != ZERO_TOPIC_ID
         and partition.topic_id != ZERO_TOPIC_ID
     ):
         raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-    error = partition.check_access(entry.current_leader_epoch, params.only_from_leader)
-    if error:
-        raise KafkaError(error)
+    if entry.current_leader_epoch >= 0 or (params.only_from_leader and not partition.is_leader):
+        error = partition.check_access(entry.current_leader_epoch, params.only_from_leader)
+        if error:
+            raise KafkaError(error)
 
 
 def read_partition(
@@ -106,7 +109,7 @@ def read_partition(
         return data
     read = log.read(
         fetch_offset,
-        min(max_bytes, entry.max_bytes),
+        max_bytes if max_bytes < entry.max_bytes else entry.max_bytes,
         upper_bound_offset=upper_bound,
         min_one_batch=min_one_batch,
         include_aborted=include_aborted,

@@ -150,15 +150,17 @@ class ReplicaManager:
                     open_keys = {key}
                 else:
                     open_keys.add(key)
-        if open_keys is None:
+        if open_keys is not None and not self.partitions.keys() >= open_keys:
+            # The disk of one failed while the next one was appended to.
+            for key in open_keys - self.partitions.keys():
+                results[key].error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                open_keys.discard(key)
+        if not open_keys:
             return Done(results)
         operation = DelayedProduce(token, required_acks, results, open_keys)
         # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
         deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None
         self.produces.watch(operation, open_keys, deadline_ms)
-        for key in tuple(open_keys):
-            if key not in self.partitions:  # its disk failed while the next one was appended to
-                self.check_waiting(key)
         return Parked(operation)
 
     def _append_one(

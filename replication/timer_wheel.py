@@ -87,8 +87,14 @@ class TimerWheel:
 
     def _place(self, entry: TimerEntry) -> None:
         now_ms = self.now_ms
-        deadline_ms = min(max(entry.deadline_ms, now_ms + 1), now_ms + _SPAN - 1)
-        level = min(((deadline_ms ^ now_ms).bit_length() - 1) // _BITS, _LEVELS - 1)
+        deadline_ms = entry.deadline_ms
+        if deadline_ms <= now_ms:
+            deadline_ms = now_ms + 1
+        elif deadline_ms - now_ms >= _SPAN:
+            deadline_ms = now_ms + _SPAN - 1
+        level = ((deadline_ms ^ now_ms).bit_length() - 1) // _BITS
+        if level >= _LEVELS:
+            level = _LEVELS - 1
         position = (deadline_ms >> (_BITS * level)) & _MASK
         index = (level << _BITS) | position
         slot = self._slots[index]

@@ -137,27 +137,44 @@ class ClientMetadata:
     listener: str
 
 
-@dataclass(slots=True)
 class FetchParams:
-    replica_id: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation: Isolation
-    replica_epoch: int = -1
-    # Fetch v0-2: not even the first batch may be larger than the limit.
-    strict_limit: bool = False
-    client: ClientMetadata | None = None
+    """What holds for all partitions of a fetch. `strict_limit` (Fetch v0-2): not even the first
+    batch may be larger than the limit. `client` is known of consumers from Fetch v11 on."""
 
-    @property
-    def is_from_follower(self) -> bool:
-        return self.replica_id >= 0
+    __slots__ = (
+        "client",
+        "is_from_follower",
+        "isolation",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "only_from_leader",
+        "replica_epoch",
+        "replica_id",
+        "strict_limit",
+    )
 
-    @property
-    def only_from_leader(self) -> bool:
-        return self.replica_id >= 0 or (
-            self.replica_id == CONSUMER_REPLICA_ID and self.client is None
-        )
+    def __init__(
+        self,
+        replica_id: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+        replica_epoch: int = -1,
+        strict_limit: bool = False,
+        client: ClientMetadata | None = None,
+    ) -> None:
+        self.replica_id = replica_id
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = isolation
+        self.replica_epoch = replica_epoch
+        self.strict_limit = strict_limit
+        self.client = client
+        self.is_from_follower = replica_id >= 0
+        self.only_from_leader = replica_id != DEBUG_REPLICA_ID and client is None
 
 
 # Results in the order of the entries; they are the wire's own structs, so that nothing is copied.

@@ -39,7 +39,6 @@ from replication.types import (
 )
 from storage.files import FileSlice
 
-_INT32_MAX = 2**31 - 1
 _ANY_CLIENT = ClientMetadata("", "", "")
 _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -67,7 +66,7 @@ class FetchHandler:
             body.session_id,
             body.session_epoch,
             self._entries(body, version),
-            _forgotten(body, version),
+            _forgotten(body, version) if body.forgotten_topics_data else (),
             is_follower=replica_id >= 0,
             uses_topic_ids=version >= 13,
             now_ms=now_ms,
@@ -82,18 +81,18 @@ class FetchHandler:
                     entry.topic = self._metadata.topic_name(entry.topic_id)
         params = self._params(request, body, version, replica_id)
         manager = self._manager
-        wait = _FetchWait(self, request, context)
-        outcome = manager.fetch(wait, params, entries, now_ms)
-        if type(outcome) is Done:
+        outcome = manager.fetch(None, params, entries, now_ms)
+        if isinstance(outcome, Done):
             self.answer(request, context, outcome.result)
         else:
+            outcome.operation.token = _FetchWait(self, request, context)
             self._shell.parked(params.max_wait_ms, now_ms)
         if manager.completed or manager.effects:
             self._shell.settle()
 
     def answer(self, request: Request, context: FetchContext, results: FetchResults) -> None:
         version = request.api_version
-        error, session_id, answer = context.finish(results, self._clock())
+        error, session_id, answer = context.finish(results)
         if version < 6:
             answer = [(entry, self._for_old_client(entry, data, version)) for entry, data in answer]
         elif version < 10:
@@ -151,11 +150,13 @@ class FetchHandler:
                 client = ClientMetadata(
                     body.rack_id, request.client_id or "", request.connection.listener_name
                 )
-        max_bytes = body.max_bytes if version >= 3 else _INT32_MAX
+        max_bytes = self._manager.config.fetch_max_bytes
+        if version >= 3 and body.max_bytes < max_bytes:
+            max_bytes = body.max_bytes
         return FetchParams(
             replica_id,
             body.max_wait_ms,
-            min(body.min_bytes, max_bytes, self._manager.config.fetch_max_bytes),
+            body.min_bytes,
             max_bytes,
             isolation,
             body.replica_state.replica_epoch if version >= 15 else -1,

@@ -58,13 +58,22 @@ class ProduceHandler:
     def produce(self, request: Request) -> None:
         body: ProduceRequest = request.body
         entries: dict[PartitionKey, Any] = {}
+        transactional = False
         for topic in body.topic_data:
             name = topic.name
             for partition in topic.partition_data:
-                records = partition.records
-                entries[name, partition.index] = _NO_RECORDS if records is None else records
+                records: Any = partition.records
+                if records is None:
+                    records = _NO_RECORDS
+                elif len(records) > _ATTRIBUTES_POSITION:
+                    # By the attributes of a v2 batch; what is malformed fails later.
+                    transactional |= (
+                        records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
+                        and records[_MAGIC_POSITION] == 2
+                    )
+                entries[name, partition.index] = records
         acks = body.acks
-        if body.transactional_id is None and _has_transactional(entries):
+        if transactional and body.transactional_id is None:
             self._refuse(request, entries, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             return
         if acks not in _VALID_ACKS:
@@ -73,9 +82,8 @@ class ProduceHandler:
         now_ms = self._clock()
         shell = self._shell
         manager = shell.manager
-        wait = _ProduceWait(self, request)
         outcome = manager.append(
-            wait,
+            None,
             acks,
             body.timeout_ms,
             entries,
@@ -83,10 +91,12 @@ class ProduceHandler:
             request.api_version,
             internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
         )
-        if type(outcome) is Done:
+        if isinstance(outcome, Done):
             self.answer(request, outcome.result)
-        elif acks == -1:
-            shell.parked(body.timeout_ms, now_ms)
+        else:
+            outcome.operation.token = _ProduceWait(self, request)
+            if acks == -1:
+                shell.parked(body.timeout_ms, now_ms)
         if manager.completed or manager.effects:
             shell.settle()
 
@@ -181,18 +191,6 @@ class _ProduceWait:
 
     def complete(self, results: ProduceResults) -> None:
         self._handler.answer(self._request, results)
-
-
-def _has_transactional(entries: Mapping[PartitionKey, Any]) -> bool:
-    """Whether a v2 batch is transactional, by its attributes; what is malformed fails later."""
-    for records in entries.values():
-        if (
-            len(records) > _ATTRIBUTES_POSITION
-            and records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
-            and records[_MAGIC_POSITION] == 2
-        ):
-            return True
-    return False
 
 
 def _failed(index: int, result: ProduceResult) -> PartitionProduceResponse:

@@ -85,7 +85,7 @@ def test_agrees_with_full_fetches(rounds: list[tuple], start: dict[int, int]) ->
             now_ms=0,
         )
         results = [broker.read(entry.partition) for entry in context.entries]
-        return context, *context.finish(results, 0)
+        return context, *context.finish(results)
 
     wanted = dict(start)
     context, error, session_id, answer = send(NO_SESSION, INITIAL_EPOCH, wanted, set())
@@ -169,7 +169,7 @@ def test_eviction_agrees_with_the_rule(steps: list[tuple]) -> None:
                 now_ms=now_ms,
             )  # fmt: skip
             results = [error_data(entry.partition, ErrorCode.NONE) for entry in context.entries]
-            _, session_id, _ = context.finish(results, now_ms)
+            _, session_id, _ = context.finish(results)
             expected = len(twin) < slots
             if not expected:
                 idle = min(twin, key=lambda s: (twin[s]["used"], twin[s]["turn"]))
