@@ -72,15 +72,12 @@ class Route:
         self.handle = handle
         self.metrics = metrics
 
-    def response_parts(self, correlation_id: int, response: Any) -> list[Any]:
-        return framing.encode_response(self.api_key, self.api_version, correlation_id, response)
-
 
 class Request:
     """One request on its way: what a handler gets, keeps while it waits, and answers."""
 
-    __slots__ = ("body", "channel", "client_id", "correlation_id", "frame_bytes", "local_done_at",
-                 "pool", "received_at", "responded_at", "route", "started_at",
+    __slots__ = ("api_version", "body", "channel", "client_id", "correlation_id", "frame_bytes",
+                 "local_done_at", "pool", "received_at", "responded_at", "route", "started_at",
                  "throttle_ms")  # fmt: skip
 
     def __init__(
@@ -90,6 +87,7 @@ class Request:
         self.pool = pool
         self.channel = channel
         self.route = route
+        self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.body = body
@@ -110,10 +108,6 @@ class Request:
         return self.route.api_key
 
     @property
-    def api_version(self) -> int:
-        return self.route.api_version
-
-    @property
     def connection(self) -> ConnectionInfo:
         return self.channel.info
 
@@ -128,9 +122,12 @@ class Request:
     def respond(self, response: Any) -> None:
         """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
-        parts = None
+        parts: list[Any] | None = None
         if response is not None and not self.channel.closed:
-            parts = self.route.response_parts(self.correlation_id, response)
+            route = self.route
+            parts = framing.encode_response(
+                route.api_key, route.api_version, self.correlation_id, response
+            )
         self.responded_at = perf_counter()
         self.pool.respond(self, parts)
 
@@ -190,11 +187,12 @@ class Dispatcher:
 
     # -- the hot path --
 
-    def handle_frame(self, connection: Connection, begin: int) -> None:
-        """Read the frame whose size prefix is at `begin` and hand it to its handler."""
+    def handle_frame(self, connection: Connection) -> None:
+        """Hand the request at the front of the connection's buffer to its handler."""
         started_at = perf_counter()
         buffer = connection.buffer
-        end = connection.start
+        begin = connection.start
+        end = connection.start = begin + connection.needed
         if end - begin < _HEADER_BYTES:
             self._handle_unusual(connection, begin, started_at)
             return
@@ -266,7 +264,8 @@ class Dispatcher:
             known = api in self._routes
             route = self._routes.get(api) or self._add_route(api, spec.key, version, handler)
             if not known and len(frame) >= _SMALLEST_CLIENT_HEADER:
-                self.handle_frame(connection, begin)
+                connection.start = begin
+                self.handle_frame(connection)
                 return
         elif spec.key is ApiKey.API_VERSIONS:
             # KIP-511: any version gets an answer, in the form of version 0.

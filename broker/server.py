@@ -476,8 +476,10 @@ def _is_cancellation(error: BaseException) -> bool:
 
 
 def _settle_heap() -> None:
-    """What start-up has made lives as long as the broker: take it out of the collector's sight."""
-    gc.collect()
+    """What start-up has made lives as long as the broker: take it out of the collector's sight.
+
+    Without collecting first: the little garbage of a start is not worth a full pass over it.
+    """
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -164,6 +163,7 @@ class Connection:
         """Is a whole frame buffered? Notes its size; raises BadInput if that is impossible."""
         held = self.end - self.start
         if held < SIZE_PREFIX_BYTES:
+            self.needed = 0
             if len(self.buffer) - self.start < SIZE_PREFIX_BYTES:
                 self._make_room()
             return False
@@ -177,13 +177,6 @@ class Connection:
         if self.start + self.needed > len(self.buffer):
             self._make_room()
         return False
-
-    def take_frame(self) -> int:
-        """Step over the frame at `start` and return where it began (at its size prefix)."""
-        begin = self.start
-        self.start = begin + self.needed
-        self.needed = 0
-        return begin
 
     def _make_room(self) -> None:
         """Put what is held at the front of a buffer with room for more of the frame."""
@@ -210,11 +203,6 @@ class Connection:
             self.start = self.end = self.needed = 0
 
     # -- output --
-
-    def queue(self, parts: Sequence[Part]) -> None:
-        self.out.extend(parts)
-        for part in parts:
-            self.out_bytes += len(part)
 
     def flush(self) -> bool:
         """Send what is queued. True when all of it is gone; OSError if the connection broke."""

@@ -114,22 +114,20 @@ class HandlersPool:
         self._serving = connection
         handle_frame = self.dispatcher.handle_frame
         processor = connection.processor
+        memory = processor.memory
+        connection.received_at = connection.last_active
         try:
             for _ in range(MAX_REQUESTS_PER_TURN):
-                handle_frame(connection, connection.take_frame())
+                connection.state = RESPONSE_PENDING
+                handle_frame(connection)
                 if (
                     connection.state is not READING
-                    or connection.closed
                     or connection.out_bytes > MAX_RESPONSE_BYTES_PER_TURN
+                    or connection.closed
                     or not connection.frame_ready()
+                    or (memory is not None and not processor.reserve_memory(connection))
                 ):
                     break
-                if processor.memory is not None and not processor.reserve_memory(connection):
-                    break
-                connection.state = RESPONSE_PENDING
-                connection.received_at = connection.last_active
-            else:
-                connection.state = READING
         except BadInput as error:
             # What was answered before the bad bytes still leaves, as it would one by one.
             if not connection.closed and connection.out:
@@ -149,7 +147,11 @@ class HandlersPool:
         if connection.closed:
             return
         if parts is not None:
-            connection.queue(parts)
+            connection.out.extend(parts)
+            if len(parts) == 1:
+                connection.out_bytes += len(parts[0])
+            else:
+                connection.out_bytes += sum([len(part) for part in parts])
         connection.unsent.append(request)
         if connection.reserved_bytes:
             connection.processor.release_memory(connection)
