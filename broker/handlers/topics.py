@@ -111,7 +111,8 @@ class TopicHandlers:
                 late.topic_id = created[name].topic_id
                 late.error_code = ErrorCode.REQUEST_TIMED_OUT
                 late.error_message = ErrorCode.REQUEST_TIMED_OUT.description
-        request.respond(CreateTopicsResponse(topics=list(results.values())))
+        answers = [results[topic.name] for topic in body.topics]
+        request.respond(CreateTopicsResponse(topics=answers))
 
     async def _create(self, topic: CreatableTopic, validate_only: bool) -> CreatedTopic:
         if topic.name == CLUSTER_METADATA_TOPIC:
@@ -292,7 +293,7 @@ class TopicHandlers:
                 self._check_controller()
                 self._check_deletable(request)
                 name = self._known_name(result)
-                result.name, result.topic_id = name, self._cache.topic_id(name)
+                result.name = name
                 if name not in marked:
                     await _guarded(self._zookeeper.run(topic_admin.request_deletion(name)))
                 marked.setdefault(name, []).append(result)

@@ -14,7 +14,7 @@ from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
 from protocol.records.record import SimpleRecord
 from protocol.schema import ZERO_UUID
-from tests.support.wire import Topic, WireClient, batch, covers, fetch_request, records_of, unique
+from tests.support.wire import Topic, WireClient, covers, fetch_request, records_of, unique
 
 READ_COMMITTED = 1
 DEBUG_REPLICA = -2
@@ -293,7 +293,7 @@ def test_many_segments_and_partitions(kafka: WireClient, count: int) -> None:
 def test_one_fetch_does_not_cross_a_segment(kafka: WireClient) -> None:
     topic = kafka.create_topic(segment_bytes="500")
     for i in range(3):
-        kafka.produce(topic.name, batch(b"%d" % i * 300))
+        kafka.append(topic.name, b"%d" % i * 300)
     offsets = []
     while len(offsets) < 3:
         offsets += [record.offset for record in kafka.read(topic, len(offsets))]
