@@ -30,7 +30,7 @@ from coordinator.zookeeper.wal import (
     zxid_of,
 )
 
-SNAPSHOT_TRANSACTIONS = 20_000  # at least so many between two snapshots, and one for each node
+SNAPSHOT_TRANSACTIONS = 20_000  # at least, between two snapshots; and half the count of nodes
 SNAPSHOT_LOG_BYTES = 64 * 1024 * 1024
 SECRET_BYTES = 16
 LOCK_FILE = "lock"
@@ -162,7 +162,7 @@ class FileStorage(ZooKeeperStorage):
     def _snapshot_is_due(self, tree: DataTree) -> bool:
         if self._is_snapshotting:
             return False
-        enough = max(SNAPSHOT_TRANSACTIONS, tree.node_count)
+        enough = max(SNAPSHOT_TRANSACTIONS, tree.node_count // 2)
         return self._log_transactions >= enough or self._log_bytes >= SNAPSHOT_LOG_BYTES
 
     async def _snapshot(self, captured: Capture) -> None:

@@ -68,9 +68,10 @@ def _wait_until_ready(port: int, process: "subprocess.Popen[bytes]", log: Path) 
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()[-2000:]
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as sock:
-            sock.sendall(b"ruok")
-            if sock.recv(4) == b"imok":
-                return
+            sock.sendall(b"srvr")
+            with sock.makefile("rb") as answer:
+                if b"Mode: standalone" in answer.read():
+                    return
         time.sleep(0.05)
     raise AssertionError(f"ZooKeeper did not start:\n{log.read_text()[-2000:]}")
 

@@ -360,7 +360,7 @@ class Side:
         return (type(result).__name__, fields), position
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(program=steps)
 def test_the_same_requests_get_the_same_answers(
     ports: Ports, program: list[tuple[int, tuple[Op, object]]]

@@ -1,0 +1,126 @@
+"""SIGKILL of the embedded ZooKeeper's process at random moments: what it answered is there."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from struct import error as StructError  # noqa: N812
+
+from coordinator.zookeeper.constants import OPEN_ACL, Op
+from protocol import jute
+from protocol.jute import CreateRequest, GetChildren2Response, PathWatchRequest, SetDataRequest
+from tests.support.raw_zookeeper import RawClient
+
+ROUNDS = 8
+WRITERS = 4
+
+SERVER = """
+import sys, trio
+from pathlib import Path
+import broker.zookeeper_storage
+from broker.zookeeper_server import serve_zookeeper
+broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS = 300
+
+async def main():
+    async with trio.open_nursery() as nursery:
+        async def serve(*, task_status):
+            await serve_zookeeper(Path(sys.argv[1]), port=0, tick_time_ms=2000,
+                                  task_status=task_status)
+        print(await nursery.start(serve), flush=True)
+
+trio.run(main)
+"""
+
+
+@contextlib.contextmanager
+def server(directory: Path) -> Iterator[tuple[int, int]]:
+    """A server process; yields its port and process id, and kills it at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(directory)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent.parent.parent,
+    )
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline()), process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Writer:
+    """Creates nodes and counts one up, and knows what was acknowledged."""
+
+    def __init__(self, number: int) -> None:
+        self.top = f"/w{number}"
+        self.acknowledged: set[str] = set()
+        self.asked: set[str] = set()
+        self.count = 0
+        self.last_zxid = 0
+
+    def work(self, port: int) -> None:
+        """Write until the server dies."""
+        with contextlib.suppress(OSError, StructError):
+            client = RawClient(port, last_zxid=self.last_zxid)
+            while True:
+                name = f"n{len(self.asked)}"
+                self.asked.add(name)
+                request = CreateRequest(f"{self.top}/{name}", b"x" * 50, list(OPEN_ACL), 0)
+                reply = client.call(Op.CREATE, request)
+                assert reply.error == 0
+                self.acknowledged.add(name)
+                self.last_zxid = reply.zxid
+                reply = client.call(Op.SET_DATA, SetDataRequest(self.top, b"", self.count))
+                # A crash may have hidden the acknowledgement of one more.
+                if reply.error == -103:
+                    self.count += 1
+                    continue
+                assert reply.error == 0
+                self.count += 1
+                self.last_zxid = reply.zxid
+
+    def check(self, client: RawClient) -> None:
+        reply = client.call(Op.GET_CHILDREN2, PathWatchRequest(self.top, False))
+        names, stat = jute.decode(GetChildren2Response, reply.body)
+        assert self.acknowledged <= set(names) <= self.asked
+        assert len(names) - len(self.acknowledged) <= 1 + self.unknown
+        assert self.count <= stat.version <= self.count + 1
+        self.count = stat.version
+        self.unknown = len(names) - len(self.acknowledged)
+
+    unknown = 0
+
+
+def test_everything_acknowledged_survives_sigkill(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    writers = [Writer(number) for number in range(WRITERS)]
+    total = 0
+    for round_number in range(ROUNDS):
+        with server(tmp_path) as (port, pid):
+            client = RawClient(port)
+            for writer in writers:
+                if round_number == 0:
+                    client.call(Op.CREATE, CreateRequest(writer.top, b"", list(OPEN_ACL), 0))
+                else:
+                    writer.check(client)
+            threads = [threading.Thread(target=one.work, args=(port,)) for one in writers]
+            for thread in threads:
+                thread.start()
+            threading.Event().wait(rng.uniform(0.1, 0.6))
+            os.kill(pid, signal.SIGKILL)
+            for thread in threads:
+                thread.join()
+            client.drop()
+    with server(tmp_path) as (port, _):
+        client = RawClient(port)
+        for writer in writers:
+            writer.check(client)
+            total += len(writer.acknowledged)
+    assert total > 100
+    print(f"{total} acknowledged creations over {ROUNDS} kills, all there")
