@@ -36,8 +36,10 @@ def snake_case(name: str) -> str:
 
 def assert_fields(value: Struct, theirs: dict[str, Any], version: int, path: str) -> None:
     """Each field of the version has Kafka's value, under Kafka's name. Their JSON leaves out tagged
-    fields that hold their default."""
+    fields that hold their default, and of records it tells the size."""
     named = {snake_case(name): item for name, item in theirs.items()}
+    if "records_size_in_bytes" in named:
+        named["records"] = named.pop("records_size_in_bytes")
     present = {field.name: field for field in value._fields if within(field.versions, version)}
     assert named.keys() <= present.keys(), path
     for name, field in present.items():
@@ -61,6 +63,8 @@ def assert_same(field: Field, ours: Any, theirs: Any, version: int, path: str) -
                 assert item == plain(field.element, their_item), path
             else:
                 assert_fields(item, their_item, version, path)
+    elif field.kind == "records":
+        assert len(ours) == theirs, path
     else:
         assert ours == plain(field.kind, theirs), path
 
@@ -68,7 +72,7 @@ def assert_same(field: Field, ours: Any, theirs: Any, version: int, path: str) -
 def plain(kind: str, value: Any) -> Any:
     if kind == "uuid":
         return uuid_from_text(value)
-    if kind in ("bytes", "records"):
+    if kind == "bytes":
         return base64.b64decode(value)
     if kind == "float64":
         return float(value)  # JSON has no infinity, so it comes as text
