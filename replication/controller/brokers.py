@@ -60,21 +60,19 @@ class BrokerChanges:
         # What is queued for a broker that bounced was meant for its former life.
         effects.extend(CloseChannel(broker_id) for broker_id in (*dead, *bounced))
         effects.extend(OpenChannel(broker) for broker in (*new.values(), *bounced.values()))
+        for broker_id in (*dead, *bounced):
+            del context.brokers[broker_id]
         if new:
             log.info("brokers are up: %s", sorted(new))
             context.brokers.update(new)
             yield from self._on_startup(sorted(new))
         if bounced:
             log.info("brokers have bounced: %s", sorted(bounced))
-            for broker_id in bounced:
-                del context.brokers[broker_id]
             yield from self._on_failure(sorted(bounced))
             context.brokers.update(bounced)
             yield from self._on_startup(sorted(bounced))
         if dead:
             log.info("brokers are gone: %s", dead)
-            for broker_id in dead:
-                del context.brokers[broker_id]
             yield from self._on_failure(dead)
 
     def process_modification(self, broker_id: int) -> Flow[None]:

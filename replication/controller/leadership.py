@@ -27,6 +27,7 @@ from replication.controller.operations import (
     ZkCode,
     ZkError,
     ZkResult,
+    run_one,
 )
 from replication.controller.znodes import LeaderAndIsr
 
@@ -120,12 +121,20 @@ def read_states(
             outcome.failed[partition] = Failure(str(error))
             continue
         if state.controller_epoch > context.epoch:
+            yield from _check_still_controller(context)
             outcome.failed[partition] = Failure(
                 f"the state was written by a newer controller (epoch {state.controller_epoch})"
             )
             continue
         outcome.states[partition] = state
     return outcome
+
+
+def _check_still_controller(context: ControllerContext) -> Flow[None]:
+    """Somebody with a higher epoch has written: our successor, unless ZooKeeper's data is mixed."""
+    epoch = yield from run_one(GetData(znodes.CONTROLLER_EPOCH))
+    if not epoch.ok or epoch.version != context.epoch_zk_version:
+        raise ControllerMoved
 
 
 def write_states(

@@ -103,7 +103,8 @@ class Controller:
         except ControllerMoved:
             log.info("broker %d is not the controller any more", self._config.broker_id)
             self._resign()
-            yield from self._read_controller()
+            with suppress(SessionExpired):
+                yield from self._read_controller()
         except SessionExpired:
             self._resign()
         except (ZkError, znodes.MalformedZnode):

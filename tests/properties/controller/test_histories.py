@@ -1,0 +1,79 @@
+"""Random histories of brokers, topics and controllers, in random interleavings.
+
+At every write: one leader an epoch, leader in the ISR, ISR of replicas, epochs never back, clean
+elections, only the present controller writes. When everything has settled: whoever can lead does,
+deleted topics are gone unless a replica is dead, and all brokers agree with ZooKeeper.
+"""
+
+from random import Random
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.support.controller_simulation import Simulation
+
+HISTORY_LENGTH = 60
+STEPS_BETWEEN = 12
+
+
+def act(simulation: Simulation, random: Random) -> None:
+    """One thing that people, processes or networks do to a cluster."""
+    up = list(simulation.brokers)
+    down = [b for b in simulation.broker_ids if b not in simulation.brokers]
+    topics = simulation.topics()
+    choices = [simulation.create_topic]
+    if down:
+        choices += [lambda: simulation.start_broker(random.choice(down))] * 3
+    if up:
+        choices.append(lambda: simulation.kill_broker(random.choice(up)))
+        choices.append(lambda: simulation.shut_down(random.choice(up)))
+        choices.append(simulation.move_controller)
+        alive = [b for b in up if simulation.nodes[b].session_alive]
+        if alive:
+            choices.append(lambda: simulation.expire_session(random.choice(alive)))
+    if topics:
+        choices.append(lambda: simulation.delete_topic(random.choice(topics)))
+        choices.append(lambda: simulation.grow_topic(random.choice(topics)))
+    random.choice(choices)()
+
+
+def run_history(random: Random, *, unclean: bool) -> Simulation:
+    simulation = Simulation(random, random.randint(1, 4), unclean=unclean)
+    for broker_id in simulation.broker_ids:
+        simulation.start_broker(broker_id)
+    for _ in range(HISTORY_LENGTH):
+        act(simulation, random)
+        for _ in range(random.randint(0, STEPS_BETWEEN)):
+            steps = simulation.steps()
+            if steps:
+                simulation.step(*random.choice(steps))
+    simulation.settle()
+    return simulation
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32), unclean=st.booleans())
+def test_histories(seed, unclean):
+    simulation = run_history(Random(seed), unclean=unclean)
+    note("\n".join(simulation.trace))
+    simulation.check_converged()
+    illegal = [n.controller.illegal_transitions for n in simulation.nodes.values()]
+    assert simulation.illegal_transitions + sum(illegal) == 0
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_with_all_brokers_back_everything_is_served(seed):
+    simulation = run_history(Random(seed), unclean=False)
+    for broker_id in simulation.broker_ids:
+        if broker_id in simulation.brokers:
+            simulation.kill_broker(broker_id)
+    simulation.settle()
+    for broker_id in simulation.broker_ids:
+        simulation.start_broker(broker_id)
+    simulation.settle()
+    note("\n".join(simulation.trace))
+    simulation.check_converged()
+    (controller,) = [n.controller for n in simulation.nodes.values() if n.controller.is_active]
+    assert controller.context.counts()["OfflinePartitionsCount"] == 0
+    assert controller.context.topics_to_be_deleted == set()

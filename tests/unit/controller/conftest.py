@@ -1,0 +1,16 @@
+"""A ZooKeeper to talk to: the embedded one, and the real one where Java is there."""
+
+import pytest
+
+from tests.support.embedded_zookeeper import embedded_zookeeper
+from tests.support.real_zookeeper import real_zookeeper
+
+
+@pytest.fixture(scope="module", params=["embedded", "real"])
+def zookeeper_port(request, tmp_path_factory):
+    if request.param == "embedded":
+        with embedded_zookeeper() as port:
+            yield port
+    else:
+        with real_zookeeper(tmp_path_factory.mktemp("zookeeper"), tick_ms=200) as port:
+            yield port

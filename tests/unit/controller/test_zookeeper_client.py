@@ -1,0 +1,247 @@
+"""kazoo behind our interface, against the embedded and the real ZooKeeper."""
+
+import itertools
+
+import pytest
+import trio
+
+from broker.registration import release_previous_session, save_session
+from broker.zookeeper_client import (
+    SessionEvent,
+    WatchKind,
+    ZooKeeperUnavailable,
+    open_zookeeper,
+)
+from replication.controller.operations import (
+    Check,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    SessionExpired,
+    SetData,
+    ZkCode,
+    create_recursive,
+)
+from tests.support.tcp_proxy import TcpProxy
+
+SESSION_TIMEOUT_MS = 4_000
+_names = itertools.count()
+
+
+@pytest.fixture
+def connect(zookeeper_port) -> str:
+    """A connect string with a chroot of the test's own."""
+    return f"127.0.0.1:{zookeeper_port}/test-{next(_names)}/nested"
+
+
+def opened(connect, **options):
+    return open_zookeeper(connect, session_timeout_ms=SESSION_TIMEOUT_MS, **options)
+
+
+async def test_operations_and_their_results(connect):
+    async with opened(connect) as client:
+        results = await client.execute(
+            [
+                Create("/n", None),
+                GetData("/n"),
+                SetData("/n", b"1", 0),
+                SetData("/n", b"2", 0),
+                Create("/n", b""),
+                Exists("/n"),
+                Exists("/none"),
+                GetData("/none"),
+                Create("/n/s-", b"", sequential=True),
+                GetChildren("/n"),
+                Delete("/n"),
+                Create("/none/child", b""),
+                Delete("/none"),
+            ]
+        )
+        assert [result.code for result in results] == [
+            ZkCode.OK,
+            ZkCode.OK,
+            ZkCode.OK,
+            ZkCode.BAD_VERSION,
+            ZkCode.NODE_EXISTS,
+            ZkCode.OK,
+            ZkCode.NO_NODE,
+            ZkCode.NO_NODE,
+            ZkCode.OK,
+            ZkCode.OK,
+            ZkCode.NOT_EMPTY,
+            ZkCode.NO_NODE,
+            ZkCode.NO_NODE,
+        ]
+        assert not results[1].data
+        assert results[2].version == 1
+        assert results[8].path == "/n/s-0000000000"
+        assert results[9].children == ("s-0000000000",)
+        assert results[5].stat.czxid == results[1].stat.czxid
+
+
+async def test_multi_is_all_or_nothing(connect):
+    async with opened(connect) as client:
+        await client.execute_one(Create("/n", b""))
+        good = Multi((Check("/n", 0), Create("/n/a", None, ephemeral=True), SetData("/n/a", b"x")))
+        bad = Multi((Check("/n", 0), Create("/n/b", b""), SetData("/n", b"", 7), Delete("/n")))
+        first, second = await client.execute([good, bad])
+        assert first.ok
+        assert first.results[1].path == "/n/a"
+        assert first.results[2].stat.ephemeral_owner == client.session[0]
+        assert second.code is ZkCode.BAD_VERSION
+        assert [part.code for part in second.results] == [
+            ZkCode.RUNTIME_INCONSISTENCY,
+            ZkCode.RUNTIME_INCONSISTENCY,
+            ZkCode.BAD_VERSION,
+            ZkCode.RUNTIME_INCONSISTENCY,
+        ]
+        assert not (await client.execute_one(Exists("/n/b"))).ok
+
+
+async def test_more_operations_than_fit_into_one_flight(connect):
+    async with opened(connect) as client:
+        await client.execute_one(Create("/n", b""))
+        results = await client.execute([Create(f"/n/{index}", b"") for index in range(700)])
+        assert all(result.ok for result in results)
+        assert len((await client.execute_one(GetChildren("/n"))).children) == 700
+        assert await client.execute([]) == []
+
+
+async def test_flows_run_to_their_value(connect):
+    async with opened(connect) as client:
+        assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.OK
+        assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.NODE_EXISTS
+        assert (await client.execute_one(GetData("/a/b/c"))).data == b"x"
+
+
+async def test_a_watch_fires_once_however_often_it_was_armed(connect):
+    fired = []
+    enough = trio.Event()
+
+    def note(kind, path):
+        fired.append((kind, path))
+        if len(fired) == 3:
+            enough.set()
+
+    async with opened(connect) as client, opened(connect) as other:
+        await client.execute_one(Create("/n", b""))
+        for _ in range(3):
+            await client.execute(
+                [
+                    GetData("/n", watch=True),
+                    Exists("/later", watch=True),
+                    GetChildren("/n", watch=True),
+                    GetData("/never", watch=True),
+                ],
+                note,
+            )
+        await other.execute(
+            [SetData("/n", b"1"), SetData("/n", b"2"), Create("/n/c", b""), Create("/later", b"")]
+        )
+        with trio.fail_after(5):
+            await enough.wait()
+        await trio.sleep(0.05)
+        assert sorted(fired, key=str) == sorted(
+            [
+                (WatchKind.DATA, "/n"),
+                (WatchKind.CHILDREN, "/n"),
+                (WatchKind.DATA, "/later"),
+            ],
+            key=str,
+        )
+
+
+async def test_a_cut_connection_only_delays(connect, nursery):
+    address, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(address.rpartition(":")[2]))
+    port = await nursery.start(proxy.run)
+    fired = []
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client, opened(connect) as other:
+        session = client.session
+        events = client.session_events()
+        await client.execute_one(Create("/n", b""))
+        await client.execute_one(GetData("/n", watch=True), lambda *what: fired.append(what))
+        proxy.refusing = True
+        proxy.cut()
+        assert await events.receive() is SessionEvent.SUSPENDED
+        await other.execute_one(SetData("/n", b"while it was away"))
+        answers = []
+
+        async def read() -> None:
+            answers.append(await client.execute_one(GetData("/n")))
+
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(read)
+            await trio.sleep(0.2)
+            assert answers == []
+            proxy.refusing = False
+        assert answers[0].data == b"while it was away"
+        assert client.session == session
+        assert await events.receive() is SessionEvent.CONNECTED
+        assert fired == [(WatchKind.DATA, "/n")]
+        proxy.cut()
+        results = await client.execute([Create(f"/n/{index}", b"") for index in range(50)])
+        assert {result.code for result in results} <= {ZkCode.OK, ZkCode.NODE_EXISTS}
+        await trio.sleep(0.1)
+        assert len(fired) == 1, "a watch that has fired is not armed any more"
+
+
+async def test_an_expired_session_is_told_and_replaced(connect):
+    async with opened(connect) as client:
+        first = client.session
+        events = client.session_events()
+        await client.execute_one(Create("/e", b"", ephemeral=True))
+        async with opened(connect, session=first) as thief:
+            assert thief.session == first, "taken over, and closed on leaving"
+        outcomes = []
+
+        def endless():
+            try:
+                while True:
+                    yield (Exists("/e"),)
+            except SessionExpired:
+                outcomes.append("expired")
+
+        with trio.fail_after(10):
+            while client.session_generation == 0:
+                await client.run(endless())
+        assert outcomes, "the flow heard of it"
+        with trio.fail_after(10):
+            seen = [await events.receive()]
+            while SessionEvent.EXPIRED not in seen or seen[-1] is not SessionEvent.CONNECTED:
+                seen.append(await events.receive())
+        assert client.session_generation == 1
+        assert client.session[0] != first[0]
+        assert not (await client.execute_one(Exists("/e"))).ok
+
+
+async def test_a_killed_predecessors_session_is_closed(connect, tmp_path):
+    async with opened(connect) as client:
+        await client.execute_one(Create("/e", b"", ephemeral=True))
+        save_session(tmp_path, connect, client.session)
+        async with opened(connect) as successor:
+            assert (await successor.execute_one(Exists("/e"))).ok
+            assert await release_previous_session(tmp_path, connect)
+            assert not (await successor.execute_one(Exists("/e"))).ok
+        assert not await release_previous_session(tmp_path, connect)
+        save_session(tmp_path, connect, (12345, b"\0" * 16))
+        assert not await release_previous_session(tmp_path, connect), "it expired long ago"
+
+
+async def test_nobody_answers(zookeeper_port):
+    with pytest.raises(ZooKeeperUnavailable, match=r"no ZooKeeper answered at 127\.0\.0\.1:1 "):
+        async with opened("127.0.0.1:1", connection_timeout_ms=200):
+            pass
+
+
+async def test_closing_ends_ephemeral_nodes_and_waiters(connect):
+    async with opened(connect) as watcher:
+        async with opened(connect) as client:
+            await client.execute_one(Create("/e", b"", ephemeral=True))
+            assert (await watcher.execute_one(Exists("/e"))).ok
+        assert not (await watcher.execute_one(Exists("/e"))).ok
+        with pytest.raises(SessionExpired):
+            await client.execute_one(Exists("/e"))
