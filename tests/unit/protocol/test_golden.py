@@ -1,7 +1,8 @@
 """Request frames that real clients sent, recorded from their sockets.
 
 Each file in tests/golden names its client and version. The clients spoke to a server that
-advertised the versions of Kafka 3.9, and then those of 2.3 and 1.0, so that old forms occur too.
+advertised the versions of Kafka 3.9, and then those of 2.3 and 1.0, so that old forms occur too
+(Java's kafka-clients spoke only to the first).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from protocol.messages.consumer_protocol import (
 from protocol.schema import Struct
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-CLIENTS = {"aiokafka": 36, "confluent-kafka": 85, "kafka-python": 100}
+CLIENTS = {"aiokafka": 36, "confluent-kafka": 85, "kafka-clients": 59, "kafka-python": 100}
 
 
 class Recorded(NamedTuple):
@@ -59,7 +60,7 @@ def named(api: str, client: str, version: int) -> Any:
 def test_how_many_frames_there_are() -> None:
     for client, count in CLIENTS.items():
         assert sum(each.client == client for each in RECORDED) == count
-    assert len({each.api for each in RECORDED}) >= 32
+    assert len({each.api for each in RECORDED}) >= 50
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,13 @@ def unknown_tags(value: object) -> bool:
 
 @pytest.mark.parametrize(
     ("client", "version"),
-    [("kafka-python", 9), ("kafka-python", 5), ("confluent-kafka", 10), ("aiokafka", 7)],
+    [
+        ("kafka-python", 9),
+        ("kafka-python", 5),
+        ("confluent-kafka", 10),
+        ("aiokafka", 7),
+        ("kafka-clients", 11),
+    ],
 )
 def test_produce(client: str, version: int) -> None:
     request = named("Produce", client, version)
@@ -153,3 +160,26 @@ def test_create_topics_and_offsets_of_transactions() -> None:
     assert (commit.producer_id, commit.producer_epoch) == (1000, 0)
     assert commit.topics[0].partitions[0].committed_offset == 5
     assert commit.topics[0].partitions[0].committed_metadata == "m"
+
+
+def test_tagged_fields_of_the_java_consumer() -> None:
+    fetch = named("Fetch", "kafka-clients", 17)
+    assert fetch.rack_id == "rack-1"
+    assert fetch.isolation_level == 1
+    assert fetch.topics[0].topic_id == b"0123456789abcdef"
+    join = named("JoinGroup", "kafka-clients", 9)
+    assert join.group_instance_id == "golden-instance"
+    subscription = decode_versioned(ConsumerProtocolSubscription, join.protocols[0].metadata)
+    assert (subscription.topics, subscription.rack_id) == (["golden"], "rack-1")
+
+
+def test_admin_requests_of_java() -> None:
+    quotas = named("AlterClientQuotas", "kafka-clients", 1)
+    (entry,) = quotas.entries
+    assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", "alice")]
+    assert [(each.key, each.value) for each in entry.ops] == [("producer_byte_rate", 1000.0)]
+    reassignment = named("AlterPartitionReassignments", "kafka-clients", 0)
+    assert reassignment.topics[0].partitions[0].replicas == [1]
+    credentials = named("AlterUserScramCredentials", "kafka-clients", 0)
+    (upsertion,) = credentials.upsertions
+    assert (upsertion.name, upsertion.iterations, upsertion.salt) == ("alice", 4096, b"salt")
