@@ -22,6 +22,9 @@ from replication.types import AlterIsr, FailedLogDir, FlushNeeded
 _log = logging.getLogger("broker.replica_shell")
 
 _MS = 1000
+# While something waits, look at the clock this often: it might have been set back.
+MAX_TIMER_SLEEP_MS = 1000
+CLOCK_STEP_MS = 500
 
 
 class Waiter(Protocol):
@@ -94,11 +97,17 @@ class ReplicaShell:
         while True:
             next_ms = manager.next_deadline_ms()
             self._sleep_until_ms = inf if next_ms is None else next_ms
-            seconds = inf if next_ms is None else max(0, next_ms - self.clock()) / _MS
-            with trio.move_on_after(seconds):
+            before_ms = self.clock()
+            wait_ms = inf if next_ms is None else min(next_ms - before_ms, MAX_TIMER_SLEEP_MS)
+            with trio.move_on_after(max(0, wait_ms) / _MS):
                 await self._wake.wait()
                 self._wake = trio.Event()
-            manager.tick(self.clock())
+            now_ms = self.clock()
+            if now_ms < before_ms - CLOCK_STEP_MS:
+                _log.warning("The system clock went back by %d ms", before_ms - now_ms)
+                manager.restart_timers(now_ms)
+            else:
+                manager.tick(now_ms)
             self.settle()
 
     async def _run_isr_check(self) -> None:

@@ -265,13 +265,34 @@ class ReplicaManager:
 
     def tick(self, now_ms: int) -> None:
         """Answer the operations whose time is over."""
-        for produce in self.produces.expire(now_ms):
+        self._time_out(
+            self.produces.expire(now_ms), self.fetches.expire(now_ms), self.deletes.expire(now_ms)
+        )
+
+    def restart_timers(self, now_ms: int) -> None:
+        """The wall clock went back: answer all that waits now, rather than hours late.
+
+        Produces that wait for the local disk only have no deadline; they go on waiting.
+        """
+        produces = self.produces.restart(now_ms)
+        for produce in produces:
+            if produce.required_acks != ACKS_ALL:
+                self.produces.watch(produce, produce.open_keys, None)
+        timed_out = [produce for produce in produces if produce.required_acks == ACKS_ALL]
+        self._time_out(timed_out, self.fetches.restart(now_ms), self.deletes.restart(now_ms))
+
+    def _time_out(
+        self,
+        produces: Iterable[DelayedProduce],
+        fetches: Iterable[DelayedFetch],
+        deletes: Iterable[DelayedDeleteRecords],
+    ) -> None:
+        for produce in produces:
             produce.time_out()
             self.completed.append(Completion(produce.token, produce.results))
-        for fetch in self.fetches.expire(now_ms):
-            results = fetching.read_again(self, fetch)
-            self.completed.append(Completion(fetch.token, results))
-        for delete in self.deletes.expire(now_ms):
+        for fetch in fetches:
+            self.completed.append(Completion(fetch.token, fetching.read_again(self, fetch)))
+        for delete in deletes:
             self.completed.append(Completion(delete.token, delete.results))
 
     def next_deadline_ms(self) -> int | None:
