@@ -193,7 +193,8 @@ class Joining:
                 self._rebalance.remove_pending_member(group, member_id)
                 self._add_and_rebalance(group, attempt, member_id, now_ms)
                 return
-            error = ErrorCode.UNKNOWN_SERVER_ERROR  # pending ids are given to dynamic members only
+            # Ids are given in advance to dynamic members only.
+            error, member_id = ErrorCode.UNKNOWN_SERVER_ERROR, ""
         else:
             error = group.validate_member(member_id, instance_id)
         if error is not ErrorCode.NONE:
