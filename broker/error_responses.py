@@ -26,6 +26,7 @@ from protocol.messages import (
     metadata,
     offsets,
     produce,
+    reassignments,
     replication,
     topics,
 )
@@ -405,6 +406,25 @@ def _alter_replica_log_dirs(request: Request, code: int, _text: str | None) -> A
     )
 
 
+def _elect_leaders(request: Request, code: int, text: str | None) -> Any:
+    if request.api_version >= 1:
+        return reassignments.ElectLeadersResponse(error_code=code)
+    return reassignments.ElectLeadersResponse(
+        replica_election_results=[
+            reassignments.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    reassignments.PartitionResult(
+                        partition_id=index, error_code=code, error_message=text
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.body.topic_partitions or ()
+        ]
+    )
+
+
 def _allocate_producer_ids(_request: Request, code: int, _text: str | None) -> Any:
     return cluster.AllocateProducerIdsResponse(
         error_code=code, producer_id_start=-1, producer_id_len=0
@@ -435,5 +455,6 @@ _BUILDERS: dict[ApiKey, Builder] = {
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
 }
