@@ -13,6 +13,12 @@ from collections import deque
 from random import Random
 
 from broker.registration import ensure_top_level_paths, register_broker
+from protocol.messages.cluster import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    ControlledShutdownRequest,
+)
 from replication.controller import events, znodes
 from replication.controller.config import ControllerConfig
 from replication.controller.context import TopicPartition
@@ -80,6 +86,7 @@ class Simulation:
         self.controller_epoch = 0
         self.trace: list[str] = []
         self.illegal_transitions = 0
+        self.written_by_leader = False
 
     # Rules that hold at every write
 
@@ -99,7 +106,9 @@ class Simulation:
         assert new.isr, "the ISR is empty"
         assert set(new.isr) <= set(replicas), "the ISR holds a stranger"
         assert new.leader == -1 or new.leader in new.isr, "the leader is not in the ISR"
-        assert new.controller_epoch == self.controller_epoch, "a replaced controller wrote"
+        assert self.written_by_leader or new.controller_epoch == self.controller_epoch, (
+            "a replaced controller wrote"
+        )
         key = (partition, node.czxid, new.leader_epoch)
         if new.leader != -1:
             assert self.leaders.setdefault(key, new.leader) == new.leader, "two leaders an epoch"
@@ -176,10 +185,56 @@ class Simulation:
         self.tree.perform([Delete(znodes.CONTROLLER)])
         self.trace.append("move controller")
 
+    def change_isr(self) -> None:
+        """A leader changes its ISR: asks the controller, or writes it itself as old brokers do."""
+        led = [
+            (broker, partition, state)
+            for broker in self.brokers.values()
+            for partition, state in broker.replicas.items()
+            if state.leader == broker.broker_id and self.nodes[broker.broker_id].session_alive
+        ]
+        if not led:
+            return
+        broker, partition, state = self.random.choice(led)
+        others = [r for r in state.replicas if r in self.brokers and r != broker.broker_id]
+        isr = [broker.broker_id, *self.random.sample(others, self.random.randint(0, len(others)))]
+        self.trace.append(f"isr {partition} {isr}")
+        if self.random.random() < 0.5:
+            self._write_isr(partition, state, isr)
+            return
+        asked = AlterPartitionRequestPartitionData(
+            partition_index=partition.partition,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            new_isr=isr,
+        )
+        topic = AlterPartitionRequestTopicData(topic_name=partition.topic, partitions=[asked])
+        request = AlterPartitionRequest(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, topics=[topic]
+        )
+        for node in self.nodes.values():
+            if node.controller.is_active:
+                node.events.append(events.AlterPartition(object(), request, 1))
+
+    def _write_isr(self, partition: TopicPartition, state: object, isr: list[int]) -> None:
+        path = znodes.partition_state_path(*partition)
+        new = LeaderAndIsr(state.leader, state.leader_epoch, tuple(isr), 0, state.controller_epoch)
+        change = b'{"version":1,"partitions":[{"topic":"%s","partition":%d}]}' % (
+            partition.topic.encode(),
+            partition.partition,
+        )
+        self.written_by_leader = True
+        data = znodes.encode_partition_state(new)
+        (written,) = self.tree.perform([SetData(path, data, state.partition_epoch)])
+        self.written_by_leader = False
+        if written.ok:
+            state.partition_epoch = written.version
+            self.tree.perform(
+                [Create(f"{znodes.ISR_CHANGES}/isr_change_", change, sequential=True)]
+            )
+
     def shut_down(self, broker_id: int) -> None:
         """A controlled shutdown is asked of whoever is, or was, the controller."""
-        from protocol.messages.cluster import ControlledShutdownRequest
-
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=-1)
         for node in self.nodes.values():
             if node.controller.is_active:

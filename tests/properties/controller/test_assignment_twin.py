@@ -16,10 +16,11 @@ def dumb_unaware(brokers, partition_count, factor, start, shift, first_partition
         if p > 0 and p % len(brokers) == 0:
             h += 1
         leader = (p + start) % len(brokers)
-        row = [brokers[leader]]
-        for j in range(factor - 1):
-            row.append(brokers[(leader + 1 + (h + j) % (len(brokers) - 1)) % len(brokers)])
-        result[p] = row
+        followers = [
+            brokers[(leader + 1 + (h + j) % (len(brokers) - 1)) % len(brokers)]
+            for j in range(factor - 1)
+        ]
+        result[p] = [brokers[leader], *followers]
     return result
 
 
@@ -28,9 +29,7 @@ def dumb_aware(racks, partition_count, factor, start, shift, first_partition):
     left = {name: sorted(b for b in racks if racks[b] == name) for name in names}
     order = []
     while any(left.values()):
-        for name in names:
-            if left[name]:
-                order.append(left[name].pop(0))
+        order += [left[name].pop(0) for name in names if left[name]]
     result = {}
     n, h = len(order), shift
     for p in range(first_partition, first_partition + partition_count):

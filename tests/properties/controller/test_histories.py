@@ -28,6 +28,7 @@ def act(simulation: Simulation, random: Random) -> None:
         choices.append(lambda: simulation.kill_broker(random.choice(up)))
         choices.append(lambda: simulation.shut_down(random.choice(up)))
         choices.append(simulation.move_controller)
+        choices += [simulation.change_isr] * 4
         alive = [b for b in up if simulation.nodes[b].session_alive]
         if alive:
             choices.append(lambda: simulation.expire_session(random.choice(alive)))
