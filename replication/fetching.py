@@ -43,8 +43,14 @@ def fetch(
         return Done(results)
     index_of: dict[PartitionKey, int] = {}
     for index, entry in enumerate(entries):
-        if entry.topic is not None and (entry.topic, entry.partition) in manager.partitions:
-            index_of[entry.topic, entry.partition] = index
+        if entry.topic is None:
+            continue
+        partition = manager.partitions.get((entry.topic, entry.partition))
+        if partition is None:
+            continue
+        if size and entry.fetch_offset < partition.log.segments.active.base_offset:
+            return Done(results)  # Case E of a delayed fetch: this slice cannot grow.
+        index_of[entry.topic, entry.partition] = index
     if not index_of:
         return Done(results)
     operation = DelayedFetch(token, params, entries, results, index_of)

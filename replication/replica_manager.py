@@ -28,6 +28,7 @@ from replication.purgatory import Purgatory
 from replication.replica_selector import ReplicaSelector
 from replication.types import (
     ACKS_ALL,
+    UNKNOWN_OFFSET,
     AlterIsr,
     Completion,
     DeleteRecordsResults,
@@ -50,6 +51,17 @@ from replication.types import (
 from storage.log import AppendOrigin
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+
+# Append errors that Kafka answers without the log start offset.
+_WITHOUT_OFFSETS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 
 
 class ReplicaManager:
@@ -401,9 +413,12 @@ def _failed_append(error: KafkaError, partition: Partition) -> ProduceResult:
     record_errors = getattr(error, "record_errors", ())
     if record_errors:
         partition.stats.invalid_record_batches += 1
+    log_start_offset = partition.log.log_start_offset
+    if error.code in _WITHOUT_OFFSETS:
+        log_start_offset = UNKNOWN_OFFSET
     return ProduceResult(
         error.code,
-        log_start_offset=partition.log.log_start_offset,
+        log_start_offset=log_start_offset,
         error_message=error.message,
         record_errors=record_errors,
     )

@@ -126,6 +126,16 @@ def test_case_e_offset_on_an_older_segment(cluster: ReplicaCluster) -> None:
     assert len(_completed(cluster)[1].records) == size
 
 
+def test_case_e_is_seen_before_waiting(cluster: ReplicaCluster) -> None:
+    cluster.role()
+    cluster.produce("p", b"a")
+    cluster.partition.log.roll(cluster.now_ms)
+    data = _data(cluster.fetch("f", 0, min_bytes=1 << 20))
+    assert len(data.records) == len(batch(b"a"))
+    # At the end of the log there is no such hurry.
+    assert isinstance(cluster.fetch("f", 1, min_bytes=1 << 20), Parked)
+
+
 def test_case_f_enough_bytes_together(cluster: ReplicaCluster) -> None:
     cluster.role()
     cluster.role(partition=1)
