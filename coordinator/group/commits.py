@@ -303,9 +303,7 @@ class Commits:
     ) -> None:
         """Write tombstones for removed offsets, and remove the group if nothing is left of it."""
         records = offset_tombstones(group.group_id, removed, now_ms)
-        is_left_over = (
-            group.state is GroupState.EMPTY and group.offsets.is_empty and not group.pending_members
-        )
+        is_left_over = group.state is GroupState.EMPTY and group.offsets.is_empty
         if is_deleted or is_left_over:
             group.transition_to(GroupState.DEAD, now_ms)
             self._core.forget_group(group)

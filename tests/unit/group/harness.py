@@ -91,6 +91,7 @@ class Harness:
     def _new_machine(self) -> GroupCoordinator:
         machine = GroupCoordinator(self.config, self._new_uuid)
         machine.start(self.partition_count, self.now_ms)
+        assert machine.tick(self.now_ms) == []  # the first look for expired offsets
         return machine
 
     def _new_uuid(self) -> str:

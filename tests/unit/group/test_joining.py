@@ -288,3 +288,10 @@ def test_the_group_of_a_refused_join_expires(h: Harness) -> None:
     assert h.state(GROUP) == "Empty"
     h.advance(h.config.offsets_retention_check_interval_ms)
     assert h.state(GROUP) == "Dead"
+
+
+def test_an_empty_group_without_offsets_expires_with_the_ids_that_it_gave_out(h: Harness) -> None:
+    h.advance(h.config.offsets_retention_check_interval_ms - 1)
+    member_id = h.join().response.member_id
+    h.advance(1)
+    assert h.join(member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
