@@ -30,6 +30,7 @@ from protocol.schema import ZERO_UUID, Field, Message, Struct, version_range
 
 # Records up to this size are copied into the message; larger ones become a part of their own.
 MAX_COPIED_RECORDS_BYTES: Final = 4096
+_BUFFERS: Final = (bytes, bytearray, memoryview)
 
 
 def _fail(field: str, problem: str) -> NoReturn:
@@ -48,8 +49,7 @@ def _write_tags(out: list[Any], known: list[tuple[int, bytes]], unknown: Any) ->
 
 
 def _write_records(records: Any, out: list[Any], parts: list[Any]) -> None:
-    copyable = isinstance(records, bytes | bytearray | memoryview)
-    if copyable and len(records) <= MAX_COPIED_RECORDS_BYTES:
+    if isinstance(records, _BUFFERS) and len(records) <= MAX_COPIED_RECORDS_BYTES:
         out.append(records)
     else:
         parts += (b"".join(out), records)

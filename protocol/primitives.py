@@ -30,6 +30,8 @@ def encode_uvarint(value: int) -> bytes:
         return ONE_BYTE[value]
     if value < 0x4000:
         return ONE_BYTE[value & 0x7F | 0x80] + ONE_BYTE[value >> 7]
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

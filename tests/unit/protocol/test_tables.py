@@ -88,6 +88,8 @@ def test_new_uuids_are_of_version_4() -> None:
         (300, "ac02"),
         (16383, "ff7f"),
         (16384, "808001"),
+        (0x1FFFFF, "ffff7f"),
+        (0x200000, "80808001"),
         (0x7FFFFFFF, "ffffffff07"),
     ],
 )
