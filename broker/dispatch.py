@@ -49,6 +49,9 @@ _HEADER_BYTES = 14
 _SMALLEST_CLIENT_HEADER = _HEADER_BYTES - 4
 _LENGTHS = Struct(">ii").pack
 _VERSION_BITS = 16
+# ControlledShutdown v0 alone has a header without client id, which the fast path cannot read.
+_WITHOUT_CLIENT_ID = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS
+_OUT_OF_WAY = -2
 
 
 class Route:
@@ -130,6 +133,12 @@ class Request:
             )
         self.responded_at = perf_counter()
         self.pool.respond(self, parts)
+
+    def respond_encoded(self, frame: bytes) -> None:
+        """As `respond`, with the whole frame as its encoder would have written it."""
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        self.responded_at = perf_counter()
+        self.pool.respond(self, [frame])
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with the API's own error response; without one, close the connection."""
@@ -261,9 +270,10 @@ class Dispatcher:
             raise BadInput(f"a request for API {key} ({name}) v{version}, which is not served")
         spec = API_TABLE[ApiKey(key)]
         if spec.supports(version):
-            known = api in self._routes
-            route = self._routes.get(api) or self._add_route(api, spec.key, version, handler)
-            if not known and len(frame) >= _SMALLEST_CLIENT_HEADER:
+            place = _OUT_OF_WAY if api == _WITHOUT_CLIENT_ID else api
+            known = place in self._routes
+            route = self._routes.get(place) or self._add_route(place, spec.key, version, handler)
+            if not known and place == api and len(frame) >= _SMALLEST_CLIENT_HEADER:
                 connection.start = begin
                 self.handle_frame(connection)
                 return

@@ -1,0 +1,88 @@
+"""What brokers and administrators ask of the controller, in every version."""
+
+from __future__ import annotations
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import (
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    ControlledShutdownRequest,
+)
+from protocol.messages.reassignments import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
+from tests.support.wire import WireClient, covers
+
+NOBODY = 99
+
+
+@covers(ApiKey.ALTER_PARTITION)
+def test_isr_changes_of_an_unknown_broker_are_stale(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    for version in kafka.versions(ApiKey.ALTER_PARTITION):
+        asked = AlterPartitionRequestTopicData(
+            partitions=[AlterPartitionRequestPartitionData(partition_index=0)]
+        )
+        if version < 2:
+            asked.topic_name = topic.name
+        else:
+            asked.topic_id = topic.id
+        request = AlterPartitionRequest(broker_id=NOBODY, broker_epoch=1, topics=[asked])
+        answer = kafka.call(request, version)
+        assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
+@covers(ApiKey.CONTROLLED_SHUTDOWN)
+def test_shutdown_of_an_unknown_broker(kafka: WireClient) -> None:
+    for version in kafka.versions(ApiKey.CONTROLLED_SHUTDOWN):
+        request = ControlledShutdownRequest(broker_id=NOBODY)
+        answer = kafka.call(request, version)
+        assert answer.error_code == ErrorCode.BROKER_NOT_AVAILABLE
+        assert answer.remaining_partitions == []
+
+
+@covers(ApiKey.ALLOCATE_PRODUCER_IDS)
+def test_producer_ids_are_given_to_registered_brokers_only(kafka: WireClient) -> None:
+    for version in kafka.versions(ApiKey.ALLOCATE_PRODUCER_IDS):
+        unknown = AllocateProducerIdsRequest(broker_id=NOBODY, broker_epoch=1)
+        assert kafka.call(unknown, version).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+        stale = AllocateProducerIdsRequest(broker_id=1, broker_epoch=1)
+        assert kafka.call(stale, version).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+@covers(ApiKey.ELECT_LEADERS)
+def test_elections_that_are_not_needed(kafka: WireClient) -> None:
+    topic = kafka.create_topic(partitions=2)
+    for version in kafka.versions(ApiKey.ELECT_LEADERS):
+        for election in (0, 1) if version else (0,):
+            asked = [
+                ElectLeadersRequestTopicPartitions(topic=topic.name, partitions=[0, 1, 7]),
+                ElectLeadersRequestTopicPartitions(topic="ghost", partitions=[0]),
+            ]
+            request = ElectLeadersRequest(topic_partitions=asked, timeout_ms=1000)
+            if version:
+                request.election_type = election
+            answer = kafka.call(request, version)
+            if version:
+                assert answer.error_code == ErrorCode.NONE
+            found = {
+                (result.topic, partition.partition_id): partition.error_code
+                for result in answer.replica_election_results
+                for partition in result.partition_result
+            }
+            assert found == {
+                (topic.name, 0): ErrorCode.ELECTION_NOT_NEEDED,
+                (topic.name, 1): ErrorCode.ELECTION_NOT_NEEDED,
+                (topic.name, 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ("ghost", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            }
+
+
+def test_electing_everywhere_leaves_out_what_is_not_needed(kafka: WireClient) -> None:
+    kafka.create_topic()
+    answer = kafka.call(ElectLeadersRequest(topic_partitions=None, timeout_ms=1000))
+    assert (answer.error_code, answer.replica_election_results) == (ErrorCode.NONE, [])
