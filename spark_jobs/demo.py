@@ -211,8 +211,8 @@ def result_topic_is_complete(session: SparkSession, bootstrap: str, result: Data
             f.get_json_object(f.col("value").cast("string"), "$.flights").cast("long").alias("n")
         )
     )
-    in_topic = newest.agg(f.count("*"), f.sum("n")).first()
-    in_parquet = result.agg(f.count("*"), f.sum("flights")).first()
+    in_topic = newest.agg(f.count("*"), f.sum("n")).collect()[0]
+    in_parquet = result.agg(f.count("*"), f.sum("flights")).collect()[0]
     same = in_topic == in_parquet
     mark, verb = ("[bold green]✓[/]", "agrees") if same else ("[bold red]✗[/]", "differs")
     console.print(
