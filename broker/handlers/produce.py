@@ -15,6 +15,7 @@ from typing import Any
 
 from broker.dispatch import Handler, Request
 from broker.handlers.leaders import current_leader
+from broker.handlers.quick_answers import QuickAnswers
 from broker.replica_shell import ReplicaShell
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -46,11 +47,12 @@ _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
 class ProduceHandler:
-    __slots__ = ("_clock", "_shell")
+    __slots__ = ("_clock", "_quick", "_shell")
 
     def __init__(self, shell: ReplicaShell) -> None:
         self._shell = shell
         self._clock = shell.clock
+        self._quick = QuickAnswers()
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.PRODUCE: self.produce}
@@ -105,6 +107,13 @@ class ProduceHandler:
         if body.acks == 0:
             self._answer_nothing(request, results)
             return
+        if len(results) == 1 and not request.throttle_ms and _asks_for_one(body):
+            ((key, result),) = results.items()
+            if not result.error_code:
+                request.respond_encoded(
+                    self._quick.frame(request.api_version, request.correlation_id, key, result)
+                )
+                return
         failed = False
         responses = []
         for topic in body.topic_data:
@@ -178,6 +187,12 @@ class ProduceHandler:
                         rack=leader.rack,
                     )
         response.node_endpoints = list(endpoints.values())
+
+
+def _asks_for_one(body: ProduceRequest) -> bool:
+    """Not the same partition twice, which is answered twice."""
+    topics = body.topic_data
+    return len(topics) == 1 and len(topics[0].partition_data) == 1
 
 
 class _ProduceWait:
