@@ -11,10 +11,13 @@ Mirrors kafka.controller.ControllerEventManager, ControllerChannelManager and th
 handler of KafkaController.
 """
 
+from __future__ import annotations
+
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -32,11 +35,15 @@ from replication.controller import effects, events
 from replication.controller.config import ControllerConfig
 from replication.controller.machine import Controller
 from replication.controller.operations import Flow, SessionExpired
+from replication.controller.partition_states import UNCLEAN_CONFIG
 from replication.controller.request_batch import (
     LEADER_AND_ISR_VERSION,
     STOP_REPLICA_VERSION,
     UPDATE_METADATA_VERSION,
 )
+
+if TYPE_CHECKING:
+    from broker.metrics import BrokerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +96,29 @@ class ControllerRuntime:
         """How many control requests wait for a broker (QueueSize of the channel manager)."""
         channel = self._channels.get(broker_id)
         return len(channel[0]) if channel else 0
+
+    # Configs and metrics
+
+    def topic_config_changed(self, topic: str, config: Mapping[str, str]) -> None:
+        """Allowing unclean election elects at once where nobody in sync is left."""
+        if config.get(UNCLEAN_CONFIG, "").strip().lower() == "true":
+            self.post(events.UncleanElectionEnabled(topic))
+
+    def unclean_default_changed(self, enabled: bool) -> None:
+        was_enabled = self.config.unclean_leader_election_enable
+        self.config.unclean_leader_election_enable = enabled
+        if enabled and not was_enabled:
+            self.post(events.UncleanElectionEnabled(None))
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        """kafka.controller:type=KafkaController; all 0 on brokers that are not the controller."""
+        prefix = "kafka_controller_kafkacontroller_"
+        metrics.gauge(prefix + "activecontrollercount", lambda: int(self.is_active))
+        for name in self.machine.context.counts():
+            metrics.gauge(prefix + name.lower(), partial(self._count, name))
+
+    def _count(self, name: str) -> int:
+        return self.machine.context.counts()[name]
 
     # Events
 

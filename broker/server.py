@@ -360,6 +360,7 @@ class Broker:
         kind, _, name = entity.partition("/")
         if entity == topic_entity(name):
             self.topic_configs.changed(name, values)
+            self.controller.topic_config_changed(name, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
                 changed = self.config.update_dynamic(default=values)
@@ -382,8 +383,8 @@ class Broker:
         quotas.max_per_ip_overrides = config.max_connections_per_ip_overrides
         quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
         self.background.total_tokens = config.get_int("background.threads")
-        self.controller.config.unclean_leader_election_enable = config.get_boolean(
-            "unclean.leader.election.enable"
+        self.controller.unclean_default_changed(
+            config.get_boolean("unclean.leader.election.enable")
         )
 
     def _register_gauges(self) -> None:
@@ -409,10 +410,7 @@ class Broker:
                 purgatory.__len__,
                 delayedoperation=name,
             )
-        gauge(
-            "kafka_controller_kafkacontroller_activecontrollercount",
-            lambda: int(self.controller.is_active),
-        )
+        self.controller.register_gauges(self.metrics)
         gauge(
             server + "sessionexpirelistener_zookeeperexpires_total",
             lambda: self.zookeeper.session_generation,
