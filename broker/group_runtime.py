@@ -45,6 +45,7 @@ log = logging.getLogger("broker.groups")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 MAX_LOADING_THREADS = 1
+CLOCK_STEP_MS = 500
 
 _MS = 1000
 _MS_PER_MINUTE = 60_000
@@ -96,6 +97,7 @@ class GroupRuntime:
 
     __slots__ = (
         "_clock",
+        "_clock_lead_ms",
         "_commit_timeout_ms",
         "_effects",
         "_is_draining",
@@ -126,13 +128,22 @@ class GroupRuntime:
         self._load_limit = trio.CapacityLimiter(MAX_LOADING_THREADS)
         self._effects: deque[Effect] = deque()
         self._is_draining = False
+        self._clock_lead_ms = 0
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
         self._nursery: trio.Nursery | None = None
 
     @property
     def now_ms(self) -> int:
-        return self._clock()
+        """The wall clock, held against trio's clock: a step of it must not end sessions."""
+        now_ms = self._clock()
+        lead_ms = now_ms - int(trio.current_time() * _MS)
+        step_ms = lead_ms - self._clock_lead_ms
+        if abs(step_ms) >= CLOCK_STEP_MS:
+            log.warning("The system clock was set by %d ms", step_ms)
+            self._clock_lead_ms = lead_ms
+            self.machine.clock_was_set(step_ms)
+        return now_ms
 
     async def run(
         self,
@@ -143,6 +154,7 @@ class GroupRuntime:
         """Serve until cancelled; `partition_count` is that of the offsets topic, made or to be."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            self._clock_lead_ms = self._clock() - int(trio.current_time() * _MS)
             self.machine.start(partition_count, self.now_ms)
             nursery.start_soon(self._run_timers)
             task_status.started()

@@ -118,7 +118,7 @@ class GroupOffsetHandlers:
         request.respond(
             FindCoordinatorResponse(
                 error_code=found.error,
-                error_message=found.error.description,
+                error_message=_message(found.error),
                 node_id=found.node_id,
                 host=found.host,
                 port=found.port,
@@ -262,6 +262,11 @@ class _FetchTopic(Protocol):
 
     name: str
     partition_indexes: list[int]
+
+
+def _message(error: ErrorCode) -> str:
+    """Kafka spells out that there is no error."""
+    return "NONE" if error is ErrorCode.NONE else error.description
 
 
 def _zookeeper_error(problem: Exception) -> ErrorCode:

@@ -83,6 +83,10 @@ class GroupCoordinator:
         """The partition of the offsets topic that owns the group."""
         return self._core.partition_for(group_id)
 
+    def clock_was_set(self, step_ms: int) -> None:
+        """The clock behind `now_ms` made a step: sessions and rebalances go on as if it had not."""
+        self._core.timers.shift(step_ms)
+
     def next_deadline_ms(self) -> int | None:
         """When `tick` is needed next."""
         return self._core.timers.next_deadline_ms()

@@ -73,7 +73,8 @@ class Node:
         self.cluster = ReplicaCluster(directory)
         self.replicas = replicas
         start = trio.current_time()
-        self.clock = lambda: NOW + int((trio.current_time() - start) * 1000)
+        self.clock_offset_ms = 0
+        self.clock = lambda: NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
         self.shell = ReplicaShell(self.cluster.manager, self.clock)
         self.runtime = GroupRuntime(
             self.shell,
@@ -399,6 +400,29 @@ async def test_sessions_end_without_any_request(tmp_path: Path, autojump_clock: 
         await trio.sleep(0.2)
         assert call.answer.generation_id == 1
         await trio.sleep(SESSION_MS / 1000)
+        assert node.runtime.machine.describe_group(GROUP).group_state == "Empty"
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+async def test_a_step_of_the_system_clock_ends_no_session_and_keeps_none(
+    tmp_path: Path, autojump_clock: MockClock, step_ms: int
+) -> None:
+    async with a_node(tmp_path) as node:
+        node.lead()
+        call = node.call(
+            ApiKey.JOIN_GROUP,
+            0,
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        await trio.sleep(0.2)
+        assert call.answer.generation_id == 1
+        node.clock_offset_ms += step_ms
+        await trio.sleep(SESSION_MS / 1000 - 0.3)
+        assert len(node.runtime.machine.describe_group(GROUP).members) == 1
+        await trio.sleep(0.5)
         assert node.runtime.machine.describe_group(GROUP).group_state == "Empty"
 
 
