@@ -119,6 +119,8 @@ class DirectoryLock:
         if fd >= 0:
             os.close(fd)
 
+    __del__ = release
+
 
 class Files:
     """The real filesystem."""

@@ -26,7 +26,7 @@ from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
 from storage.log_base import DirectoryHealth, LogState
 from storage.producer_state import BatchMetadata
 from storage.recovery import rebuild_producer_state
-from storage.segment import Segment
+from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.transaction_index import AbortedTransaction
 from storage.validation import Records, validate
 
@@ -123,7 +123,8 @@ class Log(LogState):
             size,
         )
         info.rolled = rolled
-        self._note_unflushed(info, now_ms)
+        if config.flushes_itself:
+            self._note_unflushed(info, now_ms)
         return info
 
     def append_as_follower(self, records: ByteBuffer, *, now_ms: int) -> AppendInfo:
@@ -152,7 +153,9 @@ class Log(LogState):
         segment = self.segments.active
         rolled = segment.should_roll(self.config, size, best.max_timestamp, last_offset, now_ms)
         if rolled:
-            segment = self.roll(now_ms, first_offset)
+            # A gap is put inside of the segment, where it fits: segments follow one another.
+            fits = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
+            segment = self.roll(now_ms, self.log_end_offset if fits else first_offset)
         before = segment.size
         try:
             segment.append_all(records, batches)
@@ -175,7 +178,8 @@ class Log(LogState):
             len(batches),
         )
         info.rolled = rolled
-        self._note_unflushed(info, now_ms)
+        if self.config.flushes_itself:
+            self._note_unflushed(info, now_ms)
         return info
 
     def _follower_batches(self, records: ByteBuffer) -> list[tuple[int, BatchHeader]]:
@@ -225,21 +229,22 @@ class Log(LogState):
 
     def _note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
         config = self.config
-        oldest = self._oldest_unflushed_ms
-        if oldest is None:
-            oldest = self._oldest_unflushed_ms = now_ms
+        recovery_point = self.recovery_point
+        if self._oldest_unflushed[0] < recovery_point:
+            self._oldest_unflushed = info.first_offset, now_ms
         if (
-            self.log_end_offset - self.recovery_point >= config.flush_messages
-            or now_ms - oldest >= config.flush_ms
+            self.log_end_offset - recovery_point >= config.flush_messages
+            or now_ms - self._oldest_unflushed[1] >= config.flush_ms
         ):
             info.flush_needed = True
 
     def flush_is_due(self, now_ms: int) -> bool:
         """flush.ms has passed since the oldest unflushed append, or a rolled segment waits."""
-        oldest = self._oldest_unflushed_ms
-        if oldest is not None and now_ms - oldest >= self.config.flush_ms:
+        recovery_point = self.recovery_point
+        if self.flush_due_offset > recovery_point:
             return True
-        return self.flush_due_offset > self.recovery_point
+        offset, since_ms = self._oldest_unflushed
+        return offset >= recovery_point and now_ms - since_ms >= self.config.flush_ms
 
     # -- rolling and flushing --------------------------------------------------------------
 
@@ -275,9 +280,9 @@ class Log(LogState):
 
     def flush(self, up_to_offset: int | None = None) -> None:
         """Force everything below an offset (the log end) to disk. Blocks; any thread may call."""
+        truncations = self._truncations
         target = self.log_end_offset if up_to_offset is None else up_to_offset
         start = self.recovery_point
-        truncations = self._truncations
         if target <= start:
             return
         try:
@@ -286,11 +291,8 @@ class Log(LogState):
             if self.is_closed:
                 return
             self._fail("flushing", error)
-        if truncations != self._truncations:
-            return
-        self.recovery_point = max(self.recovery_point, target)
-        if target >= self.log_end_offset:
-            self._oldest_unflushed_ms = None
+        before, offset = self._flushed
+        self._flushed = truncations, max(offset, target) if before == truncations else target
 
     def _sync_range(self, start: int, target: int) -> None:
         segments = self.segments.covering(start, target)
@@ -378,14 +380,12 @@ class Log(LogState):
             if self.segments.first.base_offset > offset:
                 self.truncate_fully_and_start_at(offset, now_ms)
                 return True
-            self._truncations += 1
+            self._lower_recovery_point(offset)
             for segment in self.segments.from_base(offset + 1):
                 self._doom(segment)
             active = self.segments.active
             active.truncate_to(offset, self.config)
             self.log_end_offset = offset
-            self.recovery_point = min(self.recovery_point, offset)
-            self.flush_due_offset = min(self.flush_due_offset, offset)
             self.leader_epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)
             rebuild_producer_state(
@@ -407,7 +407,7 @@ class Log(LogState):
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
         """Drop everything and begin anew at `offset`."""
-        self._truncations += 1
+        self._lower_recovery_point(offset)
         try:
             for segment in self.segments:
                 self._doom(segment)
@@ -422,8 +422,6 @@ class Log(LogState):
             self._fail("truncating", error)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self.flush_due_offset = min(self.flush_due_offset, offset)
         self.update_high_watermark(offset)
 
     def delete_segments_below_log_start(self) -> int:

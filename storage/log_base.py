@@ -39,8 +39,10 @@ class DirectoryHealth:
 
 class LogState:
     __slots__ = (
+        "_flushed",
         "_jitter",
-        "_oldest_unflushed_ms",
+        "_oldest_unflushed",
+        "_recovery_floor",
         "_topic_id_unwritten",
         "_truncations",
         "config",
@@ -58,7 +60,6 @@ class LogState:
         "partition",
         "producer_expiration_ms",
         "producer_state",
-        "recovery_point",
         "segments",
         "snapshots",
         "topic",
@@ -97,7 +98,9 @@ class LogState:
         self.snapshots = parts.snapshots
         self.log_start_offset = parts.log_start_offset
         self.log_end_offset = parts.log_end_offset
-        self.recovery_point = parts.recovery_point
+        self._recovery_floor = parts.recovery_point
+        # (truncations before it, offset) of the last flush, which a worker thread writes.
+        self._flushed = (0, parts.recovery_point)
         self.high_watermark = parts.log_start_offset
         self.flush_due_offset = parts.recovery_point
         self.doomed_files: list[str] = []
@@ -105,7 +108,8 @@ class LogState:
         self._jitter = jitter
         self._topic_id_unwritten = False
         self._truncations = 0
-        self._oldest_unflushed_ms: int | None = None
+        # (offset, time) of an append; flushed if the recovery point has passed it.
+        self._oldest_unflushed = (-1, 0)
 
     def __repr__(self) -> str:
         return (
@@ -118,6 +122,19 @@ class LogState:
     @property
     def size_bytes(self) -> int:
         return self.segments.size_bytes
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk. A flush that met a truncation does not count."""
+        truncations, offset = self._flushed
+        floor = self._recovery_floor
+        return max(offset, floor) if truncations == self._truncations else floor
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """What is at and above `offset` is about to be replaced."""
+        self._recovery_floor = min(self.recovery_point, offset)
+        self._truncations += 1
+        self.flush_due_offset = min(self.flush_due_offset, offset)
 
     @property
     def first_unstable_offset(self) -> int | None:

@@ -107,6 +107,7 @@ class LogConfig:
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
+        "flushes_itself",
         "follower_replication_throttled_replicas",
         "index_interval_bytes",
         "leader_replication_throttled_replicas",
@@ -183,6 +184,7 @@ class LogConfig:
     target_compression: Compression | None
     max_segment_ms: int
     batches_stay_opaque: bool
+    flushes_itself: bool
     overrides: Mapping[str, str]
     _values: dict[str, Any]
 
@@ -203,6 +205,7 @@ class LogConfig:
         self.max_segment_ms = (
             min(self.max_compaction_lag_ms, self.segment_ms) if self.compact else self.segment_ms
         )
+        self.flushes_itself = self.flush_messages != LONG_MAX or self.flush_ms != LONG_MAX
         # No rule asks for single records, nor for the batch to be rewritten.
         self.batches_stay_opaque = (
             not self.compact

@@ -99,11 +99,22 @@ class LogManager:
         topic_configs: Mapping[str, LogConfig] | None = None,
         run_all: Run | None = None,
     ) -> None:
-        """Open all directories and recover all logs in them.
+        """Open all directories and recover all logs in them; StartupError if that cannot be.
 
         `run_all` may run the loads of one directory in parallel
         (num.recovery.threads.per.data.dir).
         """
+        try:
+            self._load_directories(now_ms, topic_configs or {}, run_all or run_serially)
+        except StartupError:
+            self.release()
+            raise
+        first = now_ms + self.config.initial_task_delay_ms
+        self._next_run = dict.fromkeys(_PERIODIC, first)
+
+    def _load_directories(
+        self, now_ms: int, topic_configs: Mapping[str, LogConfig], run_all: Run
+    ) -> None:
         for directory in self.directories:
             directory.open(self.broker_id, self.cluster_id, now_ms)
         if not self.online_directories():
@@ -113,13 +124,9 @@ class LogManager:
                 directory.read_checkpoints()
         for directory in self.directories:
             if directory.is_online:
-                self._load_directory(
-                    directory, now_ms, topic_configs or {}, run_all or run_serially
-                )
+                self._load_directory(directory, now_ms, topic_configs, run_all)
         if not self.online_directories():
             raise StartupError(self._all_offline_message())
-        first = now_ms + self.config.initial_task_delay_ms
-        self._next_run = dict.fromkeys(_PERIODIC, first)
 
     def _all_offline_message(self) -> str:
         reasons = "; ".join(f"{d.path}: {d.health.error}" for d in self.directories)

@@ -99,9 +99,10 @@ class IndexFile:
         """Force the entries to the disk. Blocks; safe beside appends."""
         file = self._file
         if file is None:
-            if not self._files.exists(self.path):
-                return
-            file = self._files.open(self.path)
+            try:
+                file = self._files.open(self.path)
+            except FileNotFoundError:
+                return  # the segment was deleted meanwhile
         file.sync()
 
     def close(self) -> None:

@@ -119,9 +119,11 @@ class SnapshotStore:
 
     def sync(self, offset: int) -> None:
         """Force the snapshot at `offset`, if there is one, to the disk. Blocks."""
-        path = self.path(offset)
-        if self._files.exists(path):
-            self._files.open(path).sync()
+        try:
+            file = self._files.open(self.path(offset))
+        except FileNotFoundError:
+            return
+        file.sync()
 
     def load_newest(
         self, state: ProducerState, log_start_offset: int, now_ms: int, expiration_ms: int

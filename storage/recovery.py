@@ -2,6 +2,9 @@
 
 After an unclean stop every segment from the recovery point on is read batch by batch (size, CRC,
 growing offsets); its indexes are rebuilt; the first invalid batch and all behind it are cut off.
+A segment that ends below the next one's base lost its tail on a batch's edge: there Kafka goes on
+with a hole in the log; we cut, so that what is left is a prefix and replicas stay alike. Only
+compaction makes such gaps rightly, so compacted logs are taken as they are.
 
 Mirrors: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
 Leaves out: splitting segments whose offsets overflow (written by Kafka before 2.0).
@@ -261,11 +264,20 @@ class LogLoader:
         pending = self.segments.from_base(start)
         while pending:
             segment = pending.pop(0)
-            if self._recover(segment):
+            cut = self._recover(segment) > 0
+            if not cut and pending and not self.config.compact:
+                cut = self._ends_below(segment, pending[0].base_offset)
+            if cut:
                 for later in pending:
                     self.report(f"deleting segment {later.base_offset} behind the cut")
                     self._discard(later)
                 return
+
+    def _ends_below(self, segment: Segment, base_offset: int) -> bool:
+        end = segment.next_offset()
+        if end < base_offset:
+            self.report(f"segment {segment.base_offset} ends at {end}, below the next one's base")
+        return end < base_offset
 
     def _discard(self, segment: Segment) -> None:
         self.segments.remove(segment)
