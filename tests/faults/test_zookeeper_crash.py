@@ -13,7 +13,13 @@ from struct import error as StructError  # noqa: N812
 
 from coordinator.zookeeper.constants import OPEN_ACL, Op
 from protocol import jute
-from protocol.jute import CreateRequest, GetChildren2Response, PathWatchRequest, SetDataRequest
+from protocol.jute import (
+    CreateRequest,
+    GetChildren2Response,
+    PathWatchRequest,
+    SetDataRequest,
+    StatResponse,
+)
 from tests.support.raw_zookeeper import RawClient
 
 ROUNDS = 8
@@ -97,13 +103,36 @@ class Writer:
     unknown = 0
 
 
+def take_up(port: int, before: RawClient | None) -> RawClient:
+    """The same session over all crashes, with its ephemeral node."""
+    if before is None:
+        keeper = RawClient(port, timeout_ms=40_000)
+        keeper.call(Op.CREATE, CreateRequest("/keeper", b"", list(OPEN_ACL), 1))
+        return keeper
+    before.drop()
+    keeper = RawClient(
+        port,
+        timeout_ms=40_000,
+        session_id=before.session_id,
+        password=before.response.password,
+    )
+    assert keeper.session_id == before.session_id
+    stat = jute.decode(
+        StatResponse, keeper.call(Op.EXISTS, PathWatchRequest("/keeper", False)).body
+    ).stat
+    assert stat.ephemeral_owner == keeper.session_id
+    return keeper
+
+
 def test_everything_acknowledged_survives_sigkill(tmp_path: Path) -> None:
     rng = random.Random(7)
     writers = [Writer(number) for number in range(WRITERS)]
     total = 0
+    keeper: RawClient | None = None
     for round_number in range(ROUNDS):
         with server(tmp_path) as (port, pid):
             client = RawClient(port)
+            keeper = take_up(port, keeper)
             for writer in writers:
                 if round_number == 0:
                     client.call(Op.CREATE, CreateRequest(writer.top, b"", list(OPEN_ACL), 0))

@@ -1,7 +1,9 @@
 """The socket shell: bytes in pieces, four-letter words, bad input, limits, restarts."""
 
 import contextlib
+import errno
 import logging
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -197,6 +199,33 @@ def test_snapshots_are_taken_and_old_files_go(
         client = RawClient(port)
         reply = client.call(Op.GET_CHILDREN, PathWatchRequest("/", False))
         assert len(jute.decode(PathsResponse, reply.body).paths) == 151
+        client.close()
+
+
+def test_a_full_disk_stops_the_server_without_a_false_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_write = os.write
+
+    def torn_write(file: int, data: bytes) -> int:
+        real_write(file, bytes(data)[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fill_up(port: int) -> None:
+        client = RawClient(port)
+        create(client, "/kept")
+        monkeypatch.setattr("broker.zookeeper_storage.os.write", torn_write)
+        with pytest.raises(ConnectionError):
+            create(client, "/refused")
+
+    with pytest.raises(BaseExceptionGroup) as caught, embedded_zookeeper(tmp_path) as port:
+        fill_up(port)
+    monkeypatch.undo()
+    assert caught.group_contains(OSError, match="No space left")
+    with embedded_zookeeper(tmp_path) as port:
+        client = RawClient(port)
+        reply = client.call(Op.GET_CHILDREN, PathWatchRequest("/", False))
+        assert sorted(jute.decode(PathsResponse, reply.body).paths) == ["kept", "zookeeper"]
         client.close()
 
 
