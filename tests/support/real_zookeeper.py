@@ -67,7 +67,9 @@ def _wait_until_ready(port: int, process: "subprocess.Popen[bytes]", log: Path) 
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()[-2000:]
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as sock:
+        address = ("127.0.0.1", port)
+        # A server that is still starting may accept and never answer.
+        with contextlib.suppress(OSError), socket.create_connection(address, timeout=1) as sock:
             sock.sendall(b"srvr")
             with sock.makefile("rb") as answer:
                 if b"Mode: standalone" in answer.read():
