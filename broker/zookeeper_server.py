@@ -19,7 +19,7 @@ from pathlib import Path
 
 import trio
 
-from broker.zookeeper_client_connection import Client, ClientGone
+from broker.zookeeper_connection import Client, ClientGone
 from broker.zookeeper_storage import ZooKeeperStorage, open_storage
 from coordinator.zookeeper import four_letter
 from coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
