@@ -32,6 +32,8 @@ BATCHES_KEPT = 5
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
+_TRANSACTIONAL_BIT = 0x10
+_CONTROL_BIT = 0x20
 MAX_SEQUENCE = 2**31 - 1
 _LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
@@ -134,7 +136,8 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return None
-        if header.is_control:
+        attributes = header.attributes
+        if attributes & _CONTROL_BIT:
             self._check_epoch(entry, header, where)
             self._check_coordinator_epoch(entry, buffer, where)
             return None
@@ -149,7 +152,7 @@ class ProducerState:
             self._check_sequence(entry, header, where)
         else:
             self._check_epoch(entry, header, where)
-        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
+        if entry.current_txn_first_offset >= 0 and not attributes & _TRANSACTIONAL_BIT:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {entry.producer_id} in {where}",
@@ -210,7 +213,7 @@ class ProducerState:
             if header.is_control and header.record_count == 0:
                 return None
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
-        if header.is_control:
+        if header.attributes & _CONTROL_BIT:
             return self._apply_marker(entry, header, base_offset, buffer)
         if header.producer_epoch != entry.epoch:
             entry.set_epoch(header.producer_epoch)
@@ -224,7 +227,7 @@ class ProducerState:
             last_sequence = first_sequence + delta & MAX_SEQUENCE
         batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
-        if header.attributes & 0x10 and entry.current_txn_first_offset < 0:
+        if header.attributes & _TRANSACTIONAL_BIT and entry.current_txn_first_offset < 0:
             self._begin_transaction(entry, base_offset)
         return None
 

@@ -35,6 +35,7 @@ class Segment:
     __slots__ = (
         "_bytes_since_index_entry",
         "_files",
+        "_indexes_full",
         "_max_offset",
         "_max_timestamp",
         "_recent",
@@ -79,11 +80,11 @@ class Segment:
         self._max_timestamp: int | None = NO_TIMESTAMP if create else None
         self._max_offset = base_offset
         self._recent: dict[int, int] = {}
+        self._indexes_full = False
         if create:
             if config.preallocate:
                 self.log_file.truncate(config.segment_bytes)
-            self.offset_index.open_for_append(index_bytes)
-            self.time_index.open_for_append(index_bytes)
+            self.become_active(config)
 
     def _path(self, suffix: str) -> str:
         return index_path(self.directory, self.base_offset, suffix)
@@ -146,6 +147,7 @@ class Segment:
             if not self.offset_index.is_full:
                 self.offset_index.append(last_offset, position)
                 self.time_index.maybe_append(self.max_timestamp, self._max_offset)
+                self._indexes_full = self.offset_index.is_full or self.time_index.is_full
             since_entry = 0
         self._bytes_since_index_entry = since_entry + size
         recent = self._recent
@@ -177,7 +179,7 @@ class Segment:
             return True
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if self.offset_index.is_full or self.time_index.is_full:
+        if self._indexes_full:
             return True
         if not size:
             return False
@@ -302,8 +304,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self.offset_index.open_for_append(config.segment_index_bytes)
-        self.time_index.open_for_append(config.segment_index_bytes)
+        self.become_active(config)
         dropped = 0
         if position is not None:
             dropped = self.size - position
@@ -337,8 +338,10 @@ class Segment:
         self._max_timestamp, self._max_offset = best, best_offset
 
     def become_active(self, config: LogConfig) -> None:
+        """Grow the indexes to their full size."""
         self.offset_index.open_for_append(config.segment_index_bytes)
         self.time_index.open_for_append(config.segment_index_bytes)
+        self._indexes_full = self.offset_index.is_full or self.time_index.is_full
 
     def become_inactive(self) -> None:
         """Close the time index with the largest timestamp and trim all files."""

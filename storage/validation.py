@@ -114,6 +114,9 @@ def validate(
                 config, next_offset, leader_epoch, now_ms, origin, request_version, name, full
             ),
         )
+    (base_offset, length, _, magic, _, attributes, delta, _, _, producer_id, _, sequence, count) = (
+        header
+    )
     if (
         magic == MAGIC_V2
         and length + LOG_OVERHEAD == len(records) <= config.max_message_bytes
@@ -121,10 +124,10 @@ def validate(
         and delta + 1 == count > 0
         and attributes & _ODD_BITS == 0
         and attributes & _CODEC_BITS <= Compression.LZ4
-        and (header.base_sequence >= 0 or header.producer_id < 0)
+        and (sequence >= 0 or producer_id < 0)
         and config.batches_stay_opaque
         and not full
-        and not (type(records) is memoryview and records.readonly)
+        and (type(records) is bytearray or not memoryview(records).readonly)
         and crc_is_valid(records, 0, header)
     ):
         assign_offset_and_epoch(records, 0, next_offset, leader_epoch)
@@ -159,23 +162,40 @@ def _validate_any(records: Records, request: AppendRequest) -> tuple[Records, Ba
     target = config.target_compression
     if target is not None and target != source and (source or not attributes & _CONTROL_BIT):
         return _recompressed(records, header, target, request)
+    max_timestamp = header.max_timestamp
     if _needs_records(config, request.full) and not attributes & _CONTROL_BIT:
-        _check_records(_records_of(records, request.name), header, request)
+        found = _records_of(records, request.name)
+        _check_records(found, header, request)
+        max_timestamp = max((record.timestamp for record in found), default=max_timestamp)
+        if source and any(r.offset != i for i, r in enumerate(found, header.base_offset)):
+            records = _renumbered(header, found, request)
     elif attributes & _TIMESTAMP_TYPE_BIT:
         _check_timestamp_type(header, request)
-    return records, _stamp(records, header, request)
+    return records, _stamp(records, max_timestamp, request)
 
 
-def _stamp(records: Records, header: BatchHeader, request: AppendRequest) -> BatchHeader:
-    """Write offsets, epoch and timestamp type in place; returns the header as it is now."""
+def _stamp(records: Records, max_timestamp: int, request: AppendRequest) -> BatchHeader:
+    """Write offsets, epoch, timestamp type and largest timestamp in place; returns the header."""
     assign_offset_and_epoch(records, 0, request.next_offset, request.leader_epoch)
     if request.config.log_append_time:
         set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, request.now_ms)
-    elif header.attributes & _TIMESTAMP_TYPE_BIT:
-        set_max_timestamp(records, 0, TimestampType.CREATE_TIME, header.max_timestamp)
     else:
-        return header
+        set_max_timestamp(records, 0, TimestampType.CREATE_TIME, max_timestamp)
     return read_batch_header(records)
+
+
+def _renumbered(header: BatchHeader, found: list[Record], request: AppendRequest) -> bytearray:
+    """A compressed batch whose inner offsets do not count up: built anew, as Kafka does."""
+    codec = header.compression
+    return build_batch(
+        (SimpleRecord(r.timestamp, r.key, r.value, r.headers) for r in found),
+        compression=codec,
+        level=request.config.compression_level(codec),
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+    )
 
 
 def _read_header(records: Records, name: str) -> BatchHeader:
@@ -376,7 +396,7 @@ def _recompressed(
     if len(rebuilt) > request.config.max_message_bytes:
         raise _too_large(len(rebuilt), request)
     header = read_batch_header(rebuilt)
-    return rebuilt, _stamp(rebuilt, header, request)
+    return rebuilt, _stamp(rebuilt, header.max_timestamp, request)
 
 
 def _validate_old_format(

@@ -12,7 +12,6 @@ from protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
-    Record,
     SimpleRecord,
     TimestampType,
     crc_is_valid,
@@ -21,6 +20,7 @@ from protocol.records.batch import (
     update_crc,
 )
 from protocol.records.builder import build_end_txn_marker
+from protocol.records.convert import recompress
 from protocol.records.message_set import build_message_set
 from storage.append_info import AppendOrigin, InvalidRecords
 from storage.log import Log
@@ -291,8 +291,24 @@ def test_full_validation_looks_at_records(tmp_path: Path, codec: Compression) ->
     assert append(log, batch_of(b"good", codec=codec))
 
 
-def test_full_validation_wants_the_offsets_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
+def test_full_validation_renumbers_compressed_records(tmp_path: Path, codec: Compression) -> None:
     log = log_of(tmp_path)
     log.validate_fully = True
-    records: list[Record] = list(iter_records(append(log, batch_of(b"a", b"b"))))
-    assert [r.offset for r in records] == [0, 1]
+    plain = batch_of(b"a", b"b", producer_id=7, epoch=0, sequence=0)
+    plain[61 + 3] = 2  # the first record's offset delta: 1, as the second's
+    update_crc(plain, 0)
+    batch = recompress(plain, codec)
+    stored = append(log, batch)
+    assert [(r.offset, r.value) for r in iter_records(stored)] == [(0, b"a"), (1, b"b")]
+    header = read_batch_header(stored)
+    assert (header.compression, header.producer_id, header.base_sequence) == (codec, 7, 0)
+
+
+def test_full_validation_corrects_the_largest_timestamp(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    log.validate_fully = True
+    claiming = patched(35, _INT64, 99_999)
+    header = read_batch_header(append(log, claiming))
+    assert header.max_timestamp == 1000
+    assert crc_is_valid(claiming, 0, header)
