@@ -324,6 +324,10 @@ class ZooKeeperServer:
             deadline_ms = self._machine.next_deadline_ms()
             with trio.CancelScope(deadline=self._clock.trio_time(deadline_ms)) as self._timer:
                 await trio.sleep_forever()
+            tick_s = self._tick_ms / 1000
+            if trio.current_time() - self._timer.deadline > tick_s:
+                # This process was stopped or starved, not its clients: let them be heard first.
+                await trio.sleep(tick_s)
             self._machine.tick(self._clock.now_ms())
             self._settle()
 

@@ -30,7 +30,7 @@ from coordinator.zookeeper.wal import (
     zxid_of,
 )
 
-SNAPSHOT_TRANSACTIONS = 20_000  # at least, between two snapshots; and half the count of nodes
+SNAPSHOT_TRANSACTIONS = 10_000  # at least, between two snapshots; and half the count of nodes
 SNAPSHOT_LOG_BYTES = 64 * 1024 * 1024
 SECRET_BYTES = 16
 LOCK_FILE = "lock"

@@ -44,7 +44,10 @@ class Capture(NamedTuple):
 
 
 def capture(tree: DataTree, sessions: Mapping[int, int]) -> Capture:
-    """The state as it is now, unaffected by what comes after."""
+    """The state as it is now, unaffected by what comes after.
+
+    A dict keeps the order in which its keys came, so parents stand before their children.
+    """
     nodes = [
         (
             path,
@@ -60,7 +63,8 @@ def capture(tree: DataTree, sessions: Mapping[int, int]) -> Capture:
             node.cversion,
             node.aversion,
         )
-        for path, node in tree.walk()
+        for path, node in tree.nodes.items()
+        if path  # "" is "/" once more
     ]
     return Capture(tree.last_zxid, dict(sessions), nodes)
 

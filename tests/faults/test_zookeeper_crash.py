@@ -1,4 +1,4 @@
-"""SIGKILL of the embedded ZooKeeper's process at random moments: what it answered is there."""
+"""The embedded ZooKeeper's process killed and stopped: what it answered holds, sessions live on."""
 
 import contextlib
 import os
@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from struct import error as StructError  # noqa: N812
+from struct import pack
 
-from coordinator.zookeeper.constants import OPEN_ACL, Op
+from coordinator.zookeeper.constants import OPEN_ACL, PING_XID, Op
 from protocol import jute
 from protocol.jute import (
     CreateRequest,
@@ -25,6 +26,8 @@ from tests.support.raw_zookeeper import RawClient
 ROUNDS = 8
 WRITERS = 4
 
+PING = pack(">ii", PING_XID, Op.PING)
+
 SERVER = """
 import sys, trio
 from pathlib import Path
@@ -35,7 +38,7 @@ broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS = 300
 async def main():
     async with trio.open_nursery() as nursery:
         async def serve(*, task_status):
-            await serve_zookeeper(Path(sys.argv[1]), port=0, tick_time_ms=2000,
+            await serve_zookeeper(Path(sys.argv[1]), port=0, tick_time_ms=int(sys.argv[2]),
                                   task_status=task_status)
         print(await nursery.start(serve), flush=True)
 
@@ -44,10 +47,10 @@ trio.run(main)
 
 
 @contextlib.contextmanager
-def server(directory: Path) -> Iterator[tuple[int, int]]:
+def server(directory: Path, tick_ms: int = 2000) -> Iterator[tuple[int, int]]:
     """A server process; yields its port and process id, and kills it at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(directory)],
+        [sys.executable, "-c", SERVER, str(directory), str(tick_ms)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parent.parent.parent,
@@ -153,3 +156,19 @@ def test_everything_acknowledged_survives_sigkill(tmp_path: Path) -> None:
             total += len(writer.acknowledged)
     assert total > 100
     print(f"{total} acknowledged creations over {ROUNDS} kills, all there")
+
+
+def test_a_server_that_was_stopped_does_not_blame_its_clients(tmp_path: Path) -> None:
+    """SIGSTOP for longer than the session timeout, while the client goes on to ask."""
+    with server(tmp_path, tick_ms=200) as (port, pid):
+        client = RawClient(port, timeout_ms=800)
+        client.call(Op.CREATE, CreateRequest("/e", b"", list(OPEN_ACL), 1))
+        os.kill(pid, signal.SIGSTOP)
+        for _ in range(8):
+            client.send_frame(PING)
+            threading.Event().wait(0.25)
+        os.kill(pid, signal.SIGCONT)
+        for _ in range(8):
+            assert client.receive().xid == PING_XID
+        assert client.call(Op.EXISTS, PathWatchRequest("/e", False)).error == 0
+        client.close()
