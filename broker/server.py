@@ -107,13 +107,23 @@ async def run_broker(
     and OSError (a port in use) say why it cannot start.
     """
     check_config(config)
-    async with open_zookeeper(
-        config.zookeeper_connect,
-        session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
-        connection_timeout_ms=config.zookeeper_connection_timeout_ms,
-    ) as zookeeper:
-        broker = Broker(config, zookeeper, clock)
-        await broker.run(trio.Event() if stop is None else stop, metrics_port, task_status)
+    try:
+        async with open_zookeeper(
+            config.zookeeper_connect,
+            session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+        ) as zookeeper:
+            broker = Broker(config, zookeeper, clock)
+            await broker.run(trio.Event() if stop is None else stop, metrics_port, task_status)
+    except BaseExceptionGroup as group:
+        raise _only_error(group) from None
+
+
+def _only_error(error: BaseException) -> BaseException:
+    """What the nurseries have wrapped, if it is a single error."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 class Broker:
@@ -132,8 +142,10 @@ class Broker:
         self.background = trio.CapacityLimiter(config.get_int("background.threads"))
         self.sessions: list[int] = []  # ZooKeeper sessions that this process has had
         self.broker_id = -1
+        self.broker_epoch = -1
         self.feature_epoch = -1
         self.logs: LogManager | None = None
+        self.is_loaded = False
         self.alive = trio.Event()  # the controller knows us
 
     # -- start --
@@ -145,9 +157,11 @@ class Broker:
         task_status: trio.TaskStatus[BoundAddresses],
     ) -> None:
         await self._identify()
-        stopped_cleanly = False
+        close = self._release_logs  # what a failure from here on leads to
         try:
             await self._load_logs()
+            self.is_loaded = True
+            close = self._close_logs_cleanly  # nothing has been written yet
             self._build()
             addresses = self.sockets.bind(startup.listener_specs(self.config))
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
@@ -158,16 +172,18 @@ class Broker:
                 _settle_heap()
                 log.info("Broker %d is ready on %s", self.broker_id, addresses)
                 task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
+                close = self._release_logs
                 await stop.wait()
                 await self._stop_services(services)
                 nursery.cancel_scope.cancel()
-            stopped_cleanly = True
+            close = self._close_logs_cleanly
         except BaseException as error:
-            stopped_cleanly = _is_cancellation(error)
+            if self.is_loaded and _is_cancellation(error):
+                close = self._close_logs_cleanly
             raise
         finally:
             with trio.CancelScope(shield=True):
-                await self._close_storage(stopped_cleanly)
+                await close()
 
     async def _identify(self) -> None:
         """Cluster id, broker id, and the dynamic configs, which may change all that follows."""
@@ -187,7 +203,7 @@ class Broker:
         config = self.config
         topics = startup.hosted_topics(self.files, config.log_dirs)
         await self.topic_configs.load(topics)
-        self.logs = LogManager(
+        logs = self.logs = LogManager(
             config.log_dirs,
             self.files,
             LogConfig.from_overrides({}, config.explicit()),
@@ -198,11 +214,9 @@ class Broker:
         )
         configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
         threads = config.get_int("num.recovery.threads.per.data.dir")
-        await trio.to_thread.run_sync(
-            self.logs.load, self.clock(), configs, run_in_threads(threads)
-        )
+        await trio.to_thread.run_sync(logs.load, self.clock(), configs, run_in_threads(threads))
         # We hold the directories' locks, so whoever had a session from here is dead.
-        self.session_dir = Path(self.logs.online_directories()[0].path)
+        self.session_dir = Path(logs.online_directories()[0].path)
         await release_previous_session(
             self.session_dir,
             self.zookeeper.connect,
@@ -310,7 +324,7 @@ class Broker:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = startup.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
-        self.manager.broker_epoch = await self.zookeeper.run(
+        self.broker_epoch = self.manager.broker_epoch = await self.zookeeper.run(
             register_broker(record, self.clock(), session_id, tuple(self.sessions))
         )
         self.sessions.append(session_id)
@@ -451,19 +465,19 @@ class Broker:
                 return
             log.warning("Controlled shutdown: %d partitions are still led here", len(remaining))
 
-    async def _close_storage(self, cleanly: bool) -> None:
-        logs = self.logs
-        if logs is None:
-            return
-        if not cleanly:
-            logs.release()
-            return
+    async def _close_logs_cleanly(self) -> None:
+        assert self.logs is not None
         try:
-            await trio.to_thread.run_sync(logs.clean_shutdown, self.manager.broker_epoch)
+            await trio.to_thread.run_sync(self.logs.clean_shutdown, self.broker_epoch)
         except Exception:
             log.exception("The logs were not closed cleanly")
-            logs.release()
+            self.logs.release()
         forget_session(self.session_dir)
+
+    async def _release_logs(self) -> None:
+        """As a crash would: the next start recovers."""
+        if self.logs is not None:
+            self.logs.release()
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -80,7 +80,14 @@ class SocketServer:
 
     def _bind_one(self, spec: ListenerSpec) -> None:
         settings = self.settings
-        sock = bind(spec.host, spec.port, settings.backlog, settings.receive_buffer)
+        try:
+            sock = bind(spec.host, spec.port, settings.backlog, settings.receive_buffer)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"listener {spec.name} cannot listen on {spec.host or '*'}:{spec.port}: "
+                f"{error.strerror}",
+            ) from error
         processors = [
             Processor(
                 len(self.processors) + index,
