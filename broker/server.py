@@ -31,9 +31,11 @@ from broker.config import ConfigError, KafkaConfig
 from broker.config.checks import check_config
 from broker.config_store import ConfigStore, broker_entity, topic_entity
 from broker.consumer_offsets import ConsumerOffsets
-from broker.controller_client import ControllerClient, ControllerUnavailable
+from broker.controlled_shutdown import hand_over
+from broker.controller_client import ControllerClient
 from broker.controller_runtime import ControllerRuntime
 from broker.dispatch import Dispatcher
+from broker.gauges import register_gauges
 from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
 from broker.handlers.alter_configs import AlterConfigsHandler
 from broker.handlers.configs import DescribeConfigsHandler
@@ -62,7 +64,6 @@ from broker.topic_configs import TopicConfigs
 from broker.topic_services import TopicServices
 from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
 from protocol.api import ApiKey
-from protocol.messages.cluster import ControlledShutdownRequest
 from replication.controller import znodes
 from replication.controller.operations import GetData
 from replication.fetch_session import FetchSessions
@@ -75,7 +76,6 @@ from storage.log_manager import LogManager
 log = logging.getLogger("broker.server")
 
 READY_TIMEOUT_SECONDS = 60
-CONTROLLED_SHUTDOWN_VERSION = 3
 # Young objects of the hot path die by reference count; the collector only has to find cycles.
 GC_THRESHOLDS = (50_000, 25, 50)
 
@@ -274,7 +274,9 @@ class Broker:
             self.shell,
         )
         self._register_handlers()
-        self._register_gauges()
+        register_gauges(self.metrics, self.manager, self.zookeeper)
+        self.groups.register_gauges(self.metrics)
+        self.controller.register_gauges(self.metrics)
 
     def _register_handlers(self) -> None:
         register = self.dispatcher.register
@@ -401,69 +403,18 @@ class Broker:
             config.get_boolean("unclean.leader.election.enable")
         )
 
-    def _register_gauges(self) -> None:
-        gauge, manager = self.metrics.gauge, self.manager
-        self.groups.register_gauges(self.metrics)
-        server = "kafka_server_"
-        gauge(server + "replicamanager_partitioncount", lambda: len(manager.partitions))
-        gauge(
-            server + "replicamanager_leadercount",
-            lambda: sum(p.is_leader for p in manager.partitions.values()),
-        )
-        gauge(
-            server + "replicamanager_offlinereplicacount",
-            lambda: len(manager.offline),
-        )
-        for name, purgatory in (
-            ("Produce", manager.produces),
-            ("Fetch", manager.fetches),
-            ("DeleteRecords", manager.deletes),
-        ):
-            gauge(
-                server + "delayedoperationpurgatory_purgatorysize",
-                purgatory.__len__,
-                delayedoperation=name,
-            )
-        self.controller.register_gauges(self.metrics)
-        gauge(
-            server + "sessionexpirelistener_zookeeperexpires_total",
-            lambda: self.zookeeper.session_generation,
-        )
-
     # -- stop --
 
     async def _stop_services(self, services: Services) -> None:
-        if self.config.get_boolean("controlled.shutdown.enable"):
-            await self._controlled_shutdown()
+        wanted = self.config.get_boolean("controlled.shutdown.enable")
+        if wanted and self.zookeeper.is_connected:
+            await hand_over(
+                self.config, self.cache, self.controller_client, lambda: self.broker_epoch
+            )
         await services.stop(
             "configs", "sockets", "groups", "topics", "controller", "metrics", "storage", "replicas"
         )
         self.controller_client.close()
-
-    async def _controlled_shutdown(self) -> None:
-        """Ask the controller to move our leaderships; stop anyway when it does not succeed."""
-        retries = self.config.get_int("controlled.shutdown.max.retries")
-        pause = self.config.get_int("controlled.shutdown.retry.backoff.ms") / 1000
-        if ApiKey.CONTROLLED_SHUTDOWN not in self.dispatcher.served():
-            return
-        for attempt in range(retries):
-            if attempt:
-                await trio.sleep(pause)
-            try:
-                response = await self.controller_client.request(
-                    lambda: ControlledShutdownRequest(
-                        broker_id=self.broker_id, broker_epoch=self.manager.broker_epoch
-                    ),
-                    CONTROLLED_SHUTDOWN_VERSION,
-                    timeout_ms=self.config.get_int("controller.socket.timeout.ms"),
-                )
-            except ControllerUnavailable as error:
-                log.warning("Controlled shutdown: %s", error)
-                continue
-            remaining = getattr(response, "remaining_partitions", ())
-            if not getattr(response, "error_code", 0) and not remaining:
-                return
-            log.warning("Controlled shutdown: %d partitions are still led here", len(remaining))
 
     async def _close_logs_cleanly(self) -> None:
         assert self.logs is not None

@@ -1,0 +1,62 @@
+"""Handing leaderships over before a broker stops (semantics 9.6).
+
+The controller is asked up to controlled.shutdown.max.retries times; whatever it answers, the broker
+stops in the end. Nobody is asked when nobody could take over: no other broker is alive, or
+ZooKeeper, without which the controller changes nothing, is out of reach.
+
+Mirrors `KafkaServer.controlledShutdown`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from broker.controller_client import ControllerClient, ControllerUnavailable
+from protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+
+if TYPE_CHECKING:
+    from broker.config import KafkaConfig
+    from replication.metadata_cache import MetadataCache
+
+log = logging.getLogger("broker.server")
+
+CONTROLLED_SHUTDOWN_VERSION = 3
+
+
+async def hand_over(
+    config: KafkaConfig,
+    cache: MetadataCache,
+    client: ControllerClient,
+    broker_epoch: Callable[[], int],
+) -> bool:
+    """True if nothing is led here any more."""
+    if not any(broker_id != cache.broker_id for broker_id in cache.alive_brokers()):
+        return False
+    retries = config.get_int("controlled.shutdown.max.retries")
+    pause = config.get_int("controlled.shutdown.retry.backoff.ms") / 1000
+    for attempt in range(retries):
+        if attempt:
+            await trio.sleep(pause)
+        try:
+            response = await client.request(
+                lambda: ControlledShutdownRequest(
+                    broker_id=cache.broker_id, broker_epoch=broker_epoch()
+                ),
+                CONTROLLED_SHUTDOWN_VERSION,
+                timeout_ms=config.get_int("controller.socket.timeout.ms"),
+            )
+        except ControllerUnavailable as error:
+            log.warning("Controlled shutdown: %s", error)
+            continue
+        assert isinstance(response, ControlledShutdownResponse)
+        if not response.error_code and not response.remaining_partitions:
+            return True
+        log.warning(
+            "Controlled shutdown: %d partitions are still led here",
+            len(response.remaining_partitions),
+        )
+    return False
