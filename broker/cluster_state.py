@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 STATE_FILE = "cluster.json"
@@ -20,6 +21,16 @@ STATE_VERSION = 1
 
 class ClusterError(Exception):
     """A local cluster cannot be started or found; the message says what to do."""
+
+
+class NodeStatus(StrEnum):
+    """What became of a node's process, as the supervisor knows it."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    KILLED = "killed"
+    FAILED = "failed"
 
 
 @dataclass(slots=True)
@@ -33,6 +44,7 @@ class NodeState:
     port: int
     directory: str
     log_file: str
+    status: NodeStatus = NodeStatus.RUNNING
 
     @property
     def name(self) -> str:
@@ -48,7 +60,6 @@ class ClusterState:
     ephemeral: bool
     zookeeper_connect: str
     nodes: list[NodeState] = field(default_factory=list)
-    metrics_ports: dict[str, int] = field(default_factory=dict)
 
     @property
     def brokers(self) -> list[NodeState]:
@@ -133,5 +144,7 @@ def load(data_dir: Path) -> ClusterState:
     except (OSError, ValueError) as error:
         raise ClusterError(f"the cluster on {data_dir} is still starting; try again") from error
     raw.pop("version")
-    nodes = [NodeState(**node) for node in raw.pop("nodes")]
+    nodes = [
+        NodeState(**{**node, "status": NodeStatus(node["status"])}) for node in raw.pop("nodes")
+    ]
     return ClusterState(**raw, nodes=nodes)

@@ -23,8 +23,8 @@ from broker.cluster_state import ClusterError, NodeState
 from broker.logs import configure_logging
 
 if TYPE_CHECKING:
+    from broker.cluster_spec import ClusterSpec
     from broker.config import KafkaConfig
-    from broker.supervisor import ClusterSpec
 
 logger = logging.getLogger(__name__)
 

@@ -5,6 +5,9 @@ started; it stays a plain `select` loop, so that it may fork again. It restarts 
 a node that dies is reported and stays dead. Children learn of the supervisor's own death by the
 end of a pipe that only it holds open, and stop cleanly.
 
+While it waits it takes commands for single nodes from `cluster_control`'s socket: stop, kill,
+pause, resume, restart.
+
 A node reports on its status pipe with one line of JSON: `{"ready": PORT}` or `{"error": TEXT}`.
 """
 
@@ -17,87 +20,30 @@ import os
 import selectors
 import shutil
 import signal
-import socket
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker import cluster_state
-from broker.cluster_state import ClusterError, ClusterState, NodeState
+from broker.cluster_control import ControlSocket
+from broker.cluster_spec import HOST, ClusterSpec, check_ports
+from broker.cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
 
 if TYPE_CHECKING:
-    from broker.config import KafkaConfig
+    pass
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
 STATUS_LINE_MAX_BYTES = 64 * 1024
-HOST = "127.0.0.1"
-
-
-@dataclass(slots=True)
-class ClusterSpec:
-    """What to start. Port 0: any free port; `zookeeper_connect` replaces the embedded one."""
-
-    data_dir: Path
-    broker_count: int = 1
-    first_port: int = 9092
-    zookeeper_port: int = 2181
-    zookeeper_connect: str | None = None
-    ephemeral: bool = False
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    first_metrics_port: int | None = None
-    verbose: bool = False
-
-    def local_defaults(self) -> dict[str, str]:
-        """Where a local cluster departs from Kafka's defaults; `overrides` win over these."""
-        replicas = str(min(3, self.broker_count))
-        return {
-            "default.replication.factor": replicas,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": str(min(2, self.broker_count)),
-            "group.initial.rebalance.delay.ms": "0",
-        }
-
-    def broker_config(self, node: NodeState, zookeeper_connect: str) -> KafkaConfig:
-        """The config of one broker. Raises ConfigError."""
-        from broker.config.loading import load_config
-
-        overrides = {
-            key: value.replace("{id}", str(node.node_id)) for key, value in self.overrides.items()
-        }
-        return load_config(
-            overrides={
-                **self.local_defaults(),
-                "broker.id": str(node.node_id),
-                "listeners": f"PLAINTEXT://{node.host}:{node.port}",
-                "log.dirs": node.directory,
-                "zookeeper.connect": zookeeper_connect,
-                **overrides,
-            }
-        )
-
-    def check(self) -> None:
-        """Raise ClusterError for a config that no broker could start with."""
-        from broker.config import ConfigError
-        from broker.config.checks import check_config
-
-        directory = str(self.data_dir / "broker-1")
-        node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
-        try:
-            check_config(self.broker_config(node, self.zookeeper_connect or f"{HOST}:2181"))
-        except ConfigError as error:
-            raise ClusterError(str(error)) from None
 
 
 @dataclass(slots=True)
 class _Child:
     state: NodeState
-    status_fd: int
+    status_fd: int = -1
     received: bytearray = field(default_factory=bytearray)
     exit_status: int | None = None
 
@@ -128,10 +74,11 @@ class Supervisor:
             check_ports(self.spec)
             self._install_signals()
             self._start_all()
-            if not self._stopping:
-                self.state.save()
-                on_ready(self.state)
-            return self._wait()
+            with ControlSocket(self.spec.data_dir) as control:
+                if not self._stopping:
+                    self.state.save()
+                    on_ready(self.state)
+                return self._wait(control)
         finally:
             self._stop_all()
             with contextlib.suppress(FileNotFoundError):
@@ -178,6 +125,14 @@ class Supervisor:
         directory.mkdir(exist_ok=True)
         name = f"broker-{node_id}" if kind == "broker" else kind
         state = NodeState(kind, node_id, 0, HOST, port, str(directory), str(logs / f"{name}.log"))
+        child = _Child(state)
+        self._children.append(child)
+        self.state.nodes.append(state)
+        self._fork_child(child)
+        return child
+
+    def _fork_child(self, child: _Child) -> None:
+        state = child.state
         status_read, status_write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -188,11 +143,13 @@ class Supervisor:
             signal.set_wakeup_fd(-1)
             self._run_child(state, status_write)
         os.close(status_write)
+        if child.status_fd >= 0:
+            os.close(child.status_fd)
+        child.status_fd = status_read
+        child.received.clear()
+        child.exit_status = None
         state.pid = pid
-        child = _Child(state, status_read)
-        self._children.append(child)
-        self.state.nodes.append(state)
-        return child
+        state.status = NodeStatus.RUNNING
 
     def _run_child(self, state: NodeState, status_fd: int) -> None:
         """In the forked process; never returns."""
@@ -268,23 +225,78 @@ class Supervisor:
             pid, status = os.waitpid(child.state.pid, os.WNOHANG)
             if pid:
                 child.exit_status = os.waitstatus_to_exitcode(status)
+                child.state.status = _status_of_exit(child.exit_status)
                 died.append(child)
         return died
 
-    def _wait(self) -> int:
-        """Until a signal says stop or every broker is gone."""
+    def _wait(self, control: ControlSocket) -> int:
+        """Until a signal says stop, or every broker is gone for good."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_read, selectors.EVENT_READ)
+            selector.register(control, selectors.EVENT_READ, control)
             while not self._stopping:
-                for child in self._reap():
-                    self._report(f"{child.state.name} {_describe_exit(child)}")
-                brokers = [child for child in self._children if child.state.kind == "broker"]
-                if all(child.exit_status is not None for child in brokers):
-                    self._report("no broker is left; stopping")
-                    return 1
-                selector.select()
+                if died := self._reap():
+                    for child in died:
+                        self._report(f"{child.state.name} {_describe_exit(child)}")
+                    self.state.save()
+                for key, _ in selector.select():
+                    if key.data is control:
+                        control.serve_one(self._obey)
                 self._drain_wakeups()
         return 0
+
+    def _obey(self, command: str, node: str) -> str:
+        """Carry out a command for one node; returns what to tell the user. Raises ClusterError."""
+        child = self._find(node)
+        state = child.state
+        if command == "restart":
+            return self._restart(child)
+        if child.exit_status is not None:
+            raise ClusterError(
+                f"{state.name} is not running; start it with: pybroker restart {node}"
+            )
+        if command == "stop":
+            self._stop_group([child])
+            state.status = NodeStatus.STOPPED
+        elif command == "kill":
+            os.kill(state.pid, signal.SIGKILL)
+            _, status = os.waitpid(state.pid, 0)
+            child.exit_status = os.waitstatus_to_exitcode(status)
+            state.status = NodeStatus.KILLED
+        elif command == "pause":
+            os.kill(state.pid, signal.SIGSTOP)
+            state.status = NodeStatus.PAUSED
+        elif command == "resume":
+            os.kill(state.pid, signal.SIGCONT)
+            state.status = NodeStatus.RUNNING
+        else:
+            raise ClusterError(f"there is no command {command!r}")
+        self.state.save()
+        return f"{state.name} is {state.status}"
+
+    def _find(self, node: str) -> _Child:
+        for child in self._children:
+            if node in (child.state.kind, str(child.state.node_id)) and (
+                child.state.kind == "zookeeper" or node != "broker"
+            ):
+                return child
+        known = ", ".join(
+            str(child.state.node_id) if child.state.kind == "broker" else child.state.kind
+            for child in self._children
+        )
+        raise ClusterError(f"there is no node {node!r}; the nodes are: {known}")
+
+    def _restart(self, child: _Child) -> str:
+        """Stop the node if it runs, and fork it again on its own port and directory."""
+        started = time.monotonic()
+        if child.exit_status is None:
+            self._stop_group([child])
+        self._fork_child(child)
+        try:
+            self._await_ready([child])
+        finally:
+            self.state.save()
+        return f"{child.state.name} is ready after {time.monotonic() - started:.2f} s"
 
     def _stop_all(self) -> None:
         """Brokers first, together; ZooKeeper after them, since they say goodbye to it."""
@@ -292,7 +304,8 @@ class Supervisor:
             group = [child for child in self._children if child.state.kind == kind]
             self._stop_group(group)
         for child in self._children:
-            os.close(child.status_fd)
+            if child.status_fd >= 0:
+                os.close(child.status_fd)
         self._children.clear()
         os.close(self._lifeline_write)
 
@@ -301,6 +314,7 @@ class Supervisor:
         for child in group:
             if child.exit_status is None:
                 os.kill(child.state.pid, signal.SIGTERM)
+                os.kill(child.state.pid, signal.SIGCONT)
         deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_read, selectors.EVENT_READ)
@@ -319,40 +333,17 @@ class Supervisor:
                 child.exit_status = os.waitstatus_to_exitcode(status)
 
 
+def _status_of_exit(exit_status: int) -> NodeStatus:
+    if exit_status == 0:
+        return NodeStatus.STOPPED
+    return NodeStatus.KILLED if exit_status < 0 else NodeStatus.FAILED
+
+
 def _describe_exit(child: _Child) -> str:
     assert child.exit_status is not None
     if child.exit_status < 0:
         return f"was killed by {signal.Signals(-child.exit_status).name}"
     return f"stopped with status {child.exit_status}; its log is {child.state.log_file}"
-
-
-def check_ports(spec: ClusterSpec) -> None:
-    """Raise ClusterError if a wanted port is taken, before anything is started."""
-    wanted: list[tuple[int, str, str]] = []
-    if spec.zookeeper_connect is None and spec.zookeeper_port:
-        wanted.append((spec.zookeeper_port, "ZooKeeper", "--zookeeper-port"))
-    if spec.first_port:
-        wanted += [
-            (spec.first_port + node_id - 1, f"broker {node_id}", "--port")
-            for node_id in range(1, spec.broker_count + 1)
-        ]
-    for port, owner, option in wanted:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError as error:
-                raise ClusterError(
-                    f"port {port}, wanted for {owner}, cannot be used: {error.strerror}; "
-                    f"choose another with {option}, or 0 for any free port"
-                ) from None
-
-
-def ephemeral_directory() -> Path:
-    """A fresh directory for a cluster that leaves nothing behind."""
-    directory = Path(tempfile.mkdtemp(prefix="pybroker-"))
-    (directory / cluster_state.LOCK_FILE).touch()
-    return directory
 
 
 def import_broker_code() -> None:

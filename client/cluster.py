@@ -99,8 +99,14 @@ class Cluster:
         self.controller_id = answer.controller_id
         return answer
 
-    async def topic(self, name: str, *, create_missing: bool = False) -> MetadataResponseTopic:
-        """A topic all of whose partitions have leaders, waiting for them. Raises ClientError."""
+    async def topic(
+        self, name: str, *, create_missing: bool = False, wait_for_missing: bool = False
+    ) -> MetadataResponseTopic:
+        """A topic all of whose partitions have leaders, waiting for them. Raises ClientError.
+
+        `wait_for_missing` suits a topic that was just created: the broker that is asked may not
+        have heard of it yet.
+        """
         code = ErrorCode.LEADER_NOT_AVAILABLE
         async for _ in retrying():
             found = (await self.metadata([name], create_missing=create_missing)).topics[0]
@@ -110,7 +116,8 @@ class Cluster:
                 code = next((code for code in partitions if code), ErrorCode.NONE)
                 if code == ErrorCode.NONE:
                     return found
-            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create_missing:
+            is_missing = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_missing and not create_missing and not wait_for_missing:
                 raise ClientError(
                     f"there is no topic {name!r}; create it with: pybroker topics create {name}"
                 )

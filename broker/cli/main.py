@@ -14,8 +14,12 @@ import click
 # name -> (module, attribute, one line for `pybroker --help`), so that help imports none of them
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "start": ("broker.cli.cluster", "start", "Start a local cluster with its own ZooKeeper."),
-    "status": ("broker.cli.cluster", "status", "Show the nodes of a local cluster."),
-    "stop": ("broker.cli.cluster", "stop", "Stop a local cluster."),
+    "status": ("broker.cli.nodes", "status", "Show nodes and partitions of a local cluster."),
+    "stop": ("broker.cli.nodes", "stop", "Stop a local cluster, or one node of it."),
+    "restart": ("broker.cli.nodes", "restart", "Restart one node, or start a dead one again."),
+    "kill": ("broker.cli.nodes", "kill", "Kill one node, as a crash would."),
+    "pause": ("broker.cli.nodes", "pause", "Freeze one node, as a hung machine would be."),
+    "resume": ("broker.cli.nodes", "resume", "Let a frozen node go on."),
     "topics": ("broker.cli.topics", "topics", "Create, list, describe and delete topics."),
     "produce": ("broker.cli.records", "produce", "Write lines of standard input to a topic."),
     "consume": ("broker.cli.records", "consume", "Print the records of a topic."),

@@ -55,7 +55,7 @@ def create(
                 replication_factor=replication_factor,
                 configs=configs,
             )
-            return len((await cluster.topic(name)).partitions)
+            return len((await cluster.topic(name, wait_for_missing=True)).partitions)
 
     count = run_client(run)
     click.echo(f"created topic {name} with {count} partition{'s' if count != 1 else ''}")

@@ -150,7 +150,7 @@ def test_ctrl_c_stops_in_order_and_ephemeral_leaves_nothing() -> None:
         line = process.stdout.readline()
         assert line, output
         output += line
-    directory = Path(output.split("data: ")[1].split()[0])
+    directory = Path(output.split("logs: ")[1].split()[0])
     assert directory.is_dir()
     children = psutil.Process(process.pid).children()
     assert len(children) == 2

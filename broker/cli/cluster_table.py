@@ -1,0 +1,157 @@
+"""What people see of a local cluster: its nodes with their roles, leaders and memory.
+
+The processes come from the supervisor's file, roles and partitions from the metadata of any broker
+that answers; without one, the table says so and shows the processes alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from broker.cluster_state import ClusterState, NodeState, NodeStatus
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+METADATA_TIMEOUT_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """Roles and partitions as one broker's metadata tells them."""
+
+    controller_id: int = -1
+    alive: set[int] = field(default_factory=set)
+    leaders: Counter[int] = field(default_factory=Counter)
+    replicas: Counter[int] = field(default_factory=Counter)
+    out_of_sync: Counter[int] = field(default_factory=Counter)
+    partitions: int = 0
+    under_replicated: list[str] = field(default_factory=list)
+    without_leader: list[str] = field(default_factory=list)
+
+    def is_settled(self, state: ClusterState) -> bool:
+        """Whether the cluster has taken in which nodes run, and every partition has a leader."""
+        running = {node.node_id for node in state.brokers if node.status == NodeStatus.RUNNING}
+        return (
+            self.alive == running and self.controller_id in self.alive and not self.without_leader
+        )
+
+
+async def look_at(state: ClusterState) -> ClusterView | None:
+    """Ask the brokers that run; None when none answers in time."""
+    import trio
+
+    from client.cluster import Cluster
+    from client.connection import ClientError
+
+    for node in state.brokers:
+        if node.status != NodeStatus.RUNNING:
+            continue
+        with trio.move_on_after(METADATA_TIMEOUT_SECONDS):
+            try:
+                async with Cluster(f"{node.host}:{node.port}") as cluster:
+                    return _view_of(await cluster.metadata(None))
+            except ClientError:
+                continue
+    return None
+
+
+def _view_of(metadata: Any) -> ClusterView:
+    view = ClusterView(metadata.controller_id, {broker.node_id for broker in metadata.brokers})
+    for topic in metadata.topics:
+        for part in topic.partitions:
+            view.partitions += 1
+            name = f"{topic.name}-{part.partition_index}"
+            if part.leader_id < 0:
+                view.without_leader.append(name)
+            else:
+                view.leaders[part.leader_id] += 1
+            view.replicas.update(part.replica_nodes)
+            missing = set(part.replica_nodes) - set(part.isr_nodes)
+            if missing:
+                view.under_replicated.append(name)
+                view.out_of_sync.update(missing)
+    return view
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Resident memory of a process (Linux), None when it is gone or cannot be seen."""
+    try:
+        with open(f"/proc/{pid}/statm") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
+
+
+def node_table(state: ClusterState, view: ClusterView | None) -> Table:
+    """A row a node; with a view also its role and partitions."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("node", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    if view is not None:
+        for column in ("role", "leaders", "replicas", "behind"):
+            table.add_column(column, no_wrap=True, justify="left" if column == "role" else "right")
+    table.add_column("address", no_wrap=True)
+    table.add_column("pid", justify="right")
+    table.add_column("memory", justify="right")
+    for node in state.nodes:
+        row = [node.name, _colored(node)]
+        if view is not None:
+            row += _partition_cells(node, view)
+        memory = resident_bytes(node.pid)
+        row += [
+            f"{node.host}:{node.port}",
+            str(node.pid),
+            "" if memory is None else f"{memory / 2**20:.0f} MB",
+        ]
+        table.add_row(*row)
+    if not any(node.kind == "zookeeper" for node in state.nodes):
+        gap = [""] * (4 if view is not None else 0)
+        table.add_row("zookeeper", "not ours", *gap, state.zookeeper_connect, "", "")
+    return table
+
+
+def _colored(node: NodeState) -> str:
+    if node.status == NodeStatus.RUNNING:
+        return "[green]running[/]"
+    color = "yellow" if node.status == NodeStatus.PAUSED else "red"
+    return f"[{color}]{node.status}[/]"
+
+
+def _partition_cells(node: NodeState, view: ClusterView) -> list[str]:
+    if node.kind != "broker":
+        return ["", "", "", ""]
+    number = node.node_id
+    role = "controller" if number == view.controller_id else ""
+    if number not in view.alive:
+        role = "absent"
+    late = view.out_of_sync[number]
+    return [
+        role,
+        str(view.leaders[number]),
+        str(view.replicas[number]),
+        f"[red]{late}[/]" if late else "0",
+    ]
+
+
+def partition_line(view: ClusterView | None) -> str:
+    """One line about all partitions of the cluster."""
+    if view is None:
+        return "[red]no broker answers: nothing is known of the partitions[/]"
+    if not view.under_replicated and not view.without_leader:
+        return f"{view.partitions} partitions, all led and fully replicated"
+    parts = [f"{view.partitions} partitions"]
+    for names, what in (
+        (view.under_replicated, "under-replicated"),
+        (view.without_leader, "without leader"),
+    ):
+        if names:
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            parts.append(f"[red]{len(names)} {what}[/] ({shown})")
+    return "; ".join(parts)

@@ -1,0 +1,184 @@
+"""`pybroker status`, and what can be done to a running cluster or to one node of it.
+
+After a node was stopped, killed, paused, resumed or restarted, the command waits a moment for the
+cluster to settle, then shows the table, so that a person sees what happened to the partitions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from broker import cluster_state
+from broker.cli.cluster_table import (
+    ClusterView,
+    look_at,
+    node_table,
+    partition_line,
+    resident_bytes,
+)
+from broker.cli.options import data_dir_option, user_errors
+from broker.cluster_state import ClusterError, ClusterState, NodeStatus
+
+STOP_WAIT_SECONDS = 45.0
+SETTLE_WAIT_SECONDS = 30.0  # longer than ZooKeeper takes to miss a killed or paused broker
+POLL_SECONDS = 0.05
+
+node_argument = click.argument("node", metavar="NODE")
+
+
+def _show(state: ClusterState, view: ClusterView | None) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(node_table(state, view))
+    console.print(partition_line(view))
+    console.print(
+        f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
+    )
+
+
+@click.command()
+@data_dir_option
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@user_errors
+def status(data_dir: Path, as_json: bool) -> None:
+    """Show the nodes of the cluster on --data-dir: role, leaders, replicas, memory.
+
+    Exit status 2 if none runs there.
+    """
+    import trio
+
+    state = cluster_state.load(data_dir.absolute())
+    view = trio.run(look_at, state)
+    if not as_json:
+        _show(state, view)
+        return
+    nodes = [
+        {
+            "name": node.name,
+            "id": node.node_id,
+            "kind": node.kind,
+            "status": node.status,
+            "pid": node.pid,
+            "host": node.host,
+            "port": node.port,
+            "resident_bytes": resident_bytes(node.pid),
+            "leaders": view.leaders[node.node_id] if view and node.kind == "broker" else None,
+            "is_controller": view is not None and node.node_id == view.controller_id,
+            "log_file": node.log_file,
+        }
+        for node in state.nodes
+    ]
+    summary = {
+        "bootstrap": state.bootstrap,
+        "zookeeper": state.zookeeper_connect,
+        "data_dir": state.data_dir,
+        "supervisor_pid": state.supervisor_pid,
+        "partitions": view.partitions if view else None,
+        "under_replicated_partitions": view.under_replicated if view else None,
+        "partitions_without_leader": view.without_leader if view else None,
+        "nodes": nodes,
+    }
+    click.echo(json.dumps(summary, indent=2))
+
+
+@click.command()
+@click.argument("node", metavar="[NODE]", required=False)
+@data_dir_option
+@user_errors
+def stop(node: str | None, data_dir: Path) -> None:
+    """Stop the cluster on --data-dir, brokers first; or only NODE (a broker id, or zookeeper)."""
+    directory = data_dir.absolute()
+    if node is not None:
+        _command("stop", node, directory)
+        return
+    state = cluster_state.load(directory)
+    try:
+        os.kill(state.supervisor_pid, signal.SIGTERM)
+    except OSError as error:
+        raise ClusterError(
+            f"cannot signal the supervisor (pid {state.supervisor_pid}): {error.strerror}"
+        ) from None
+    deadline = time.monotonic() + STOP_WAIT_SECONDS
+    while cluster_state.is_claimed(directory):
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"still running after {STOP_WAIT_SECONDS:.0f} s; "
+                f"its logs are in {directory / 'logs'}"
+            )
+        time.sleep(POLL_SECONDS)
+    click.echo(
+        f"stopped {', '.join(node.name for node in reversed(state.nodes))}; "
+        f"the data is in {directory}"
+    )
+
+
+@click.command()
+@node_argument
+@data_dir_option
+@user_errors
+def restart(node: str, data_dir: Path) -> None:
+    """Stop NODE (a broker id, or zookeeper) cleanly if it runs, and start it again."""
+    _command("restart", node, data_dir.absolute())
+
+
+@click.command()
+@node_argument
+@data_dir_option
+@user_errors
+def kill(node: str, data_dir: Path) -> None:
+    """Kill NODE with SIGKILL, as a crash would; restart brings it back."""
+    _command("kill", node, data_dir.absolute())
+
+
+@click.command()
+@node_argument
+@data_dir_option
+@user_errors
+def pause(node: str, data_dir: Path) -> None:
+    """Freeze NODE with SIGSTOP: alive for the system, dead for the cluster; resume ends it."""
+    _command("pause", node, data_dir.absolute())
+
+
+@click.command()
+@node_argument
+@data_dir_option
+@user_errors
+def resume(node: str, data_dir: Path) -> None:
+    """Let the paused NODE go on."""
+    _command("resume", node, data_dir.absolute())
+
+
+def _command(command: str, node: str, directory: Path) -> None:
+    """Have the supervisor do it, wait until the partitions have leaders again, show the table."""
+    import trio
+    from rich.console import Console
+
+    from broker.cluster_control import command_node
+
+    cluster_state.load(directory)
+    click.echo(command_node(directory, command, node))
+    state = cluster_state.load(directory)
+    if any(node.status == NodeStatus.RUNNING for node in state.brokers):
+        with Console(stderr=True).status("waiting for the cluster to take it in ..."):
+            view = trio.run(_settle, state)
+    else:
+        view = None
+    _show(state, view)
+
+
+async def _settle(state: ClusterState) -> ClusterView | None:
+    import trio
+
+    view = await look_at(state)
+    with trio.move_on_after(SETTLE_WAIT_SECONDS):
+        while view is None or not view.is_settled(state):
+            await trio.sleep(POLL_SECONDS)
+            view = await look_at(state)
+    return view
