@@ -30,6 +30,7 @@ from storage.log_config import validate_topic_configs
 log = logging.getLogger("broker.topics")
 
 UNSET = -1
+MAX_REFUSED_NAMES = 1_000
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
@@ -69,6 +70,7 @@ class TopicCreator:
         self._wake = trio.Event()
         self._random = generator
         self._in_flight: set[str] = set()
+        self._refused: set[str] = set()  # names whose refusal has been logged
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Create in the background what `auto_create` was asked for, until cancelled."""
@@ -142,12 +144,21 @@ class TopicCreator:
                     f"{settings.replication_factor} replicas are wanted, {alive} broker(s) are up.",
                 )
         except KafkaError as error:
-            log.warning("topic %s is not created automatically: %s", topic, error.message)
+            self._log_refusal(topic, error.message)
             return error.code
+        self._refused.discard(topic)
         self._in_flight.add(topic)
         self._wanted[topic] = settings
         self._wake.set()
         return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def _log_refusal(self, topic: str, problem: str) -> None:
+        """Once a name: clients ask again and again."""
+        if topic not in self._refused:
+            if len(self._refused) >= MAX_REFUSED_NAMES:
+                self._refused.clear()
+            self._refused.add(topic)
+            log.warning("topic %s is not created automatically: %s", topic, problem)
 
     def auto_create_internal(self, topic: str) -> None:
         """As `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""

@@ -19,7 +19,6 @@ from protocol.messages.replication import (
 from protocol.uuids import ZERO_UUID
 
 NO_CONTROLLER = -1
-NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 
 SECURITY_PROTOCOLS: Mapping[int, str] = {
@@ -100,10 +99,6 @@ class MetadataCache:
 
     def topics(self) -> Iterator[str]:
         return iter(self._topics)
-
-    @property
-    def topic_count(self) -> int:
-        return len(self._topics)
 
     def partitions(self, topic: str) -> Mapping[int, PartitionState]:
         """The partitions of a topic by index; empty if the topic is unknown."""

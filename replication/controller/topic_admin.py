@@ -1,13 +1,13 @@
 """Topics as an administrator changes them: the znode writes of create, grow and delete.
 
 Job: the broker that handles CreateTopics, CreatePartitions or DeleteTopics writes these nodes; the
-controller sees them and does the rest. A new topic's config node is written before its assignment,
-so that it is there when the first replica is made.
+controller sees them and does the rest. A new topic's config appears with its assignment, so that
+it is there when the first replica is made.
 
 These writes are not fenced by the controller epoch (in plain ZooKeeper mode any broker creates
-topics automatically); the config node is written only while a ZooKeeper controller exists.
+topics automatically), but a topic is created only while a ZooKeeper controller exists.
 
-Mirrors kafka.zk.AdminZkClient.
+Mirrors kafka.zk.AdminZkClient, which writes config and assignment one after the other.
 """
 
 import re
@@ -25,6 +25,7 @@ from replication.controller.operations import (
     Multi,
     SetData,
     ZkCode,
+    ZkError,
     create_recursive,
     expect,
     run_one,
@@ -109,34 +110,46 @@ def create_topic(
     assignment: Mapping[int, Sequence[int]],
     config: Mapping[str, str],
 ) -> Flow[None]:
-    """Write the nodes of a topic that has passed `check_new_topic`."""
-    yield from _put_config(f"topics/{topic}", config)
+    """Write config and assignment of a topic that has passed `check_new_topic`, in one step.
+
+    Nobody is notified of the config: nobody knows the topic yet. A config that an unfinished
+    creation has left behind is replaced.
+    """
     partitions = {index: ReplicaAssignment(tuple(ids)) for index, ids in assignment.items()}
-    path = znodes.topic_path(topic)
-    data = znodes.encode_topic(TopicAssignment(topic_id, partitions))
-    created = yield from run_one(Create(path, data))
-    if expect(created, path, ZkCode.NODE_EXISTS).code is ZkCode.NODE_EXISTS:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
-
-
-def _put_config(entity_path: str, config: Mapping[str, str]) -> Flow[None]:
-    """Set or create a config node while there is a ZooKeeper controller. Notifies nobody."""
-    path, data = znodes.config_path(entity_path), znodes.encode_config(config)
+    create = Create(
+        znodes.topic_path(topic), znodes.encode_topic(TopicAssignment(topic_id, partitions))
+    )
+    config_path = znodes.config_path(f"topics/{topic}")
+    config_data = znodes.encode_config(config)
+    put_config: Create | SetData = Create(config_path, config_data)
     for _ in range(MAX_WRITE_ATTEMPTS):
-        controller = yield from run_one(GetData(znodes.CONTROLLER))
-        if not controller.ok or znodes.is_kraft_controller(controller.data):
-            raise KafkaError(
-                ErrorCode.NOT_CONTROLLER, "There is no controller in ZooKeeper at the moment."
-            )
-        fence = Check(znodes.CONTROLLER, controller.version)
-        written = yield from run_one(Multi((fence, SetData(path, data))))
-        if written.code is ZkCode.NO_NODE:
-            yield from create_recursive(path.rpartition("/")[0])
-            written = yield from run_one(Multi((fence, Create(path, data))))
-        if written.ok:
+        fence = yield from _controller_fence()
+        result = yield from run_one(Multi((fence, put_config, create)))
+        if result.ok:
             return
-        expect(written, path, ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write the config of {entity_path}")
+        if not result.results:
+            raise ZkError(result.code, create.path)
+        _, put, created = (part.code for part in result.results)
+        if created is ZkCode.NODE_EXISTS:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+        if put is ZkCode.NODE_EXISTS:
+            put_config = SetData(config_path, config_data)
+        elif put is ZkCode.NO_NODE:
+            yield from create_recursive(config_path.rpartition("/")[0])
+            put_config = Create(config_path, config_data)
+        else:
+            expect(result, create.path, ZkCode.BAD_VERSION, ZkCode.NO_NODE)  # controller moved
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Could not write topic '{topic}'.")
+
+
+def _controller_fence() -> Flow[Check]:
+    """A check that holds while the cluster has the ZooKeeper controller that it has now."""
+    controller = yield from run_one(GetData(znodes.CONTROLLER))
+    if not controller.ok or znodes.is_kraft_controller(controller.data):
+        raise KafkaError(
+            ErrorCode.NOT_CONTROLLER, "There is no controller in ZooKeeper at the moment."
+        )
+    return Check(znodes.CONTROLLER, controller.version)
 
 
 def read_assignment(topic: str) -> Flow[tuple[TopicAssignment, int] | None]:

@@ -61,7 +61,7 @@ class TopicChanges:
         """The children of /brokers/topics have changed."""
         context = self._parts.context
         topics = yield from read_topic_names()
-        for topic in [topic for topic in context.topics if topic not in set(topics)]:
+        for topic in context.assignments.keys() - set(topics):
             context.remove_topic(topic)
         fresh = [topic for topic in topics if topic not in context.assignments]
         assignments = yield from read_assignments(fresh)
