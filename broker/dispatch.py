@@ -30,6 +30,7 @@ from protocol.api import API_TABLE, ApiKey, request_class
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from protocol.framing import RequestHeader
 
+from .produce_shapes import shape_of
 from .reactor.bad_input import BadInput
 from .reactor.connection import Connection, ConnectionInfo
 
@@ -210,12 +211,37 @@ class Dispatcher:
         if route is None:
             self._handle_unusual(connection, begin, started_at)
             return
+        shape = connection.shape
+        if (
+            shape is not None
+            and shape.route is route
+            and shape.matches(buffer, connection.view, begin, end)
+        ):
+            body, client_id = shape.body, shape.client_id
+        else:
+            body, client_id = self._decode(connection, route, begin, end, client_id_size)
+        pool = self.pool
+        assert pool is not None
+        request = Request(
+            pool, connection, route, correlation_id, client_id, body, size, started_at
+        )
+        try:
+            route.handle(request)
+        except Exception as error:
+            self._handler_failed(request, error)
+        request.local_done_at = request.responded_at or perf_counter()
+
+    def _decode(
+        self, connection: Connection, route: Route, begin: int, end: int, client_id_size: int
+    ) -> tuple[Any, str | None]:
+        """The message of a frame and its client id."""
+        buffer = connection.buffer
         offset = _SMALLEST_CLIENT_HEADER
         if client_id_size > 0:
             raw = buffer[begin + _HEADER_BYTES : begin + _HEADER_BYTES + client_id_size]
             offset += client_id_size
             if raw != connection.client_id_raw:
-                if offset > size:
+                if begin + 4 + offset > end:
                     raise BadInput("a request whose header is longer than its frame")
                 self._learn_client_id(connection, bytes(raw))
             client_id = connection.client_id
@@ -232,21 +258,15 @@ class Dispatcher:
                     offset = framing.decode_request_header(frame)[1]
                 else:
                     offset += 1
-            body = codec.decode(route.request_class, route.api_version, frame, offset)
+            body: Any
+            body, offset = codec.decode_from(route.request_class, route.api_version, frame, offset)
         except (ProtocolError, IndexError) as error:
             raise BadInput(
                 f"a {route.name} request v{route.api_version} that cannot be read: {error}"
             ) from None
-        pool = self.pool
-        assert pool is not None
-        request = Request(
-            pool, connection, route, correlation_id, client_id, body, size, started_at
-        )
-        try:
-            route.handle(request)
-        except Exception as error:
-            self._handler_failed(request, error)
-        request.local_done_at = request.responded_at or perf_counter()
+        if route.in_place and offset == len(frame):
+            connection.shape = shape_of(route, frame, body, client_id, connection.shape)
+        return body, client_id
 
     # -- what is rare --
 

@@ -26,6 +26,7 @@ from .selector import READ
 
 if TYPE_CHECKING:
     from broker.dispatch import Request
+    from broker.produce_shapes import ProduceShape
 
     from .processor import Processor
 
@@ -90,7 +91,8 @@ class Connection:
     __slots__ = (
         "blocked", "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
         "flush_queued", "info", "last_active", "max_frame_bytes", "needed", "out", "out_bytes",
-        "processor", "received_at", "reserved_bytes", "start", "state", "throttled_until",
+        "processor", "received_at", "reserved_bytes",
+        "shape", "start", "state", "throttled_until",
         "transport", "unsent", "view", "waits_for_memory",
     )  # fmt: skip
 
@@ -127,6 +129,7 @@ class Connection:
         self.events = READ  # what the selector watches
         self.client_id: str | None = None
         self.client_id_raw: bytes = b""
+        self.shape: ProduceShape | None = None  # of the last produce request
 
     # -- input --
 
@@ -201,6 +204,7 @@ class Connection:
             self.buffer = bytearray(INITIAL_BUFFER_BYTES)
             self.view = memoryview(self.buffer)
             self.start = self.end = self.needed = 0
+            self.shape = None  # it holds a view of the old buffer
 
     # -- output --
 

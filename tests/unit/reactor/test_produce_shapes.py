@@ -1,0 +1,151 @@
+"""A shape says of a frame what the codec says, or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.dispatch import Route
+from broker.metrics import RequestMetrics
+from broker.produce_shapes import MAX_FRAME_BYTES, MAX_MISSES, ProduceShape, shape_of
+from protocol.api import API_TABLE, ApiKey
+from protocol.codec import decode
+from protocol.errors import ProtocolError
+from protocol.framing import decode_request_header
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.reactor import frame_of
+
+SPEC = API_TABLE[ApiKey.PRODUCE]
+VERSIONS = range(SPEC.min_version, SPEC.max_version + 1)
+
+
+def route_of(version: int) -> Route:
+    return Route(ApiKey.PRODUCE, version, lambda _: None, RequestMetrics("Produce", version))
+
+
+def request(
+    records: bytes | None, topic: str = "t", index: int = 0, acks: int = 1, copies: int = 1
+) -> ProduceRequest:
+    data = [PartitionProduceData(index=index, records=records) for _ in range(copies)]
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=500,
+        topic_data=[TopicProduceData(name=topic, partition_data=data)],
+    )
+
+
+def read_by_codec(frame: bytes) -> tuple[str | None, Any]:
+    header, offset = decode_request_header(frame[4:])
+    return header.client_id, decode(ProduceRequest, header.api_version, frame[4:], offset)
+
+
+def learn(
+    frame: bytes, version: int, previous: ProduceShape | None = None, route: Route | None = None
+) -> ProduceShape | None:
+    client_id, body = read_by_codec(frame)
+    return shape_of(route or route_of(version), memoryview(frame)[4:], body, client_id, previous)
+
+
+def read_by_shape(shape: ProduceShape, frame: bytes, ahead: bytes = b"") -> Any:
+    """The message, or None; other bytes lie around the frame in the buffer."""
+    buffer = bytearray(ahead + frame + b"behind" * 10)
+    begin, end = len(ahead), len(ahead) + len(frame)
+    if not shape.matches(buffer, memoryview(buffer), begin, end):
+        return None
+    return shape.body
+
+
+RECORDS = st.one_of(
+    st.binary(max_size=300),
+    st.integers(0, 40_000).map(lambda size: b"r" * size),
+    st.sampled_from([b"x" * size for size in (126, 127, 128, 16_382, 16_383, 16_384)]),
+)
+
+
+@settings(max_examples=300)
+@given(
+    version=st.sampled_from(VERSIONS),
+    first=RECORDS,
+    second=RECORDS,
+    correlation_ids=st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)),
+    client_id=st.sampled_from([None, "", "c", "client-é"]),
+)
+def test_the_next_request_with_other_records(
+    version: int,
+    first: bytes,
+    second: bytes,
+    correlation_ids: tuple[int, int],
+    client_id: str | None,
+) -> None:
+    shape = learn(frame_of(request(first), version, correlation_ids[0], client_id), version)
+    assert shape is not None
+    frame = frame_of(request(second), version, correlation_ids[1], client_id)
+    known = read_by_shape(shape, frame, ahead=b"ahead")
+    expected_client_id, expected = read_by_codec(frame)
+    assert known == expected
+    assert shape.client_id == expected_client_id
+    assert shape.was_seen_again
+
+
+@settings(max_examples=500)
+@given(
+    version=st.sampled_from(VERSIONS),
+    records=st.binary(max_size=200),
+    data=st.data(),
+)
+def test_a_changed_byte_or_length_is_read_as_the_codec_reads_it(
+    version: int, records: bytes, data: st.DataObject
+) -> None:
+    frame = bytearray(frame_of(request(records), version, 1))
+    shape = learn(bytes(frame), version)
+    assert shape is not None
+    for _ in range(data.draw(st.integers(1, 3))):
+        frame[data.draw(st.integers(12, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(14, len(frame)))
+    frame = frame[:cut] + data.draw(st.binary(max_size=4))
+    frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+    known = read_by_shape(shape, bytes(frame))
+    if known is not None:
+        try:
+            assert known == read_by_codec(bytes(frame))[1]
+        except ProtocolError:
+            raise AssertionError("the shape reads what the codec refuses") from None
+
+
+def test_other_requests_do_not_match() -> None:
+    for version in VERSIONS:
+        shape = learn(frame_of(request(b"abc"), version, 1), version)
+        assert shape is not None
+        for other in (
+            request(b"abc", topic="u"),
+            request(b"abc", topic="topic"),
+            request(b"abc", index=1),
+            request(b"abc", acks=-1),
+            request(b"abc", copies=2),
+            request(None),
+        ):
+            assert read_by_shape(shape, frame_of(other, version, 1)) is None
+        assert read_by_shape(shape, frame_of(request(b"abc"), version, 1, "other")) is None
+
+
+def test_what_has_no_shape() -> None:
+    for version in VERSIONS:
+        assert learn(frame_of(request(None), version, 1), version) is None
+        assert learn(frame_of(request(b"a", copies=2), version, 1), version) is None
+        large = request(b"a" * MAX_FRAME_BYTES)
+        assert learn(frame_of(large, version, 1), version) is None
+
+
+def test_looking_in_vain_ends() -> None:
+    route = route_of(9)
+    shape = None
+    for index in range(MAX_MISSES + 10):
+        shape = learn(frame_of(request(b"a", index=index), 9, 1), 9, shape, route)
+    assert shape is not None
+    assert shape.partition.index == MAX_MISSES
+    assert read_by_shape(shape, frame_of(request(b"b", index=MAX_MISSES), 9, 1)) is not None
+    again = learn(frame_of(request(b"a", index=99), 9, 1), 9, shape, route)
+    assert again is not None
+    assert again.partition.index == 99
