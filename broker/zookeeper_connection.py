@@ -21,16 +21,7 @@ RECEIVE_BYTES = 64 * 1024
 FINISH_TIMEOUT_S = 5.0
 
 _SIZE = Struct(">i")
-_FOREIGN = {
-    b"GET ": "an HTTP request",
-    b"POST": "an HTTP request",
-    b"PUT ": "an HTTP request",
-    b"HEAD": "an HTTP request",
-    b"\x16\x03\x01\x00": "a TLS hello",
-    b"\x16\x03\x01\x02": "a TLS hello",
-    b"\x16\x03\x03\x00": "a TLS hello",
-    b"SSH-": "an SSH banner",
-}
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PRI ")
 
 
 class ClientGone(Exception):
@@ -44,6 +35,7 @@ class Client:
         "_is_draining",
         "_outgoing",
         "_socket",
+        "closed",
         "closing",
         "connection",
         "host",
@@ -52,6 +44,8 @@ class Client:
     )
 
     def __init__(self, sock: socket.socket, host: str, port: int) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self._buffer = bytearray()
         self._outgoing = bytearray()
@@ -62,6 +56,7 @@ class Client:
         self.connection: Connection | None = None
         self.scope = trio.CancelScope()
         self.closing = False
+        self.closed = False
 
     @property
     def address(self) -> str:
@@ -78,8 +73,9 @@ class Client:
         word = bytes(self._buffer[:4])
         if word in four_letter.COMMANDS:
             return word
-        if word in _FOREIGN:
-            raise ProtocolError(f"this is {_FOREIGN[word]}, not a ZooKeeper client")
+        stranger = _stranger(word)
+        if stranger is not None:
+            raise ProtocolError(f"this is {stranger}, not a ZooKeeper client")
         while len(self._buffer) < 4 + self._next_size():
             await self._receive()
         return word
@@ -127,7 +123,8 @@ class Client:
     # --- out ----------------------------------------------------------------------------------
 
     def queue(self, frame: bytes) -> None:
-        self._outgoing += frame
+        if not self.closed:
+            self._outgoing += frame
 
     def send(self, data: bytes) -> None:
         """Queue and try to send at once; `finish` sends the rest."""
@@ -136,6 +133,8 @@ class Client:
 
     def flush(self, nursery: trio.Nursery) -> None:
         """Send what can be sent now; leave the rest to a task."""
+        if self.closed:
+            return
         if self._is_draining:
             if len(self._outgoing) > MAX_STALLED_BYTES:
                 self.scope.cancel()
@@ -150,7 +149,7 @@ class Client:
     async def finish(self) -> None:
         """Wait, not for ever, until all is sent."""
         with trio.move_on_after(FINISH_TIMEOUT_S):
-            while self._outgoing and self._socket.fileno() != -1:
+            while self._outgoing:
                 if self._is_draining:
                     await self._drained.wait()
                 else:
@@ -158,13 +157,14 @@ class Client:
                     self._try_send()
 
     def close(self) -> None:
+        """From here on what is queued is dropped: replies may still come back from the disk."""
+        self.closed = True
         self._outgoing.clear()
-        if self._socket.fileno() != -1:
-            trio.lowlevel.notify_closing(self._socket)
-            self._socket.close()
+        trio.lowlevel.notify_closing(self._socket)
+        self._socket.close()
 
     def _try_send(self) -> None:
-        if not self._outgoing or self._socket.fileno() == -1:
+        if not self._outgoing:
             return
         try:
             sent = self._socket.send(self._outgoing)
@@ -189,3 +189,14 @@ class Client:
             self._drained = trio.Event()
             if self.closing:
                 self.scope.cancel()
+
+
+def _stranger(start: bytes) -> str | None:
+    """Who says this instead of the size of a connect request, if we know."""
+    if start in _HTTP_METHODS:
+        return "an HTTP request"
+    if start[:2] == b"\x16\x03":
+        return "a TLS hello"
+    if start == b"SSH-":
+        return "an SSH banner"
+    return None

@@ -185,8 +185,6 @@ class ZooKeeperServer:
                 log.warning("cannot accept a connection now: %s", os.strerror(error.errno))
                 await trio.sleep(OUT_OF_FILES_PAUSE_S)
                 continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client_host, client_port = address[:2]
             limit = self._max_connections_per_host
             if limit and self._per_host[client_host] >= limit:
@@ -198,11 +196,11 @@ class ZooKeeperServer:
                 sock.close()
                 continue
             client = Client(sock, client_host, client_port)
+            self._clients[client] = None
+            self._per_host[client_host] += 1
             self._nursery.start_soon(self._serve, client)
 
     async def _serve(self, client: Client) -> None:
-        self._per_host[client.host] += 1
-        self._clients[client] = None
         connection = self._machine.connected(client, client.host)
         client.connection = connection
         try:

@@ -72,14 +72,12 @@ CONTAINER_CHECK_MS = 60_000
 class Connection:
     """A client connection as the machine knows it. `token` belongs to the shell."""
 
-    __slots__ = ("identities", "last_zxid", "session_id", "timeout_ms", "token")
+    __slots__ = ("identities", "session_id", "token")
 
     def __init__(self, token: object, host: str) -> None:
         self.token = token
         self.identities: list[Id] = [Id("ip", host)]
         self.session_id = 0
-        self.timeout_ms = 0
-        self.last_zxid = 0
 
 
 class Effects(NamedTuple):
@@ -217,7 +215,6 @@ class ZooKeeperMachine:
         session = self.sessions.add(session_id, timeout_ms, now_ms)
         session.connection = connection
         connection.session_id = session_id
-        connection.timeout_ms = timeout_ms
         response = ConnectResponse(0, timeout_ms, session_id, self.sessions.password(session_id))
         self._send_connect_response(connection, response, read_only)
 

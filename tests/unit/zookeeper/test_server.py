@@ -155,6 +155,28 @@ async def test_connections_a_host_are_limited() -> None:
         nursery.cancel_scope.cancel()
 
 
+def test_replies_to_clients_that_have_gone_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client leaves while its write is on its way to the disk."""
+    real_fsync = os.fsync
+
+    def slow_fsync(file: int) -> None:
+        time.sleep(0.05)
+        real_fsync(file)
+
+    with embedded_zookeeper(tmp_path) as port:
+        neighbour = RawClient(port)
+        monkeypatch.setattr("broker.zookeeper_storage.os.fsync", slow_fsync)
+        for number in range(5):
+            client = RawClient(port)
+            request = CreateRequest(f"/gone{number}", b"", list(OPEN_ACL), 0)
+            client.send_frame(pack(">ii", 1, Op.CREATE) + jute.encode(request))
+            client.drop()
+        assert data_of(neighbour, "/gone4") == b""
+        neighbour.close()
+
+
 def test_a_restart_keeps_nodes_sessions_and_passwords(tmp_path: Path) -> None:
     with embedded_zookeeper(tmp_path) as port:
         owner, other = RawClient(port), RawClient(port)
