@@ -32,7 +32,7 @@ from protocol.records.builder import build_batch
 from protocol.records.record import Record, SimpleRecord
 from protocol.schema import Message
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 15.0
 COORDINATOR_WAIT_SECONDS = 20.0
 MAX_BYTES = 1 << 20
 _SIZE = Struct(">i")
