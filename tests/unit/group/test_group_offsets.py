@@ -225,6 +225,21 @@ class TestDelete:
             assert h.offset(*T0) == -1
             h.restart()
 
+    def test_a_commit_from_before_the_deletion_stays_void_when_another_follows(
+        self, h: Harness
+    ) -> None:
+        h.is_holding = True
+        h.commit({T0: 1})
+        h.perform(h.machine.partitions_deleted([T0], h.now_ms))
+        first, h.held = h.held, []
+        h.commit({T0: 2})
+        second, h.held = h.held, first
+        h.release()
+        assert h.offset(*T0) == -1
+        h.held = second
+        h.release()
+        assert h.offset(*T0) == 2
+
 
 class TestDeleteGroup:
     def test_an_empty_group_goes_with_its_offsets(self, h: Harness) -> None:

@@ -9,7 +9,7 @@ import pytest
 from coordinator.group.group import Group
 from coordinator.group.members import Member, MemberProtocol
 from coordinator.group.offsets import OffsetAndMetadata
-from coordinator.group.placement import java_string_hash, partition_for_key, utf16_length
+from coordinator.group.placement import partition_for_key, utf16_length
 from coordinator.group.records import (
     GroupKey,
     OffsetKey,

@@ -105,6 +105,19 @@ def test_a_rebalance_begins_while_a_replacement_is_persisted(h: Harness) -> None
     assert h.state() == "CompletingRebalance"
 
 
+@pytest.mark.parametrize("outcome", [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_a_replacement_is_persisted_after_a_rebalance_began(h: Harness, outcome: ErrorCode) -> None:
+    ids = stable_static_group(h, 3)
+    h.is_holding = True
+    replaced = h.join(instance="i1")
+    leader = h.join(ids[0], instance="i0")
+    h.release(outcome)
+    assert replaced.is_waiting
+    h.join(ids[2], instance="i2")
+    assert leader.response.generation_id == replaced.response.generation_id == 2
+    assert replaced.response.member_id in h.group().members
+
+
 def test_a_change_of_the_selected_protocol_rebalances(h: Harness) -> None:
     both = {"a": subscription("t"), "b": subscription("t")}
     only_b = {"b": subscription("t")}
