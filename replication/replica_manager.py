@@ -155,7 +155,7 @@ class ReplicaManager:
             if not internal_topics_allowed and key[0] in self.config.internal_topics:
                 results[key] = ProduceResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
-            result = self._append_one(key, records, required_acks, now_ms, request_version, origin)
+            result = self.append_one(key, records, required_acks, now_ms, request_version, origin)
             results[key] = result
             if result.is_open:
                 if open_keys is None:
@@ -169,21 +169,34 @@ class ReplicaManager:
                 open_keys.discard(key)
         if not open_keys:
             return Done(results)
+        return self.wait_for_append(token, required_acks, timeout_ms, results, open_keys, now_ms)
+
+    def wait_for_append(
+        self,
+        token: object,
+        required_acks: int,
+        timeout_ms: int,
+        results: ProduceResults,
+        open_keys: set[PartitionKey],
+        now_ms: int,
+    ) -> Parked:
+        """Park a produce until its open partitions are settled."""
         operation = DelayedProduce(token, required_acks, results, open_keys)
         # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
         deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None
         self.produces.watch(operation, open_keys, deadline_ms)
         return Parked(operation)
 
-    def _append_one(
+    def append_one(
         self,
         key: PartitionKey,
         records: bytearray | memoryview,
         required_acks: int,
         now_ms: int,
         request_version: int | None,
-        origin: AppendOrigin,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> ProduceResult:
+        """Append to one partition; `is_open` says that the result has to wait."""
         partition = self.partitions.get(key)
         if partition is None:
             if self.metadata.contains(key[0]):

@@ -34,6 +34,7 @@ _log = logging.getLogger("broker.handlers.produce")
 
 ADMIN_CLIENT_ID = "__admin_client"
 _VALID_ACKS = (-1, 0, 1)
+_ANSWERED_ACKS = (-1, 1)
 _MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 22  # the low byte of a v2 batch's attributes
 _TRANSACTIONAL = 0x10
@@ -59,6 +60,48 @@ class ProduceHandler:
 
     def produce(self, request: Request) -> None:
         body: ProduceRequest = request.body
+        topics = body.topic_data
+        if len(topics) == 1 and body.acks in _ANSWERED_ACKS and self._produce_plain(request, body):
+            return
+        self._produce_any(request, body)
+
+    def _produce_plain(self, request: Request, body: ProduceRequest) -> bool:
+        """The usual request: one partition, nothing transactional. False if it is not that."""
+        topic = body.topic_data[0]
+        if len(topic.partition_data) != 1:
+            return False
+        partition = topic.partition_data[0]
+        records: Any = partition.records
+        shell = self._shell
+        manager = shell.manager
+        if (
+            records is None
+            or len(records) <= _ATTRIBUTES_POSITION
+            or records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
+            or topic.name in manager.config.internal_topics
+        ):
+            return False
+        key = (topic.name, partition.index)
+        acks = body.acks
+        now_ms = self._clock()
+        result = manager.append_one(key, records, acks, now_ms, request.api_version)
+        if result.is_open:
+            manager.wait_for_append(
+                _ProduceWait(self, request), acks, body.timeout_ms, {key: result}, {key}, now_ms
+            )
+            if acks == -1:
+                shell.parked(body.timeout_ms, now_ms)
+        elif result.error_code or request.throttle_ms:
+            self.answer(request, {key: result})
+        else:
+            request.respond_encoded(
+                self._quick.frame(request.api_version, request.correlation_id, key, result)
+            )
+        if manager.completed or manager.effects:
+            shell.settle()
+        return True
+
+    def _produce_any(self, request: Request, body: ProduceRequest) -> None:
         entries: dict[PartitionKey, Any] = {}
         transactional = False
         for topic in body.topic_data:
