@@ -5,18 +5,9 @@ arithmetic to the bit: 31*h + c over UTF-16 code units in signed 32 bits, then U
 maps Integer.MIN_VALUE to 0.
 """
 
-import struct
+from protocol.java_hash import java_string_hash
 
 _MIN_INT32 = -(2**31)
-
-
-def java_string_hash(text: str) -> int:
-    """Java's String.hashCode of `text`, as a signed 32-bit integer."""
-    raw = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for unit in struct.unpack(f">{len(raw) // 2}H", raw):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value - 2**32 if value >= 2**31 else value
 
 
 def partition_for_key(key: str, partition_count: int) -> int:

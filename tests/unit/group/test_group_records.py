@@ -24,6 +24,7 @@ from coordinator.group.records import (
 )
 from coordinator.group.states import GroupState
 from protocol.errors import ProtocolError
+from protocol.java_hash import java_string_hash
 
 OFFSET_KEY = bytes.fromhex("0001" "0001" "67" "0002" "7431" "00000003")  # fmt: skip
 OFFSET_VALUE_V3 = bytes.fromhex(
