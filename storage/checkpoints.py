@@ -172,9 +172,12 @@ def read_partition_topic_id(files: Files, directory: str) -> bytes | None:
         raise CheckpointError(f"Invalid topic id in {path}: {values['topic_id']}") from None
 
 
-def write_partition_topic_id(files: Files, directory: str, topic_id: bytes) -> None:
+def write_partition_topic_id(
+    files: Files, directory: str, topic_id: bytes, *, sync: bool = True
+) -> None:
     text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
-    files.write_atomically(os.path.join(directory, PARTITION_METADATA_FILE), text.encode())
+    path = os.path.join(directory, PARTITION_METADATA_FILE)
+    files.write_atomically(path, text.encode(), sync=sync)
 
 
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int = -1) -> None:

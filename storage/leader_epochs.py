@@ -1,7 +1,9 @@
 """The leader epochs of one log: which epoch began at which offset.
 
-Invariants: epochs and start offsets both grow along the list; every change is on disk
-(`leader-epoch-checkpoint`) before the data that it describes can be acknowledged by a flush.
+Invariants: epochs and start offsets both grow along the list. Every change is written to
+`leader-epoch-checkpoint` at once. It is forced to disk at once too when it replaces a file that
+was; until a log's first flush there is none, recovery would read all epochs from the batches, and
+making a partition need not wait for a disk.
 
 Mirrors: org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache (KIP-101, KIP-279).
 """
@@ -19,7 +21,16 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochCache:
-    __slots__ = ("_dirty", "_entries", "_files", "_path", "latest_epoch", "latest_start_offset")
+    __slots__ = (
+        "_dirty",
+        "_entries",
+        "_files",
+        "_path",
+        "_unsynced",
+        "_was_synced",
+        "latest_epoch",
+        "latest_start_offset",
+    )
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -28,6 +39,7 @@ class LeaderEpochCache:
         for epoch, start in checkpoints.read_epochs(files, self._path):
             self._insert(epoch, start)
         self._dirty = False
+        self._unsynced = self._was_synced = bool(self._entries)
         self._update_latest()
 
     @property
@@ -96,8 +108,23 @@ class LeaderEpochCache:
     def flush(self) -> None:
         """Write what `flush=False` left unwritten."""
         if self._dirty:
-            checkpoints.write_epochs(self._files, self._path, self._entries)
+            sync = self._was_synced
+            checkpoints.write_epochs(self._files, self._path, self._entries, sync=sync)
             self._dirty = False
+            self._unsynced = not sync
+
+    def sync(self) -> bool:
+        """Force the file to disk; False if it is there already. Blocks; any thread may call."""
+        self._was_synced = True
+        if not self._unsynced:
+            return False
+        self._unsynced = False
+        self._files.open(self._path).sync()
+        return True
+
+    def sync_from_now_on(self) -> None:
+        """The log was flushed before: recovery will not read all epochs from the batches."""
+        self._was_synced = True
 
     def _changed(self, flush: bool) -> None:
         self._dirty = True

@@ -68,8 +68,6 @@ class Log(LogState):
         """Check one batch (or an old message set), assign its offsets and append it."""
         if self.health.error is not None or self.is_closed:
             raise self._offline()
-        if self._topic_id_unwritten:
-            self._write_topic_id()
         next_offset = self.log_end_offset
         config = self.config
         valid = validate(
@@ -131,8 +129,6 @@ class Log(LogState):
         """Append what the leader sent, with its offsets and epochs."""
         if self.health.error is not None or self.is_closed:
             raise self._offline()
-        if self._topic_id_unwritten:
-            self._write_topic_id()
         batches = self._follower_batches(records)
         if not batches:
             return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
@@ -302,6 +298,7 @@ class Log(LogState):
         if any(segment.base_offset >= start for segment in segments):
             self.files.sync_directory(self.directory)
         self.snapshots.sync(target)
+        self._sync_metadata()
 
     # -- reading ---------------------------------------------------------------------------
 

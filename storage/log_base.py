@@ -16,10 +16,9 @@ from typing import NoReturn
 from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints
 from storage.files import Files
-from storage.log_config import LogConfig
+from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from storage.recovery import LogParts
 
-PRODUCER_ID_EXPIRATION_MS = 86_400_000
 _MAX_FILE_NAME = 255
 
 
@@ -43,7 +42,8 @@ class LogState:
         "_jitter",
         "_oldest_unflushed",
         "_recovery_floor",
-        "_topic_id_unwritten",
+        "_topic_id_unsynced",
+        "_truncated",
         "_truncations",
         "config",
         "directory",
@@ -106,8 +106,9 @@ class LogState:
         self.doomed_files: list[str] = []
         self.is_closed = False
         self._jitter = jitter
-        self._topic_id_unwritten = False
+        self._topic_id_unsynced = False
         self._truncations = 0
+        self._truncated = False
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
 
@@ -134,7 +135,13 @@ class LogState:
         """What is at and above `offset` is about to be replaced."""
         self._recovery_floor = min(self.recovery_point, offset)
         self._truncations += 1
+        self._truncated = True
         self.flush_due_offset = min(self.flush_due_offset, offset)
+
+    def take_truncated(self) -> bool:
+        """Whether the log was truncated since the last call: its checkpoints must be written."""
+        truncated, self._truncated = self._truncated, False
+        return truncated
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -193,19 +200,28 @@ class LogState:
     # -- life cycle ------------------------------------------------------------------------
 
     def assign_topic_id(self, topic_id: bytes) -> None:
-        """Name the topic; `partition.metadata` is written before the first message is."""
+        """Name the topic in `partition.metadata`; the next flush forces that to disk."""
         assert self.topic_id in (None, topic_id), f"{self.name} has another topic id"
         if self.topic_id is None:
+            try:
+                checkpoints.write_partition_topic_id(
+                    self.files, self.directory, topic_id, sync=self.recovery_point > 0
+                )
+            except OSError as error:
+                self._fail("writing partition.metadata", error)
             self.topic_id = topic_id
-            self._topic_id_unwritten = True
+            self._topic_id_unsynced = self.recovery_point == 0
 
-    def _write_topic_id(self) -> None:
-        assert self.topic_id is not None
-        try:
-            checkpoints.write_partition_topic_id(self.files, self.directory, self.topic_id)
-        except OSError as error:
-            self._fail("writing partition.metadata", error)
-        self._topic_id_unwritten = False
+    def _sync_metadata(self) -> None:
+        """Before the recovery point moves: topic id and leader epochs. Blocks."""
+        epochs_synced = self.leader_epochs.sync()
+        if self._topic_id_unsynced:
+            self._topic_id_unsynced = False
+            path = os.path.join(self.directory, checkpoints.PARTITION_METADATA_FILE)
+            self.files.open(path).sync()
+        elif not epochs_synced:
+            return
+        self.files.sync_directory(self.directory)
 
     def set_config(self, config: LogConfig) -> None:
         self.config = config
@@ -216,10 +232,9 @@ class LogState:
         """Snapshot the producers and trim all files; the caller flushed before."""
         if self.is_closed:
             return
-        if self._topic_id_unwritten:
-            self._write_topic_id()
         try:
             self.leader_epochs.flush()
+            self._sync_metadata()
             if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
                 self.snapshots.take(self.producer_state)
                 self.snapshots.sync(self.producer_state.map_end_offset)

@@ -11,6 +11,7 @@ Leaves out: tiered storage, whose keys are known and checked but change nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from protocol.errors import ErrorCode, KafkaError
@@ -23,10 +24,13 @@ __all__ = [
     "SYNONYM_FACTORS_MS",
     "TOPIC_CONFIGS",
     "LogConfig",
+    "LogManagerConfig",
     "topic_config_from_broker",
     "validate_topic_config",
     "validate_topic_configs",
 ]
+
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
 
 _TARGET_COMPRESSION = {
     "uncompressed": Compression.NONE,
@@ -254,3 +258,17 @@ class LogConfig:
         if codec is Compression.ZSTD:
             return self.compression_zstd_level
         return None
+
+
+@dataclass(slots=True, frozen=True)
+class LogManagerConfig:
+    """The broker configs of storage, with Kafka's defaults."""
+
+    flush_offset_checkpoint_interval_ms: int = 60_000
+    flush_start_offset_checkpoint_interval_ms: int = 60_000
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    retention_check_interval_ms: int = 300_000
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    producer_id_expiration_check_interval_ms: int = 600_000
+    initial_task_delay_ms: int = 30_000
+    validate_fully: bool = False

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from protocol.errors import ErrorCode
 from storage import checkpoints
 from storage.checkpoints import CheckpointError, MetaProperties, TopicPartition
 from storage.files import DirectoryLock, Files
@@ -19,6 +21,14 @@ logger = logging.getLogger(__name__)
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
+
+
+class LogDirDescription(NamedTuple):
+    """One directory as DescribeLogDirs shows it."""
+
+    path: str
+    error: ErrorCode
+    logs: list[tuple[str, int, int]]  # topic, partition, size in bytes
 
 
 class StartupError(Exception):

@@ -15,19 +15,18 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints
 from storage.checkpoints import TopicPartition
 from storage.files import Files
 from storage.log import Log
-from storage.log_base import PRODUCER_ID_EXPIRATION_MS
-from storage.log_config import LogConfig
+from storage.log_config import LogConfig, LogManagerConfig
 from storage.log_directory import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
+    LogDirDescription,
     LogDirectory,
     StartupError,
     parse_partition_name,
@@ -40,28 +39,6 @@ __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "Startu
 logger = logging.getLogger(__name__)
 
 Run = Callable[[Iterable[Callable[[], None]]], None]
-
-
-@dataclass(slots=True, frozen=True)
-class LogManagerConfig:
-    """The broker configs of storage, with Kafka's defaults."""
-
-    flush_offset_checkpoint_interval_ms: int = 60_000
-    flush_start_offset_checkpoint_interval_ms: int = 60_000
-    high_watermark_checkpoint_interval_ms: int = 5_000
-    retention_check_interval_ms: int = 300_000
-    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
-    producer_id_expiration_check_interval_ms: int = 600_000
-    initial_task_delay_ms: int = 30_000
-    validate_fully: bool = False
-
-
-class LogDirDescription(NamedTuple):
-    """One directory as DescribeLogDirs shows it."""
-
-    path: str
-    error: ErrorCode
-    logs: list[tuple[str, int, int]]  # topic, partition, size in bytes
 
 
 class LogManager:
@@ -172,7 +149,7 @@ class LogManager:
             return
         path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
         try:
-            topic_id = checkpoints.read_partition_topic_id(self.files, path)
+            topic_id = self._read_topic_id(directory, path, key)
             log = self._open_log(
                 directory,
                 path,
@@ -192,6 +169,18 @@ class LogManager:
         log.topic_id = topic_id
         log.update_high_watermark(directory.high_watermarks.get(key, 0))
         self._logs[key] = log
+
+    def _read_topic_id(
+        self, directory: LogDirectory, path: str, key: TopicPartition
+    ) -> bytes | None:
+        """Damaged before its first sync, it is absent: the controller will name the topic."""
+        try:
+            return checkpoints.read_partition_topic_id(self.files, path)
+        except checkpoints.CheckpointError:
+            if directory.cleanly_stopped or directory.recovery_points.get(key, 0) > 0:
+                raise
+            self.files.remove(os.path.join(path, checkpoints.PARTITION_METADATA_FILE))
+            return None
 
     def _open_log(
         self,
@@ -409,6 +398,9 @@ class LogManager:
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
         jobs: list[Job] = []
+        for log in self.logs():
+            if log.take_truncated():
+                self._unchecked.add(log.health.path)
         if self._unchecked:
             for name in CHECKPOINTED:
                 jobs += self._checkpoint_jobs(name, self._unchecked)

@@ -67,6 +67,11 @@ class IndexFile:
             self._map = file.map(file.size())
         return self._map
 
+    def _last_entry(self) -> bytes:
+        """The last entry, without mapping the file for it."""
+        file = self._file or self._files.open(self.path)
+        return file.read_at(self.entry_size, (self.entries - 1) * self.entry_size)
+
     def _append(self, entry: bytes) -> None:
         self._open().write_at(entry, self.entries * self.entry_size)
         self.entries += 1
@@ -137,13 +142,12 @@ class OffsetIndex(IndexFile):
     def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes, self.ENTRY_SIZE)
         self.last_offset = base_offset
-        if self.entries:
-            self._reload_last()
-            self._map = None
-            self._file = None
+        self._reload_last()
 
     def _reload_last(self) -> None:
-        self.last_offset = self.entry(self.entries - 1)[0] if self.entries else self.base_offset
+        self.last_offset = self.base_offset
+        if self.entries:
+            self.last_offset += _OFFSET.unpack_from(self._last_entry())[0]
 
     def entry(self, number: int) -> tuple[int, int]:
         """(offset, position) of one entry."""

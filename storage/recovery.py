@@ -19,6 +19,7 @@ from typing import NamedTuple
 from protocol.errors import KafkaError
 from protocol.records.batch import crc_is_valid
 from storage.batch_scan import scan_batches
+from storage.checkpoints import LEADER_EPOCH_FILE, CheckpointError
 from storage.files import Files
 from storage.leader_epochs import LeaderEpochCache
 from storage.log_config import LogConfig
@@ -95,7 +96,7 @@ class LogLoader:
         self.expiration_ms = expiration_ms
         self.report = report
         self.segments = Segments()
-        self.epochs = LeaderEpochCache(files, directory)
+        self.epochs = self._read_epochs()
         self.snapshots = SnapshotStore(files, directory)
 
     def load(self) -> LogParts:
@@ -110,6 +111,8 @@ class LogLoader:
         self.epochs.truncate_from_end(log_end, flush=False)
         log_start = max(self.log_start, self.segments.first.base_offset)
         self.epochs.truncate_from_start(self.log_start, flush=False)
+        if recovery_point > 0:
+            self.epochs.sync_from_now_on()
         self.epochs.flush()
         self.snapshots.delete_strays(self.segments.base_offsets)
         state = ProducerState()
@@ -127,6 +130,17 @@ class LogLoader:
         return LogParts(
             self.segments, self.epochs, state, self.snapshots, log_start, log_end, recovery_point
         )
+
+    def _read_epochs(self) -> LeaderEpochCache:
+        """A file that was never forced to disk may be damaged; all epochs are in the log then."""
+        try:
+            return LeaderEpochCache(self.files, self.directory)
+        except CheckpointError as error:
+            if self.clean or self.recovery_point > 0:
+                raise
+            self.report(f"{error}; reading the epochs from the log")
+            self._remove(LEADER_EPOCH_FILE)
+            return LeaderEpochCache(self.files, self.directory)
 
     # -- files left by an interrupted cleaner or deletion ----------------------------------
 

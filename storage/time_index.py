@@ -28,14 +28,12 @@ class TimeIndex(IndexFile):
         super().__init__(files, path, base_offset, max_bytes, self.ENTRY_SIZE)
         self.last_timestamp = NO_TIMESTAMP
         self.last_offset = base_offset
-        if self.entries:
-            self._reload_last()
-            self._map = None
-            self._file = None
+        self._reload_last()
 
     def _reload_last(self) -> None:
         if self.entries:
-            self.last_timestamp, self.last_offset = self.entry(self.entries - 1)
+            self.last_timestamp, relative = _ENTRY.unpack(self._last_entry())
+            self.last_offset = self.base_offset + relative
         else:
             self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
 

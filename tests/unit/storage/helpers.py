@@ -11,6 +11,7 @@ from storage.files import Files
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager, LogManagerConfig
+from tests.support.faulty_files import FaultyFiles
 
 TOPIC_ID = bytes(range(16))
 
@@ -31,7 +32,7 @@ def manager_of(
 ) -> LogManager:
     manager = LogManager(
         [str(d) for d in directories],
-        files or Files(),
+        files or FaultyFiles(),
         config or config_of(),
         broker_id=1,
         cluster_id="cluster",

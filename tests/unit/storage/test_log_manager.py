@@ -202,7 +202,11 @@ def test_rolled_segments_are_flushed_and_dropped_files_deleted(tmp_path: Path) -
     assert run(manager, 0) == ["flush t-0"]
     assert log.recovery_point == 9
     log.truncate_to(1)
-    assert run(manager, 1) == []
+    assert sorted(run(manager, 1)) == [
+        "write log-start-offset-checkpoint",
+        "write recovery-point-offset-checkpoint",  # it went back
+        "write replication-offset-checkpoint",
+    ]
     assert len(run(manager, 11)) > 3
     assert not list((tmp_path / "t-0").glob("*.deleted"))
 

@@ -225,3 +225,20 @@ def test_a_topic_id_is_kept(tmp_path: Path) -> None:
     stopped_directory(tmp_path, 1, clean=False)
     _, log = reopened(tmp_path)
     assert log.topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 20, b"0\n9\n"])
+def test_metadata_damaged_before_its_first_sync(tmp_path: Path, name: str, content: bytes) -> None:
+    partition = stopped_directory(tmp_path, 4, clean=False)
+    (partition / name).write_bytes(content)
+    _, log = reopened(tmp_path)
+    assert log.leader_epochs.entries == [(0, 0), (1, 6)]
+    assert log.topic_id == (None if name == "partition.metadata" else TOPIC_ID)
+
+
+def test_metadata_damaged_later_takes_the_directory_offline(tmp_path: Path) -> None:
+    partition = stopped_directory(tmp_path / "a", 4, clean=True)
+    (partition / "leader-epoch-checkpoint").write_text("0\n9\n")
+    manager = manager_of(tmp_path / "a", tmp_path / "b")
+    assert [d.path for d in manager.online_directories()] == [str(tmp_path / "b")]
