@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import trio
 
+from client.frames import FrameReader
 from protocol.codec import encode
 from protocol.errors import ProtocolError
 from protocol.framing import decode_response, encode_request_header
@@ -29,8 +30,6 @@ log = logging.getLogger(__name__)
 
 RESEND_DELAY_MS = 100
 REQUEST_TIMEOUT_MS = 30_000
-MAX_RESPONSE_BYTES = 100 * 1024 * 1024
-RECEIVE_BYTES = 64 * 1024
 MAX_CORRELATION_ID = 2**31
 
 _SIZE = Struct(">i")
@@ -59,8 +58,11 @@ class BrokerConnection:
         *,
         connect: Connect = connect_plaintext,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
+        reuse_buffer: bool = False,
     ) -> None:
+        """With `reuse_buffer` a response's bytes are good until the next request only."""
         self.endpoint = endpoint
+        self._frames = FrameReader(reuse_buffer=reuse_buffer)
         self._client_id = client_id
         self._connect = connect
         self._timeout_ms = timeout_ms
@@ -93,27 +95,11 @@ class BrokerConnection:
         header = encode_request_header(api_key, api_version, correlation_id, self._client_id)
         body = encode(message, api_version)
         await self._stream.send_all(_SIZE.pack(len(header) + len(body)) + header + body)
-        frame = await self._receive_frame(self._stream)
+        frame = await self._frames.read(self._stream)
         answered_id, response = decode_response(api_key, api_version, frame)
         if answered_id != correlation_id:
             raise ProtocolError(f"answer {answered_id} to request {correlation_id}")
         return response
-
-    async def _receive_frame(self, stream: trio.abc.Stream) -> bytearray:
-        buffer = bytearray()
-        needed = _SIZE.size
-        while len(buffer) < needed:
-            data = await stream.receive_some(RECEIVE_BYTES)
-            if not data:
-                raise trio.BrokenResourceError("the broker closed the connection")
-            buffer += data
-            if needed == _SIZE.size and len(buffer) >= needed:
-                (size,) = _SIZE.unpack_from(buffer)
-                if not 0 <= size <= MAX_RESPONSE_BYTES:
-                    raise ProtocolError(f"an answer of {size} bytes")
-                needed += size
-        del buffer[: _SIZE.size]
-        return buffer
 
     def close(self) -> None:
         """Drop the connection; the next request opens another."""

@@ -5,7 +5,8 @@ Whoever calls the manager calls `settle` afterwards. Tokens of waiting operation
 re-enters the manager in the middle of a state change.
 
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
-(`on_isr_change`, `on_failed_log_dir`).
+(`on_isr_change`, `on_failed_log_dir`). Ends of flushes, good (with the offset) and bad, are told to
+`on_flush`, for followers that wait for them.
 """
 
 import logging
@@ -41,6 +42,7 @@ class ReplicaShell:
         "flusher",
         "manager",
         "on_failed_log_dir",
+        "on_flush",
         "on_isr_change",
     )
 
@@ -51,12 +53,14 @@ class ReplicaShell:
         *,
         on_isr_change: Callable[[AlterIsr], None] | None = None,
         on_failed_log_dir: Callable[[FailedLogDir], None] | None = None,
+        on_flush: Callable[[FlushNeeded, int | None], None] | None = None,
     ) -> None:
         self.manager = manager
         self.clock = clock
         self.flusher = LogFlusher(self._flushed, self._flush_failed)
         self.on_isr_change = on_isr_change
         self.on_failed_log_dir = on_failed_log_dir
+        self.on_flush = on_flush
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
 
@@ -119,8 +123,12 @@ class ReplicaShell:
 
     def _flushed(self, effect: FlushNeeded, offset: int) -> None:
         self.manager.flushed(effect.topic, effect.partition, offset, self.clock())
+        if self.on_flush is not None:
+            self.on_flush(effect, offset)
         self.settle()
 
     def _flush_failed(self, effect: FlushNeeded) -> None:
         self.manager.storage_failed((effect.topic, effect.partition))
+        if self.on_flush is not None:
+            self.on_flush(effect, None)
         self.settle()

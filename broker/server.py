@@ -35,6 +35,7 @@ from broker.controlled_shutdown import hand_over
 from broker.controller_client import ControllerClient
 from broker.controller_runtime import ControllerRuntime
 from broker.dispatch import Dispatcher
+from broker.fetcher_runtime import FetcherRuntime
 from broker.gauges import register_gauges
 from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
 from broker.handlers.alter_configs import AlterConfigsHandler
@@ -237,6 +238,14 @@ class Broker:
         )
         self.metrics.topic_stats = self.manager.topic_stats
         self.shell = ReplicaShell(self.manager, clock)
+        self.fetchers = FetcherRuntime(
+            self.shell,
+            config.inter_broker_listener,
+            startup.fetcher_config(config),
+            fetchers_per_source=config.get_int("num.replica.fetchers"),
+            timeout_ms=config.get_int("replica.socket.timeout.ms"),
+        )
+        self.shell.on_flush = self.fetchers.on_flush
         self.topic_configs.on_change.append(
             lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
         )
@@ -284,6 +293,9 @@ class Broker:
         replication = ReplicationHandler(self.shell)
         gate = LeadershipGate(replication, self.manager, self.topic_configs, self.dispatcher.spawn)
         register({**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
+        replication.on_leadership.append(self.fetchers.on_leadership)
+        replication.on_stopped.append(self.fetchers.on_stopped)
+        replication.on_metadata.append(self.fetchers.on_metadata)
         replication.on_leadership.append(
             lambda result: self.groups.on_leadership_change(
                 result.became_leader, result.became_follower, self.clock()
@@ -334,6 +346,7 @@ class Broker:
 
     async def _start_services(self, services: Services, metrics_port: int | None) -> int | None:
         await services.start("replicas", self.shell.run)
+        await services.start("fetchers", self.fetchers.run)
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
         await services.start("groups", self.groups.run, offsets_partitions)
@@ -412,7 +425,15 @@ class Broker:
                 self.config, self.cache, self.controller_client, lambda: self.broker_epoch
             )
         await services.stop(
-            "configs", "sockets", "groups", "topics", "controller", "metrics", "storage", "replicas"
+            "configs",
+            "sockets",
+            "groups",
+            "topics",
+            "controller",
+            "metrics",
+            "storage",
+            "fetchers",
+            "replicas",
         )
         self.controller_client.close()
 

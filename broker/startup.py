@@ -13,6 +13,7 @@ from broker.reactor.limits import ConnectionQuotas
 from broker.reactor.socket_server import ListenerSpec, SocketSettings
 from replication.controller.config import ControllerConfig
 from replication.controller.znodes import BrokerRegistration
+from replication.follower_steps import FetcherConfig
 from replication.metadata_cache import Endpoint
 from replication.types import ReplicaConfig
 from storage.checkpoints import read_meta_properties
@@ -130,6 +131,16 @@ def replica_config(config: KafkaConfig, broker_id: int) -> ReplicaConfig:
         broker_id=broker_id,
         replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
+    )
+
+
+def fetcher_config(config: KafkaConfig) -> FetcherConfig:
+    return FetcherConfig(
+        wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
+        min_bytes=config.get_int("replica.fetch.min.bytes"),
+        response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
+        partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
+        backoff_ms=config.get_int("replica.fetch.backoff.ms"),
     )
 
 

@@ -2,18 +2,18 @@
 
 Invariants: one request at a time (a lock makes callers wait), so an answer always belongs to the
 request before it; a connection that failed or timed out is closed and never used again; frames
-longer than `MAX_FRAME_BYTES` are refused before anything is allocated.
+longer than `frames.MAX_FRAME_BYTES` are refused before anything is allocated.
 Mirrors: NetworkClient with max.in.flight.requests.per.connection = 1; KIP-35 and KIP-511.
 Leaves out: TLS and SASL.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TypeVar, cast
 
 import trio
 
+from client.frames import FrameReader
 from protocol.api import API_TABLE, ApiKey
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import decode_response, encode_request
@@ -22,10 +22,8 @@ from protocol.schema import Message
 
 CLIENT_ID = "pybroker-client"
 CLIENT_VERSION = "0.1"
-MAX_FRAME_BYTES = 100 * 1024 * 1024
 CONNECT_TIMEOUT_SECONDS = 5.0
 REQUEST_TIMEOUT_SECONDS = 40.0
-RECEIVE_BYTES = 1 << 18
 
 R = TypeVar("R", bound=Message)
 
@@ -42,7 +40,7 @@ class Connection:
         self._address = address
         self._lock = trio.Lock()
         self._correlation_id = 0
-        self._received = bytearray()
+        self._frames = FrameReader()
         self._versions: dict[int, tuple[int, int]] = {}
         self.is_open = True
 
@@ -109,7 +107,7 @@ class Connection:
             try:
                 with trio.fail_after(REQUEST_TIMEOUT_SECONDS):
                     await self._stream.send_all(b"".join(cast(list[bytes], parts)))
-                    frame = await self._receive_frame()
+                    frame = await self._frames.read(self._stream)
                 if key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\0\x23":
                     version = 0  # an unsupported version is answered in version 0
                 correlation_id, answer = decode_response(key, version, frame)
@@ -124,21 +122,3 @@ class Connection:
                 await trio.aclose_forcefully(self._stream)
                 raise
         return answer
-
-    async def _receive_frame(self) -> memoryview:
-        while len(self._received) < 4:
-            await self._receive_more()
-        size = struct.unpack_from(">i", self._received)[0]
-        if not 4 <= size <= MAX_FRAME_BYTES:
-            raise ProtocolError(f"a frame of {size} bytes; is that a Kafka broker?")
-        while len(self._received) < size + 4:
-            await self._receive_more()
-        frame = memoryview(bytes(self._received[4 : size + 4]))
-        del self._received[: size + 4]
-        return frame
-
-    async def _receive_more(self) -> None:
-        chunk = await self._stream.receive_some(RECEIVE_BYTES)
-        if not chunk:
-            raise OSError("closed by the broker")
-        self._received += chunk

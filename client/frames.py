@@ -1,0 +1,87 @@
+"""Receiving size-prefixed frames from a stream: the one reader of clients and brokers.
+
+Invariants: a size is checked before anything is allocated; a big frame is received straight into
+its own buffer, so that its bytes are copied once, by the kernel. The frame is a view of the
+reader's buffer: with `reuse_buffer` it is good until the next frame is read.
+
+Mirrors: org.apache.kafka.common.network.NetworkReceive.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+import trio
+
+from protocol.errors import ProtocolError
+
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+FIRST_BUFFER_BYTES = 64 * 1024
+# A reused buffer that was grown is given back after so many frames that did not need it.
+SMALL_FRAMES_BEFORE_SHRINKING = 1000
+
+_SIZE = Struct(">i")
+
+
+class FrameReader:
+    """Reads one frame after the other; only what was asked for may come (no pipelining)."""
+
+    __slots__ = ("_buffer", "_max_frame_bytes", "_reuse", "_small_frames")
+
+    def __init__(
+        self, *, max_frame_bytes: int = MAX_FRAME_BYTES, reuse_buffer: bool = False
+    ) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._reuse = reuse_buffer
+        self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        self._small_frames = 0
+
+    async def read(self, stream: trio.abc.ReceiveStream) -> memoryview:
+        """The next frame, without its size. ProtocolError, or trio's errors of a broken stream."""
+        buffer = self._buffer
+        filled = await self._fill(stream, memoryview(buffer), 0, _SIZE.size)
+        (size,) = _SIZE.unpack_from(buffer)
+        if not 0 <= size <= self._max_frame_bytes:
+            raise ProtocolError(f"a frame of {size} bytes; is that a Kafka broker?")
+        end = _SIZE.size + size
+        if end > len(buffer):
+            grown = bytearray(end)
+            grown[:filled] = memoryview(buffer)[:filled]
+            buffer = self._buffer = grown
+        view = memoryview(buffer)
+        if filled < end:
+            filled = await self._fill(stream, view[:end], filled, end)
+        if filled > end:
+            raise ProtocolError("more bytes than the frame has: nobody asked for them")
+        return self._give(view[_SIZE.size : end], end)
+
+    def _give(self, frame: memoryview, end: int) -> memoryview:
+        is_small = end <= FIRST_BUFFER_BYTES
+        if not self._reuse:
+            if is_small:
+                return memoryview(bytes(frame))
+            self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        elif is_small:
+            self._small_frames += 1
+            is_grown = len(self._buffer) > FIRST_BUFFER_BYTES
+            if is_grown and self._small_frames > SMALL_FRAMES_BEFORE_SHRINKING:
+                self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        else:
+            self._small_frames = 0
+        return frame
+
+    @staticmethod
+    async def _fill(
+        stream: trio.abc.ReceiveStream, view: memoryview, filled: int, needed: int
+    ) -> int:
+        while filled < needed:
+            if isinstance(stream, trio.SocketStream):
+                count = await stream.socket.recv_into(view[filled:])
+            else:
+                data = await stream.receive_some(len(view) - filled)
+                count = len(data)
+                view[filled : filled + count] = data
+            if not count:
+                raise trio.BrokenResourceError("the broker closed the connection")
+            filled += count
+        return filled

@@ -1,0 +1,152 @@
+"""One partition that follows a leader: where its fetching stands, and where to cut its log.
+
+`truncation_point` compares the leader's word on an epoch with the follower's own log. The answer
+(E, O) to the follower's last epoch says: of the epochs up to that one, E is the largest that the
+leader has, and it ends at O there. The cases:
+  A. O is unknown: nothing is known of the past but the HW; cut there, once.
+  B. E is unknown: cut at O, once.
+  C. the follower has E: both logs hold E from its start, so they agree up to where it ends first.
+  D. the follower has none of E but older ones: cut where the newest of those ends; as that epoch
+     may end earlier on the leader, ask again (KIP-279: epochs of fast leader changes interleave).
+  E. the follower has only newer epochs than E: nothing of them is on the leader, so cut where its
+     oldest begins, or at O if that is before.
+Never past the own log end.
+
+Invariants: `fetch_offset` is the log end offset from the moment on that fetching begins; a
+partition moves along TRANSITIONS only.
+
+Mirrors PartitionFetchState and AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279,
+KIP-320, KIP-595). Leaves out tiered storage.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from replication.partition import Partition
+from replication.types import NO_EPOCH, UNKNOWN_OFFSET, PartitionKey
+from storage.log import Log
+
+
+class FollowerState(Enum):
+    """What the follower has to do or to ask next."""
+
+    TRUNCATING = "truncating"  # ask the leader where the last epoch ends, or cut to the HW
+    FETCHING = "fetching"
+    FINDING_END = "finding end"  # out of range: ask for the leader's log end offset
+    FINDING_START = "finding start"  # ... it is not behind us: ask where its log starts
+    FAILED = "failed"  # until the next LeaderAndIsr
+
+
+TRANSITIONS = {
+    FollowerState.TRUNCATING: {FollowerState.FETCHING, FollowerState.FAILED},
+    FollowerState.FETCHING: {FollowerState.FINDING_END, FollowerState.FAILED},
+    FollowerState.FINDING_END: {
+        FollowerState.FINDING_START,
+        FollowerState.FETCHING,
+        FollowerState.FAILED,
+    },
+    FollowerState.FINDING_START: {FollowerState.FETCHING, FollowerState.FAILED},
+    FollowerState.FAILED: set[FollowerState](),
+}
+
+
+class TruncationPoint(NamedTuple):
+    offset: int
+    # Whether the logs agree now; else the leader has to be asked about the next older epoch.
+    is_final: bool
+
+
+def truncation_point(
+    log: Log, leader_epoch: int, leader_end_offset: int, initial_offset: int
+) -> TruncationPoint:
+    """Where to cut `log`, given the leader's answer to its last epoch."""
+    log_end = log.log_end_offset
+    if leader_end_offset == UNKNOWN_OFFSET:  # Case A
+        return TruncationPoint(min(initial_offset, log_end), True)
+    if leader_epoch == NO_EPOCH:  # Case B
+        return TruncationPoint(min(leader_end_offset, log_end), True)
+    own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
+    if own_end == UNKNOWN_OFFSET:  # The leader answers with an epoch up to ours: no epochs at all.
+        return TruncationPoint(min(leader_end_offset, log_end), True)
+    if own_epoch == leader_epoch:  # Cases C and E: the cache says where a missing epoch would end
+        return TruncationPoint(min(own_end, leader_end_offset, log_end), True)
+    return TruncationPoint(min(own_end, log_end), False)  # Case D
+
+
+class FollowerPartition:
+    """The fetch state of one partition in one leader epoch; replaced when the next one begins."""
+
+    __slots__ = (
+        "backoff_ms",
+        "delayed_until_ms",
+        "fetch_offset",
+        "initial_offset",
+        "key",
+        "lag",
+        "last_fetched_epoch",
+        "leader_end_offset",
+        "leader_epoch",
+        "partition",
+        "state",
+        "topic_id",
+    )
+
+    def __init__(self, partition: Partition, *, truncates_on_fetch: bool) -> None:
+        log = partition.log
+        self.partition = partition
+        self.key: PartitionKey = partition.key
+        self.topic_id = partition.topic_id
+        self.leader_epoch = partition.leader_epoch
+        self.last_fetched_epoch = log.leader_epochs.latest_epoch
+        self.initial_offset = log.high_watermark
+        has_epochs = self.last_fetched_epoch != NO_EPOCH
+        self.fetch_offset = log.log_end_offset if has_epochs else log.high_watermark
+        self.state = (
+            FollowerState.FETCHING
+            if has_epochs and truncates_on_fetch
+            else FollowerState.TRUNCATING
+        )
+        self.delayed_until_ms = 0
+        self.backoff_ms = 0
+        # How far the leader's HW is ahead; unknown (-1) until the first answer.
+        self.lag = -1
+        self.leader_end_offset = UNKNOWN_OFFSET
+
+    def __repr__(self) -> str:
+        topic, partition = self.key
+        return (
+            f"<FollowerPartition {topic}-{partition} {self.state.value} at {self.fetch_offset} "
+            f"epoch {self.leader_epoch}>"
+        )
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the partition still is a follower of the leader that this was made for."""
+        partition = self.partition
+        return not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    @property
+    def is_in_sync(self) -> bool:
+        return 0 <= self.lag <= 0
+
+    def move_to(self, state: FollowerState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self} cannot become {state.value}"
+        self.state = state
+
+    def fetch_from(self, offset: int) -> None:
+        """Fetching goes on here; the log ends at `offset`."""
+        log = self.partition.log
+        assert offset == log.log_end_offset, f"{self} is to fetch at {offset}, not at its end"
+        if self.state is not FollowerState.FETCHING:
+            self.move_to(FollowerState.FETCHING)
+        self.fetch_offset = offset
+        self.last_fetched_epoch = log.leader_epochs.latest_epoch
+
+    def delay(self, now_ms: int, first_ms: int, max_ms: int) -> None:
+        """Leave the leader alone for a while, longer after each failure in a row."""
+        self.backoff_ms = min(max_ms, self.backoff_ms * 2 or first_ms)
+        self.delayed_until_ms = now_ms + self.backoff_ms
+
+    def succeeded(self) -> None:
+        self.backoff_ms = 0
+        self.delayed_until_ms = 0

@@ -1,0 +1,92 @@
+"""Which fetcher follows which leader for which partition.
+
+Job: turn role changes into partitions of fetchers. A partition belongs to one fetcher at most:
+(its leader, a hash of its name modulo `num.replica.fetchers`).
+
+Mirrors AbstractFetcherManager and ReplicaFetcherManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from protocol.java_hash import java_string_hash
+from replication.follower import FollowerPartition
+from replication.follower_fetcher import FollowerFetcher
+from replication.follower_steps import FetcherConfig
+from replication.types import PartitionKey, RoleChange
+
+if TYPE_CHECKING:
+    from replication.replica_manager import ReplicaManager
+
+FetcherKey = tuple[int, int]  # source broker, fetcher id
+
+
+class FollowerFetchers:
+    __slots__ = ("_home", "_manager", "config", "fetchers", "fetchers_per_source")
+
+    def __init__(
+        self, manager: ReplicaManager, config: FetcherConfig, fetchers_per_source: int = 1
+    ) -> None:
+        self._manager = manager
+        self.config = config
+        self.fetchers_per_source = fetchers_per_source
+        self.fetchers: dict[FetcherKey, FollowerFetcher] = {}
+        self._home: dict[PartitionKey, FollowerFetcher] = {}
+
+    def fetcher_id(self, key: PartitionKey) -> int:
+        value = (31 * java_string_hash(key[0]) + key[1]) & 0xFFFFFFFF
+        signed = value - (1 << 32) if value & 0x80000000 else value
+        return 0 if signed == -(1 << 31) else abs(signed) % self.fetchers_per_source
+
+    def follow(self, changes: Iterable[RoleChange]) -> set[FollowerFetcher]:
+        """These partitions have a leader epoch to follow; returns the fetchers with new work."""
+        touched = set()
+        for change in changes:
+            key = (change.topic, change.partition)
+            self._remove(key)
+            partition = self._manager.partitions.get(key)
+            if partition is None or partition.is_leader or partition.leader_id < 0:
+                continue
+            place = (partition.leader_id, self.fetcher_id(key))
+            fetcher = self.fetchers.get(place)
+            if fetcher is None:
+                fetcher = FollowerFetcher(self._manager, *place, self.config)
+                self.fetchers[place] = fetcher
+            fetcher.add(
+                FollowerPartition(partition, truncates_on_fetch=self.config.truncates_on_fetch)
+            )
+            self._home[key] = fetcher
+            touched.add(fetcher)
+        return touched
+
+    def stop(self, changes: Iterable[RoleChange]) -> None:
+        """These partitions are led here now, or not hosted any more."""
+        for change in changes:
+            self._remove((change.topic, change.partition))
+
+    def _remove(self, key: PartitionKey) -> None:
+        fetcher = self._home.pop(key, None)
+        if fetcher is not None:
+            fetcher.remove(key)
+
+    def discard(self, fetcher: FollowerFetcher) -> None:
+        """A fetcher without partitions ends."""
+        assert not len(fetcher)
+        del self.fetchers[fetcher.source_id, fetcher.fetcher_id]
+
+    def of_partition(self, key: PartitionKey) -> FollowerFetcher | None:
+        return self._home.get(key)
+
+    @property
+    def failed_count(self) -> int:
+        return sum(len(fetcher.failed_keys) for fetcher in self.fetchers.values())
+
+    @property
+    def max_lag(self) -> int:
+        """The largest known distance to a leader's HW."""
+        return max(
+            (state.lag for fetcher in self.fetchers.values() for state in fetcher.states),
+            default=0,
+        )

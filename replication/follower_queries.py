@@ -1,0 +1,161 @@
+"""What a follower asks its leader besides records: where an epoch ends, and where the log lies.
+
+Out of range: is the leader's log end before ours, cut to it; else is its log start behind our end,
+start anew there; else fetch on from our end.
+
+Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTruncate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from replication.follower import FollowerPartition, FollowerState, truncation_point
+from replication.follower_appends import start_over, truncate
+from replication.follower_steps import (
+    LIST_OFFSETS_VERSION,
+    OFFSET_FOR_LEADER_EPOCH_VERSION,
+    Exchange,
+)
+from replication.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+
+if TYPE_CHECKING:
+    from replication.follower_fetcher import FollowerFetcher
+
+
+def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    asked = {}
+    for state in states:
+        asked[state.key] = state
+        name, index = state.key
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = OffsetForLeaderTopic(topic=name, partitions=[])
+        topic.partitions.append(
+            OffsetForLeaderPartition(
+                partition=index,
+                current_leader_epoch=state.leader_epoch,
+                leader_epoch=state.partition.log.leader_epochs.latest_epoch,
+            )
+        )
+    return Exchange(
+        OffsetForLeaderEpochRequest(replica_id=broker_id, topics=list(topics.values())),
+        OFFSET_FOR_LEADER_EPOCH_VERSION,
+        asked,
+    )
+
+
+def epochs_answered(
+    fetcher: FollowerFetcher,
+    exchange: Exchange,
+    response: OffsetForLeaderEpochResponse,
+    now_ms: int,
+) -> None:
+    open_states = dict(exchange.states)
+    for topic in response.topics:
+        for answer in topic.partitions:
+            state = open_states.pop((topic.topic, answer.partition), None)
+            if state is None or not fetcher.holds(state):
+                continue
+            if answer.error_code:
+                fetcher.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
+                continue
+            state.succeeded()
+            log = state.partition.log
+            point = truncation_point(
+                log, answer.leader_epoch, answer.end_offset, state.initial_offset
+            )
+            try:
+                if point.is_final:
+                    truncate(fetcher, state, point.offset, now_ms)
+                else:
+                    log.truncate_to(point.offset, now_ms)
+            except KafkaError as error:
+                fetcher.trouble(state, error, now_ms)
+    _delay_unanswered(fetcher, open_states.values(), now_ms)
+
+
+def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
+    topics: dict[str, ListOffsetsTopic] = {}
+    asked = {}
+    for state in states:
+        asked[state.key] = state
+        name, index = state.key
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = ListOffsetsTopic(name=name, partitions=[])
+        finding_end = state.state is FollowerState.FINDING_END
+        topic.partitions.append(
+            ListOffsetsPartition(
+                partition_index=index,
+                current_leader_epoch=state.leader_epoch,
+                timestamp=LATEST_TIMESTAMP if finding_end else EARLIEST_TIMESTAMP,
+            )
+        )
+    return Exchange(
+        ListOffsetsRequest(replica_id=broker_id, topics=list(topics.values())),
+        LIST_OFFSETS_VERSION,
+        asked,
+    )
+
+
+def offsets_answered(
+    fetcher: FollowerFetcher, exchange: Exchange, response: ListOffsetsResponse, now_ms: int
+) -> None:
+    open_states = dict(exchange.states)
+    for topic in response.topics:
+        for answer in topic.partitions:
+            state = open_states.pop((topic.name, answer.partition_index), None)
+            if state is None or not fetcher.holds(state):
+                continue
+            if answer.error_code:
+                fetcher.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
+                continue
+            state.succeeded()
+            try:
+                _found(fetcher, state, answer, now_ms)
+            except KafkaError as error:
+                fetcher.trouble(state, error, now_ms)
+    _delay_unanswered(fetcher, open_states.values(), now_ms)
+
+
+def _found(
+    fetcher: FollowerFetcher,
+    state: FollowerPartition,
+    answer: ListOffsetsPartitionResponse,
+    now_ms: int,
+) -> None:
+    end_offset = state.partition.log.log_end_offset
+    if state.state is FollowerState.FINDING_END:
+        if answer.offset < end_offset:
+            truncate(fetcher, state, max(answer.offset, 0), now_ms)
+        else:
+            state.move_to(FollowerState.FINDING_START)
+            fetcher.moved(state)
+    elif answer.offset > end_offset:
+        start_over(fetcher, state, answer.offset, now_ms)
+    else:
+        state.fetch_from(end_offset)
+        fetcher.moved(state)
+
+
+def _delay_unanswered(
+    fetcher: FollowerFetcher, states: Iterable[FollowerPartition], now_ms: int
+) -> None:
+    for state in states:
+        if fetcher.holds(state):
+            fetcher.delay(state, now_ms)

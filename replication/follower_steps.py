@@ -1,0 +1,50 @@
+"""The steps of a fetcher: what to send, or how long to wait; and what it is told to keep to.
+
+Mirrors what ReplicaFetcherThread reads from KafkaConfig.
+"""
+
+from dataclasses import dataclass
+
+from protocol.schema import Message
+from replication.follower import FollowerPartition
+from replication.follower_session import SessionRequest
+from replication.types import PartitionKey
+
+FETCH_VERSION = 17
+FETCH_VERSION_BY_NAME = 12
+LIST_OFFSETS_VERSION = 9
+OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+
+
+@dataclass(slots=True, frozen=True)
+class FetcherConfig:
+    """The broker configs of fetchers, with Kafka's defaults."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    response_max_bytes: int = 10_485_760
+    partition_max_bytes: int = 1_048_576
+    backoff_ms: int = 1_000
+    # Of a partition's first failure in a row: the usual one is that LeaderAndIsr reached us before
+    # it reached the leader, which is a matter of milliseconds.
+    first_backoff_ms: int = 10
+    # Fetch v12+ finds out by itself where logs diverge; a leader of before 2.7 must be asked.
+    truncates_on_fetch: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request to send, and the states that ask, unless it is a fetch for the whole session."""
+
+    request: Message
+    version: int
+    states: dict[PartitionKey, FollowerPartition]
+    session: SessionRequest | None = None
+    is_long_poll: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Wait:
+    """Nothing to ask before `until_ms` (None: before something changes)."""
+
+    until_ms: int | None
