@@ -114,6 +114,10 @@ class ControllerRuntime:
         """kafka.controller:type=KafkaController; all 0 on brokers that are not the controller."""
         prefix = "kafka_controller_kafkacontroller_"
         metrics.gauge(prefix + "activecontrollercount", lambda: int(self.is_active))
+        stats = "kafka_controller_controllerstats_"
+        elections = self.machine.partitions
+        metrics.gauge(stats + "leaderelectionrateandtimems_count", lambda: elections.elections)
+        metrics.gauge(stats + "uncleanleaderelections_total", lambda: elections.unclean_elections)
         for name in self.machine.context.counts():
             metrics.gauge(prefix + name.lower(), partial(self._count, name))
 

@@ -54,6 +54,7 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
+from replication.controller.partition_states import PartitionStateMachine
 from replication.controller.parts import ControllerParts
 from replication.controller.requests import ControllerRequests, ElectionResult
 from replication.controller.topics import TopicChanges, read_assignments, read_topic_names
@@ -62,6 +63,7 @@ log = logging.getLogger(__name__)
 
 NO_CONTROLLER = -1
 FIRST_REBALANCE_DELAY_MS = 5_000
+ELECTION_RETRY_DELAY_MS = 1_000
 
 
 class Controller:
@@ -73,6 +75,7 @@ class Controller:
         self._requests = ControllerRequests(self._parts)
         self.active_controller_id = NO_CONTROLLER
         self._active = False
+        self._sits_out = False  # after a failed take-over, until the next Startup
         self._now_ms = 0
 
     @property
@@ -83,6 +86,11 @@ class Controller:
     @property
     def context(self) -> ControllerContext:
         return self._parts.context
+
+    @property
+    def partitions(self) -> PartitionStateMachine:
+        """The partition states, for their counters."""
+        return self._parts.partitions
 
     @property
     def illegal_transitions(self) -> int:
@@ -113,6 +121,7 @@ class Controller:
 
     def _handle(self, event: events.Event) -> Flow[None]:
         if isinstance(event, events.Startup):
+            self._sits_out = False
             yield from self._elect()
         elif isinstance(event, events.SessionLost):
             self._resign()
@@ -257,7 +266,7 @@ class Controller:
         yield from self._read_controller()
         if self._active and self.active_controller_id != self._config.broker_id:
             self._resign()
-        if self.active_controller_id == NO_CONTROLLER:
+        if self.active_controller_id == NO_CONTROLLER and not self._sits_out:
             yield from self._elect()
 
     def _elect(self) -> Flow[None]:
@@ -275,8 +284,11 @@ class Controller:
         try:
             yield from self._fail_over()
         except (ZkError, znodes.MalformedZnode):
-            log.exception("cannot take over as controller; giving it up")
+            log.exception("cannot take over as controller; giving it up for a while")
+            self._sits_out = True
             yield from self.give_up()
+            retry = StartTimer(ELECTION_RETRY_DELAY_MS, events.Startup())
+            self._parts.effects.append(retry)
 
     def _win(self) -> Flow[bool]:
         """Create /controller and raise the epoch in one step; False if another was faster."""

@@ -53,7 +53,15 @@ UNCLEAN_CONFIG = "unclean.leader.election.enable"
 
 
 class PartitionStateMachine:
-    __slots__ = ("_batch", "_config", "_context", "_effects", "illegal_transitions")
+    __slots__ = (
+        "_batch",
+        "_config",
+        "_context",
+        "_effects",
+        "elections",
+        "illegal_transitions",
+        "unclean_elections",
+    )
 
     def __init__(
         self,
@@ -67,6 +75,8 @@ class PartitionStateMachine:
         self._batch = batch
         self._effects = effects
         self.illegal_transitions = 0
+        self.elections = 0
+        self.unclean_elections = 0
 
     def startup(self) -> Flow[None]:
         """States of all known partitions at the start of a controller, then elect what can be."""
@@ -199,6 +209,8 @@ class PartitionStateMachine:
         for partition, state in written.written.items():
             context.leadership[partition] = state
             outcomes[partition] = state
+            self.elections += 1
+            self.unclean_elections += state.leader not in read.states[partition].isr
             self._batch.add_leader_and_isr(
                 elected[partition].recipients,
                 partition,

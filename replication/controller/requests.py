@@ -3,8 +3,8 @@
 Checks of AlterPartition, in this order: broker epoch; topic id (v2+); partition known; epochs not
 above ours (NOT_CONTROLLER: we are behind); leader epoch not below ours (FENCED_LEADER_EPOCH);
 no change asked (success); partition epoch not below ours (INVALID_UPDATE_VERSION); recovery state
-(INVALID_REQUEST); ISR made of replicas and holding the leader (INVALID_REQUEST, as KRaft answers;
-Kafka's ZooKeeper controller does not look); new ISR all live (INELIGIBLE_REPLICA).
+(INVALID_REQUEST); new ISR all live (INELIGIBLE_REPLICA); ISR made of replicas and holding the
+leader (INVALID_REQUEST, as KRaft answers; Kafka's ZooKeeper controller does not look).
 
 Mirrors KafkaController.tryProcessAlterPartition, processAllocateProducerIds,
 processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance (KIP-497, KIP-730, KIP-460).
@@ -150,6 +150,10 @@ class ControllerRequests:
         recovering = new.leader_recovery_state == RECOVERING
         if recovering and (len(new.isr) > 1 or current.leader_recovery_state == RECOVERED):
             return ErrorCode.INVALID_REQUEST
+        if not all(context.is_live(broker_id) for broker_id in new.isr):
+            if api_version >= TOPIC_IDS_SINCE_VERSION:
+                return ErrorCode.INELIGIBLE_REPLICA
+            return ErrorCode.OPERATION_NOT_ATTEMPTED
         replicas = context.replicas(partition)
         if (
             new.leader != current.leader
@@ -157,10 +161,6 @@ class ControllerRequests:
             or set(new.isr) - set(replicas)
         ):
             return ErrorCode.INVALID_REQUEST
-        if not all(context.is_live(broker_id) for broker_id in new.isr):
-            if api_version >= TOPIC_IDS_SINCE_VERSION:
-                return ErrorCode.INELIGIBLE_REPLICA
-            return ErrorCode.OPERATION_NOT_ATTEMPTED
         return None
 
     def _topics(

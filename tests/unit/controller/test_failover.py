@@ -2,7 +2,7 @@
 
 from broker.registration import update_registration
 from protocol.messages.replication import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
-from replication.controller import znodes
+from replication.controller import events, znodes
 from replication.controller.context import TopicPartition
 from replication.controller.operations import Create, SetData
 from replication.controller.znodes import BrokerRegistration
@@ -269,3 +269,28 @@ def test_changed_listeners_are_told_to_all():
     cluster.tree.run(update_registration(BrokerRegistration(2, (endpoint,)), 0))
     cluster.settle()
     assert cluster.brokers[1].cache.broker_endpoint(2, "PLAINTEXT") == endpoint
+
+
+def test_a_broker_that_cannot_take_over_sits_out_for_a_while():
+    cluster = ControllerCluster([1, 2])
+    cluster.write(SetData(znodes.FEATURE, b"?"))
+    cluster.delete_controller_node()
+    assert not any(controller.is_active for controller in cluster.controllers.values())
+    assert znodes.CONTROLLER not in cluster.tree.nodes
+    waiting = [timer for timer in cluster.timers if timer.event == events.Startup()]
+    assert [timer.delay_ms for timer in waiting] == [1_000, 1_000]
+    cluster.write(SetData(znodes.FEATURE, znodes.encode_features({})))
+    cluster.process(2, waiting[0].event)
+    assert cluster.controllers[2].is_active
+
+
+def test_elections_are_counted():
+    cluster = ControllerCluster([1, 2, 3], unclean_leader_election_enable=True)
+    cluster.create_topic("t", {0: [2, 3]})
+    counters = cluster.active.partitions
+    assert (counters.elections, counters.unclean_elections) == (0, 0)
+    cluster.kill(2)
+    assert (counters.elections, counters.unclean_elections) == (1, 0)
+    cluster.start(2)
+    cluster.kill(3)
+    assert (counters.elections, counters.unclean_elections) == (2, 1)
