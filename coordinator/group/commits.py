@@ -307,7 +307,7 @@ class Commits:
         if is_deleted or is_left_over:
             group.transition_to(GroupState.DEAD, now_ms)
             self._core.forget_group(group)
-            log.info("group %s: removed in generation %d", group.group_id, group.generation_id)
+            log.info("group %r: removed in generation %d", group.group_id, group.generation_id)
             if group.generation_id > 0:
                 records.append(group_tombstone(group.group_id, now_ms))
         if records:

@@ -17,7 +17,7 @@ from functools import partial
 
 from coordinator.group.core import Core
 from coordinator.group.group import Group
-from coordinator.group.members import JoinTicket, Member, MemberProtocol
+from coordinator.group.members import JoinTicket, Member, MemberProtocol, printable_reason
 from coordinator.group.rebalance import Rebalance, store_error
 from coordinator.group.states import GroupState
 from coordinator.group.timers import Timer, TimerKind
@@ -63,7 +63,7 @@ class JoinAttempt:
 
     @property
     def reason(self) -> str:
-        return self.request.reason or "not provided"
+        return printable_reason(self.request.reason)
 
 
 class StaticReplacement:
@@ -269,7 +269,7 @@ class Joining:
         group.rename_static(member, new_member_id)
         self._update(group, member, attempt)
         self._rebalance.restart_session(member, now_ms)
-        log.info("group %s: static member %s is now %s", group.group_id, instance_id, new_member_id)
+        log.info("group %r: static member %s is now %s", group.group_id, instance_id, new_member_id)
         reason = f"static member {instance_id} rejoins; client reason: {attempt.reason}"
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
             assignments = {m.member_id: m.assignment for m in group.members.values()}

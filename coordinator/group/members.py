@@ -9,6 +9,13 @@ from typing import NamedTuple
 
 from coordinator.group.timers import Timer, TimerKind
 
+MAX_LOGGED_REASON_CHARS = 255
+
+
+def printable_reason(reason: str | None) -> str:
+    """A client's reason for joining or leaving, fit for one log line."""
+    return "not provided" if reason is None else repr(reason[:MAX_LOGGED_REASON_CHARS])
+
 
 class JoinTicket(NamedTuple):
     """A JoinGroup that waits for its answer."""

@@ -15,7 +15,7 @@ from functools import partial
 
 from coordinator.group.core import Core
 from coordinator.group.group import Group
-from coordinator.group.members import SyncTicket
+from coordinator.group.members import SyncTicket, printable_reason
 from coordinator.group.rebalance import Rebalance, store_error
 from coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
@@ -95,7 +95,7 @@ class Membership:
         given = {a.member_id: bytes(a.assignment) for a in request.assignments}
         missing = [member_id for member_id in group.members if member_id not in given]
         if missing:
-            log.warning("group %s: no assignment for %s", group.group_id, ", ".join(missing))
+            log.warning("group %r: no assignment for %s", group.group_id, ", ".join(missing))
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         group.storing_generation_id = group.generation_id
         self._core.stats.rebalances_completed += 1
@@ -199,6 +199,6 @@ class Membership:
             error = group.validate_member(member_id, identity.group_instance_id)
             if error is not ErrorCode.NONE:
                 return error
-        reason = f"member {member_id} left; client reason: {identity.reason or 'not provided'}"
+        reason = f"member {member_id} left; client reason: {printable_reason(identity.reason)}"
         self._rebalance.remove_member(group, group.members[member_id], reason, now_ms)
         return ErrorCode.NONE

@@ -31,6 +31,8 @@ from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 log = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+# The rebalance timeout is the clients' choice; with 0, a join phase that starts over would spin.
+MIN_JOIN_RETRY_MS = 1_000
 
 # JoinGroup v7 may answer a null protocol name; before, it is "".
 _FIRST_NULL_PROTOCOL_NAME_VERSION = 7
@@ -133,7 +135,7 @@ class Rebalance:
         member = group.members[member_id]
         if member.survives_session_expiry:
             return  # it waits in a rebalance, whose completion restarts the session
-        log.info("group %s: member %s has not been heard of", group.group_id, member_id)
+        log.info("group %r: member %s has not been heard of", group.group_id, member_id)
         self.remove_member(group, member, f"session of member {member_id} expired", now_ms)
 
     def pending_member_expired(self, group: Group, member_id: str, now_ms: int) -> None:
@@ -179,7 +181,7 @@ class Rebalance:
             timeout_ms = delay_ms
         group.transition_to(GroupState.PREPARING_REBALANCE, now_ms)
         log.info(
-            "group %s: preparing to rebalance generation %d: %s",
+            "group %r: preparing to rebalance generation %d: %s",
             group.group_id,
             group.generation_id,
             reason,
@@ -219,18 +221,19 @@ class Rebalance:
             if member.awaiting_join is None and not member.is_static
         ]
         for member in missing:
-            log.info("group %s: member %s did not rejoin", group.group_id, member.member_id)
+            log.info("group %r: member %s did not rejoin", group.group_id, member.member_id)
             self.drop_member(group, member)
         if not group.elect_joined_leader() and group.members:
-            self._core.timers.schedule(group.join_timer, now_ms + group.rebalance_timeout_ms)
+            retry_ms = max(group.rebalance_timeout_ms, MIN_JOIN_RETRY_MS)
+            self._core.timers.schedule(group.join_timer, now_ms + retry_ms)
             return
         group.next_generation(now_ms)
         if group.state is GroupState.EMPTY:
-            log.info("group %s: empty in generation %d", group.group_id, group.generation_id)
+            log.info("group %r: empty in generation %d", group.group_id, group.generation_id)
             self.store(group, {}, self._empty_group_stored, now_ms)
             return
         log.info(
-            "group %s: generation %d has %d members",
+            "group %r: generation %d has %d members",
             group.group_id,
             group.generation_id,
             len(group.members),

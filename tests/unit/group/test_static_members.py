@@ -180,6 +180,17 @@ def test_nobody_rejoins_but_static_members_exist(h: Harness) -> None:
     assert [c.response.generation_id for c in calls] == [2, 2]
 
 
+def test_a_rebalance_timeout_of_zero_does_not_spin(h: Harness) -> None:
+    stable_static_group(h, 1)
+    static_id = h.join(instance="i0", rebalance_ms=0).response.member_id
+    h.join(version=3, rebalance_ms=0)
+    (newcomer,) = set(h.group().members) - {static_id}
+    h.leave((newcomer, None))
+    h.advance(5_000)
+    assert h.state() == "PreparingRebalance"
+    assert h.join(static_id, instance="i0").response.generation_id == 2
+
+
 def test_a_static_member_expires_like_any_other(h: Harness) -> None:
     leader, _ = stable_static_group(h)
     h.advance(9_000)
