@@ -49,12 +49,14 @@ def become_leader_or_follower(
     manager: ReplicaManager, request: LeaderAndIsrRequest, now_ms: int
 ) -> LeadershipResult:
     error = check_sender(manager, request.controller_epoch, request.broker_epoch)
-    if error:
-        return LeadershipResult(error)
     result = LeadershipResult(
-        ErrorCode.NONE,
+        error,
         topic_ids={state.topic_name: bytes(state.topic_id) for state in request.topic_states},
     )
+    if error:
+        for topic, _, state in _states(request):
+            result.partition_errors[topic, state.partition_index] = error
+        return result
     for topic, topic_id, state in _states(request):
         key = (topic, state.partition_index)
         try:
