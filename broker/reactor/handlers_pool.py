@@ -34,6 +34,7 @@ from .selector import READ, WRITE
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher, Request
 
+    from .processor import Processor
     from .request_channel import RequestChannel
 
 log = logging.getLogger("broker.reactor")
@@ -62,7 +63,7 @@ class HandlersPool:
     def __init__(self, channel: RequestChannel, dispatcher: Dispatcher) -> None:
         self.channel = channel
         self.dispatcher = dispatcher
-        self.processors: list[object] = []
+        self.processors: list[Processor] = []
         self._serving: Connection | None = None
         self._in_batch = False
         self._memory_freed = False
@@ -74,19 +75,18 @@ class HandlersPool:
         self._started_at = perf_counter()
 
     async def run(self) -> None:
-        """Serve what processors queue, for ever."""
+        """Serve what is queued or answered outside of a processor's round, for ever."""
         channel = self.channel
         while True:
             if channel.queue or self._to_flush:
                 await trio.lowlevel.checkpoint()
             else:
                 await channel.wait_for_work()
-            started = perf_counter()
             self.serve_batch()
-            self._busy_seconds += perf_counter() - started
 
     def serve_batch(self) -> None:
         """One turn for every queued connection, then send everything that was answered."""
+        started = perf_counter()
         channel = self.channel
         queue = channel.queue
         self._in_batch = True
@@ -103,11 +103,11 @@ class HandlersPool:
                     self._flush(connection)
             to_flush = self._to_flush
         self._in_batch = False
-        channel.taken()
         if self._memory_freed:
             self._memory_freed = False
             for processor in self.processors:
-                processor.retry_memory_waiters()  # type: ignore[attr-defined]
+                processor.retry_memory_waiters()
+        self._busy_seconds += perf_counter() - started
 
     def _serve(self, connection: Connection) -> None:
         """Handle the requests in the buffer until one is not answered at once."""
@@ -115,7 +115,6 @@ class HandlersPool:
         handle_frame = self.dispatcher.handle_frame
         processor = connection.processor
         memory = processor.memory
-        connection.received_at = connection.last_active
         try:
             for _ in range(MAX_REQUESTS_PER_TURN):
                 connection.state = RESPONSE_PENDING
@@ -191,7 +190,7 @@ class HandlersPool:
                 connection.processor.watch(connection, connection.events | WRITE)
                 return
         if connection.unsent:
-            now = perf_counter()
+            now = connection.last_active = perf_counter()
             for request in connection.unsent:
                 request.route.metrics.record(request, now)
             connection.unsent.clear()

@@ -1,7 +1,7 @@
 """A processor: owns a set of connections, reads their requests and hands them over in batches.
 
-One task per processor: wait for its selector, receive from every socket that is ready, queue the
-connections that now hold a whole request, wake the handlers once. A connection with a request in
+All processors of a broker take turns in one task (`SocketServer`): receive from every socket that
+is ready, queue the connections that now hold a whole request. A connection with a request in
 progress is not read; its READ interest is dropped only if an event for it shows up (dropping it
 for every request would cost two system calls each) and set again at its next turn.
 
@@ -107,25 +107,14 @@ class Processor:
             connection.events = events
             self.selector.modify(connection.fileno, events)
 
-    # -- the loop --
+    # -- one round --
 
-    async def run(self) -> None:
-        selector = self.selector
-        channel = self.channel
-        while True:
-            if channel.full:
-                await channel.wait_for_space()
-            await selector.wait()
-            started = perf_counter()
-            self.round(selector.poll(), started)
-            self.busy_seconds += perf_counter() - started
-
-    def round(self, ready: list[tuple[int, int]], now: float) -> None:
-        """Handle the events of one poll."""
+    def round(self) -> None:
+        """Receive from the sockets that are ready; queue the connections with a whole request."""
+        now = perf_counter()
         connections = self.connections
-        put = self.channel.queue.append
-        queued = False
-        for fileno, events in ready:
+        channel = self.channel
+        for fileno, events in self.selector.poll():
             connection = connections.get(fileno)
             if connection is None:
                 continue
@@ -135,6 +124,8 @@ class Processor:
                     continue
             if not events & (READ | BROKEN):
                 continue
+            if channel.full:
+                break  # the selector will report the rest again
             if connection.state is not READING or connection.blocked:
                 if events & BROKEN:
                     self.close(connection)
@@ -147,8 +138,7 @@ class Processor:
                     if self.memory is None or self.reserve_memory(connection):
                         connection.state = RESPONSE_PENDING
                         connection.received_at = connection.last_active = now
-                        put(connection)
-                        queued = True
+                        channel.put(connection)
                     continue
                 if self.memory is not None and connection.needed:
                     self.reserve_memory(connection)
@@ -161,8 +151,7 @@ class Processor:
                 connection.last_active = now
             else:
                 self.close(connection)
-        if queued:
-            self.channel.wake()
+        self.busy_seconds += perf_counter() - now
 
     # -- request memory --
 

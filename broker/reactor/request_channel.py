@@ -2,7 +2,7 @@
 
 What is queued is a connection whose buffer holds at least one whole request: a connection has one
 request in progress at a time, so the length of the queue is the number of waiting requests, and
-`queued.max.requests` bounds it. A processor that finds it full stops reading its sockets.
+`queued.max.requests` bounds it. A processor that finds it full reads no more in this round.
 
 Mirrors `kafka.network.RequestChannel`; its response queues are `HandlersPool.respond`.
 """
@@ -17,14 +17,13 @@ from .connection import Connection
 
 
 class RequestChannel:
-    __slots__ = ("_parked", "_space", "capacity", "queue")
+    __slots__ = ("_parked", "capacity", "queue")
 
     def __init__(self, capacity: int) -> None:
         assert capacity > 0
         self.capacity = capacity
         self.queue: deque[Connection] = deque()
         self._parked: trio.lowlevel.Task | None = None
-        self._space = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -34,7 +33,7 @@ class RequestChannel:
         return len(self.queue) >= self.capacity
 
     def put(self, connection: Connection) -> None:
-        """Queue one connection; the caller wakes the handlers once a round with `wake`."""
+        """Queue one connection; the caller sees to it that the handlers run."""
         self.queue.append(connection)
 
     def wake(self) -> None:
@@ -53,12 +52,3 @@ class RequestChannel:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
-
-    async def wait_for_space(self) -> None:
-        while self.full:
-            await self._space.park()
-
-    def taken(self) -> None:
-        """The handlers emptied the queue: processors that waited for space go on."""
-        if self._space:
-            self._space.unpark_all()

@@ -20,13 +20,14 @@ from .handlers_pool import HandlersPool
 from .limits import ConnectionQuotas, MemoryPool
 from .processor import Processor
 from .request_channel import RequestChannel
-from .selector import EpollSelector
+from .selector import EpollSelector, SelectorGroup
 
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher
     from broker.metrics import BrokerMetrics
 
 MAX_SWEEP_SECONDS = 1.0
+TURN_SECONDS = 0.001
 
 
 class ListenerSpec(NamedTuple):
@@ -63,6 +64,7 @@ class SocketServer:
         self.handlers = HandlersPool(self.channel, dispatcher)
         dispatcher.pool = self.handlers
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
+        self._selectors = SelectorGroup()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
         self._dispatcher = dispatcher
@@ -88,24 +90,27 @@ class SocketServer:
                 f"listener {spec.name} cannot listen on {spec.host or '*'}:{spec.port}: "
                 f"{error.strerror}",
             ) from error
-        processors = [
-            Processor(
-                len(self.processors) + index,
-                spec.name,
-                EpollSelector(),
-                self.channel,
-                self.handlers,
-                self.quotas,
-                max_frame_bytes=settings.max_frame_bytes,
-                memory=self.memory,
-            )
-            for index in range(settings.network_threads)
-        ]
-        self.processors.extend(processors)
-        self.handlers.processors.extend(processors)
+        processors = [self._new_processor(spec.name) for _ in range(settings.network_threads)]
         self.acceptors.append(
             Acceptor(spec.name, spec.protocol, sock, processors, self.quotas, settings.send_buffer)
         )
+
+    def _new_processor(self, listener: str) -> Processor:
+        selector = EpollSelector()
+        processor = Processor(
+            len(self.processors),
+            listener,
+            selector,
+            self.channel,
+            self.handlers,
+            self.quotas,
+            max_frame_bytes=self.settings.max_frame_bytes,
+            memory=self.memory,
+        )
+        self._selectors.add(selector, processor.index)
+        self.processors.append(processor)
+        self.handlers.processors.append(processor)
+        return processor
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Process connections until cancelled; then close all of them."""
@@ -115,21 +120,41 @@ class SocketServer:
                 nursery.start_soon(self.handlers.run)
                 nursery.start_soon(self.handlers.run_throttle_timer)
                 nursery.start_soon(self._sweep_loop)
-                for processor in self.processors:
-                    nursery.start_soon(processor.run)
+                nursery.start_soon(self._run_processors)
                 for acceptor in self.acceptors:
                     nursery.start_soon(acceptor.run)
                 task_status.started()
         finally:
             self.close()
 
+    async def _run_processors(self) -> None:
+        """Let every processor with something to do have its round, then serve their requests.
+
+        While there is more, go on without a new wait; other tasks get their turn once a
+        millisecond, as long as it takes one.
+        """
+        selectors, processors, channel = self._selectors, self.processors, self.channel
+        turn_ends = 0.0
+        while True:
+            ready = selectors.ready()
+            if not ready and not channel.queue:
+                await selectors.wait()
+                ready = selectors.ready()
+                turn_ends = perf_counter() + TURN_SECONDS
+            elif perf_counter() > turn_ends:
+                await trio.lowlevel.checkpoint()
+                turn_ends = perf_counter() + TURN_SECONDS
+            for index in ready:
+                processors[index].round()
+            if channel.queue:
+                self.handlers.serve_batch()
+
     def close(self) -> None:
         for acceptor in self.acceptors:
             acceptor.close()
         for processor in self.processors:
             processor.close_all()
-        self.acceptors.clear()
-        self.processors.clear()
+        self._selectors.close()
 
     async def _sweep_loop(self) -> None:
         max_idle = self.settings.max_idle_ms / 1000

@@ -155,8 +155,9 @@ async def test_throttling_answers_at_once_and_mutes_for_the_time() -> None:
         began = trio.current_time()
         await client.send(heartbeat("throttle200", 1) + heartbeat("next", 2))
         assert await answers(client, 1) == [1]
-        assert trio.current_time() - began < 0.15
+        answered_after = trio.current_time() - began
         assert await answers(client, 1) == [2]
+        assert answered_after < 0.19
         assert trio.current_time() - began >= 0.19
 
 
@@ -187,11 +188,13 @@ async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
         await reactor.heartbeats.arrived.wait()
         began = trio.current_time()
         assert await idle.is_closed()
-        assert 0.15 < trio.current_time() - began < 2
+        assert trio.current_time() - began > 0.15
         await trio.sleep(0.3)
+        began = trio.current_time()
         reactor.heartbeats.parked[0].respond(HeartbeatResponse())
         assert await answers(parked, 1) == [1]
         assert await parked.is_closed()
+        assert trio.current_time() - began > 0.15, "an answer counts as activity"
 
 
 async def test_max_connections_per_ip() -> None:
