@@ -41,6 +41,9 @@ __all__ = [
     "UnexpectedAppendOffset",
 ]
 
+# (position, header) of each batch in a buffer.
+Batches = list[tuple[int, BatchHeader]]
+
 
 class LogRead(NamedTuple):
     """What a read found; the bytes are still in the file."""
@@ -132,45 +135,23 @@ class Log(LogState):
         batches = self._follower_batches(records)
         if not batches:
             return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
-        tail_position, tail = batches[-1]
-        size = tail_position + tail.size_in_bytes
-        if size < len(records):
-            records = memoryview(records)[:size]
-        if size > self.config.segment_bytes:
-            raise self._larger_than_segment(size)
-        for _, header in batches:
-            if header.magic >= 2:
-                self.assign_epoch_start(header.partition_leader_epoch, header.base_offset)
-            else:
-                self.leader_epochs.clear()
+        rolled = False
+        data = memoryview(records)
+        for group in self._fitting(batches):
+            start = group[0][0]
+            end = group[-1][0] + group[-1][1].size_in_bytes
+            if start:
+                group = [(position - start, header) for position, header in group]
+            rolled |= self._append_group(data[start:end], group, now_ms)
         best = max(batches, key=_max_timestamp)[1]
-        last_offset = tail.last_offset
-        first_offset = batches[0][1].base_offset
-        segment = self.segments.active
-        rolled = segment.should_roll(self.config, size, best.max_timestamp, last_offset, now_ms)
-        if rolled:
-            # A gap is put inside of the segment, where it fits: segments follow one another.
-            fits = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
-            segment = self.roll(now_ms, self.log_end_offset if fits else first_offset)
-        before = segment.size
-        try:
-            segment.append_all(records, batches)
-        except OSError as error:
-            self._append_failed(segment, before, error)
-        self.log_end_offset = last_offset + 1
-        for position, header in batches:
-            if header.producer_id >= 0:
-                batch = memoryview(records)[position : position + header.size_in_bytes]
-                self._apply_producer(segment, header, header.base_offset, batch)
-        self.producer_state.map_end_offset = last_offset + 1
         info = AppendInfo(
-            first_offset,
-            last_offset,
+            batches[0][1].base_offset,
+            self.log_end_offset - 1,
             best.max_timestamp,
             best.last_offset,
             -1,
             self.log_start_offset,
-            size,
+            batches[-1][0] + batches[-1][1].size_in_bytes,
             len(batches),
         )
         info.rolled = rolled
@@ -178,7 +159,52 @@ class Log(LogState):
             self._note_unflushed(info, now_ms)
         return info
 
-    def _follower_batches(self, records: ByteBuffer) -> list[tuple[int, BatchHeader]]:
+    def _fitting(self, batches: Batches) -> list[Batches]:
+        """The batches in groups that fit into a segment: the leader's may have been larger."""
+        limit = self.config.segment_bytes
+        last_position, last = batches[-1]
+        if last_position + last.size_in_bytes <= limit:
+            return [batches]
+        groups: list[Batches] = []
+        size = limit
+        for entry in batches:
+            size += entry[1].size_in_bytes
+            if size > limit:
+                groups.append([])
+                size = entry[1].size_in_bytes
+            groups[-1].append(entry)
+        return groups
+
+    def _append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
+        """Append batches that go into one segment; whether that is a new one."""
+        for _, header in batches:
+            if header.magic >= 2:
+                self.assign_epoch_start(header.partition_leader_epoch, header.base_offset)
+            else:
+                self.leader_epochs.clear()
+        last_offset = batches[-1][1].last_offset
+        max_timestamp = max(batches, key=_max_timestamp)[1].max_timestamp
+        segment = self.segments.active
+        rolled = segment.should_roll(self.config, len(data), max_timestamp, last_offset, now_ms)
+        if rolled:
+            # A gap is put inside of the segment, where it fits: segments follow one another.
+            fits = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
+            base = self.log_end_offset if fits else batches[0][1].base_offset
+            segment = self.roll(now_ms, base)
+        before = segment.size
+        try:
+            segment.append_all(data, batches)
+        except OSError as error:
+            self._append_failed(segment, before, error)
+        self.log_end_offset = last_offset + 1
+        for position, header in batches:
+            if header.producer_id >= 0:
+                batch = data[position : position + header.size_in_bytes]
+                self._apply_producer(segment, header, header.base_offset, batch)
+        self.producer_state.map_end_offset = last_offset + 1
+        return rolled
+
+    def _follower_batches(self, records: ByteBuffer) -> Batches:
         """The complete batches, whose CRCs and growing offsets are checked."""
         try:
             batches = list(iter_batch_headers(records))
@@ -297,6 +323,8 @@ class Log(LogState):
             segment.sync(with_indexes=segment is not active)
         if any(segment.base_offset >= start for segment in segments):
             self.files.sync_directory(self.directory)
+            if start == 0:
+                self.files.sync_directory(self.health.path)
         self.snapshots.sync(target)
         self._sync_metadata()
 
@@ -334,7 +362,11 @@ class Log(LogState):
                         aborted = log_lookup.aborted_transactions(
                             self.segments, segment, offset, found, self.log_end_offset
                         )
-                    incomplete = not min_one_batch and segment.first_batch_is_cut(found)
+                    incomplete = (
+                        not min_one_batch
+                        and found.size >= max_bytes
+                        and segment.first_batch_is_cut(found)
+                    )
                     return LogRead(offset, found, incomplete, aborted)
                 segment = self.segments.after(segment)
         except OSError as error:

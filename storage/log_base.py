@@ -212,6 +212,11 @@ class LogState:
             self.topic_id = topic_id
             self._topic_id_unsynced = self.recovery_point == 0
 
+    def take_stored_topic_id(self, topic_id: bytes | None) -> None:
+        """What `partition.metadata` said; whether that was ever forced to disk is not known."""
+        self.topic_id = topic_id
+        self._topic_id_unsynced = topic_id is not None
+
     def _sync_metadata(self) -> None:
         """Before the recovery point moves: topic id and leader epochs. Blocks."""
         epochs_synced = self.leader_epochs.sync()

@@ -166,7 +166,7 @@ class LogManager:
         except KafkaError as error:
             directory.fail(OSError(f"loading {path}: {error.message}"))
             return
-        log.topic_id = topic_id
+        log.take_stored_topic_id(topic_id)
         log.update_high_watermark(directory.high_watermarks.get(key, 0))
         self._logs[key] = log
 

@@ -312,6 +312,21 @@ def test_a_follower_takes_offsets_and_epochs_as_given(tmp_path: Path) -> None:
     )
 
 
+def test_a_follower_splits_what_does_not_fit_in_a_segment(tmp_path: Path) -> None:
+    """The leader's segments may be larger: segment.bytes was lowered since."""
+    log = log_of(tmp_path, segment_bytes=3 * SIZE)
+    data = b"".join(follower_batch(offset, 0, b"x" * 20) for offset in range(8))
+    data += follower_batch(8, 0, b"y" * 500) + follower_batch(9, 0, b"x" * 20)
+    info = log.append_as_follower(data, now_ms=0)
+    assert (info.first_offset, info.last_offset, info.size_bytes) == (0, 9, len(data))
+    assert info.rolled
+    assert bases(log) == [0, 3, 6, 8, 9]
+    found = b""
+    while (offset := len(list(iter_batch_headers(found)))) < 10:
+        found += log.read(offset, 10**6, upper_bound_offset=10).records.read()
+    assert found == data
+
+
 def test_a_follower_refuses_what_is_below_its_end(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.append_as_follower(follower_batch(0, 0, b"a", b"b"), now_ms=0)
