@@ -97,6 +97,7 @@ def test_both_kinds_follow_the_controller_of_the_other(
     theirs, ours = cluster
     both = (theirs.bootstrap, ours.bootstrap)
     each = [[OURS_ID], [KAFKA_ID]]
+    in_sync = [OURS_ID, KAFKA_ID]
 
     # Apache Kafka is the controller.
     for bootstrap in both:
@@ -104,27 +105,28 @@ def test_both_kinds_follow_the_controller_of_the_other(
     create(ours.bootstrap, "a", each)
     produce(ours.bootstrap, "a", 2)
     administer(ours.bootstrap, "create_partitions", NewPartitions("a", 3))
-    create(ours.bootstrap, "b", [[OURS_ID, KAFKA_ID]])
+    create(ours.bootstrap, "b", [[OURS_ID, KAFKA_ID], [KAFKA_ID, OURS_ID]])
     for bootstrap in both:
         _, _, topics = seen_by(bootstrap)
         assert topics["a"][:2] == [(OURS_ID, [OURS_ID]), (KAFKA_ID, [KAFKA_ID])]
         assert len(topics["a"]) == 3
-        assert topics["b"] == [(OURS_ID, [OURS_ID, KAFKA_ID])]
-    produce(theirs.bootstrap, "b", 1)
+        assert topics["b"] == [(OURS_ID, in_sync), (KAFKA_ID, in_sync)]
+    produce(theirs.bootstrap, "b", 2)  # acks=all: each follows the other
     administer(ours.bootstrap, "delete_topics", "a")
     for bootstrap in both:
         until(lambda b=bootstrap: "a" not in seen_by(b)[2], "all hear of the deletion")
 
     # It stops under control: its replicas leave the ISR, and we take over.
     assert theirs.stop() == SIGTERM_EXIT_OF_A_JVM
-    expected = (OURS_ID, [OURS_ID], {"b": [(OURS_ID, [OURS_ID])]})
+    expected = (OURS_ID, [OURS_ID], {"b": [(OURS_ID, [OURS_ID])] * 2})
     until(lambda: seen_by(ours.bootstrap) == expected, "pybroker is the controller")
 
     # It comes back under our controller, and follows our leader back into the ISR.
     theirs.start()
-    rejoined = (OURS_ID, [OURS_ID, KAFKA_ID], {"b": [(OURS_ID, [OURS_ID, KAFKA_ID])]})
+    rejoined = (OURS_ID, [OURS_ID, KAFKA_ID], {"b": [(OURS_ID, in_sync)] * 2})
     for bootstrap in both:
         until(lambda b=bootstrap: seen_by(b) == rejoined, "Kafka follows pybroker's leader")
+    produce(ours.bootstrap, "b", 2)
     create(theirs.bootstrap, "c", each)
     produce(theirs.bootstrap, "c", 2)
     administer(theirs.bootstrap, "create_partitions", NewPartitions("c", 4))
