@@ -109,7 +109,7 @@ class Connection:
         self.info = info
         self.processor = processor
         self.max_frame_bytes = max_frame_bytes
-        self.buffer = bytearray(INITIAL_BUFFER_BYTES)
+        self.buffer = bytearray()  # allocated when something arrives
         self.view = memoryview(self.buffer)
         self.start = 0
         self.end = 0
@@ -140,6 +140,9 @@ class Connection:
         """
         if self.start == self.end:
             self.start = self.end = self.needed = 0
+            if not self.buffer:
+                self.buffer = bytearray(INITIAL_BUFFER_BYTES)
+                self.view = memoryview(self.buffer)
         for _ in range(MAX_RECEIVES_PER_ROUND):
             room_end = len(self.buffer)
             if self.needed > INITIAL_BUFFER_BYTES:
@@ -198,10 +201,10 @@ class Connection:
         self.start = 0
         self.end = held
 
-    def shrink(self) -> None:
-        """Give back a buffer that large requests have grown; only between requests."""
-        if len(self.buffer) > INITIAL_BUFFER_BYTES and self.start == self.end:
-            self.buffer = bytearray(INITIAL_BUFFER_BYTES)
+    def give_back_buffer(self) -> None:
+        """An idle connection needs no buffer; only between requests."""
+        if self.start == self.end and self.buffer:
+            self.buffer = bytearray()
             self.view = memoryview(self.buffer)
             self.start = self.end = self.needed = 0
             self.shape = None  # it holds a view of the old buffer

@@ -229,9 +229,6 @@ class HandlersPool:
         if not self._in_batch:
             self.channel.wake()
 
-    def connection_closed(self, connection: Connection) -> None:
-        """A hook for the end of a connection; queued references to it are skipped."""
-
     # -- throttling --
 
     def _throttle(self, connection: Connection, throttle_ms: int) -> None:

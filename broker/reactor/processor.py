@@ -89,7 +89,6 @@ class Processor:
         if connection.reserved_bytes:
             self.release_memory(connection)
         self.quotas.closed(self.listener, connection.info.host)
-        self.handlers.connection_closed(connection)
 
     def close_all(self) -> None:
         for connection in list(self.connections.values()):
@@ -186,12 +185,12 @@ class Processor:
     # -- housekeeping, about once a second --
 
     def sweep(self, now: float, max_idle_seconds: float) -> None:
-        """Close idle connections and shrink buffers that are no longer used."""
+        """Close idle connections and take back the buffers of quiet ones."""
         for connection in list(self.connections.values()):
             idle = now - connection.last_active
             if connection.state is READING and not connection.blocked:
                 if idle > BUFFER_IDLE_SECONDS:
-                    connection.shrink()
+                    connection.give_back_buffer()
                 if 0 <= max_idle_seconds < idle:
                     self.expired_connections += 1
                     log.info("Closing the connection of %s: idle for %.0f s",

@@ -118,6 +118,23 @@ def test_a_view_into_the_buffer_survives_growing(pair) -> None:  # type: ignore[
     assert bytes(view) == b"abcd"
 
 
+def test_a_quiet_connection_has_no_buffer(pair) -> None:  # type: ignore[no-untyped-def]
+    connection, peer = pair
+    for _ in range(2):
+        assert len(connection.buffer) == 0
+        peer.sendall(b"\0\0\0\x04abcd\0\0")
+        assert connection.receive()
+        assert connection.frame_ready()
+        connection.start += connection.needed
+        connection.give_back_buffer()
+        assert len(connection.buffer) == INITIAL_BUFFER_BYTES, "a frame has begun"
+        peer.sendall(b"\0\0")
+        assert connection.receive()
+        assert connection.frame_ready()
+        connection.start += connection.needed
+        connection.give_back_buffer()
+
+
 def test_files_and_buffers_leave_in_order(pair, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     connection, peer = pair
     content = os.urandom(3_000_000)
