@@ -39,7 +39,7 @@ CLEAN_MARK = ".kafka_cleanshutdown"
 class Running:
     def __init__(self, bound: BoundAddresses, stop: trio.Event, ended: trio.Event) -> None:
         self.bound = bound
-        self.port = bound.listeners["PLAINTEXT"][1]
+        self.port = next(iter(bound.listeners.values()))[1]
         self._stop = stop
         self._ended = ended
 
@@ -179,6 +179,30 @@ async def test_a_generated_broker_id_is_kept(tmp_path: Path) -> None:
         for _ in range(2):
             async with broker(zookeeper_port, tmp_path, broker_id="-1") as running:
                 assert running.bound.broker_id == 1001
+
+
+async def test_each_listener_is_told_its_own_addresses(tmp_path: Path) -> None:
+    configs = {
+        "listeners": "IN://127.0.0.1:0,OUT://127.0.0.1:0",
+        "listener_security_protocol_map": "IN:PLAINTEXT,OUT:PLAINTEXT",
+        "inter_broker_listener_name": "IN",
+        "listener_name_out_max_connections": "1",
+    }
+    async with (
+        zookeeper() as zookeeper_port,
+        broker(zookeeper_port, tmp_path, **configs) as running,
+    ):
+        ports = {name: address[1] for name, address in running.bound.listeners.items()}
+        assert set(ports) == {"IN", "OUT"}
+        for port in ports.values():
+            client = RawClient(await trio.open_tcp_stream("127.0.0.1", port))
+            (node,) = (await client.ask(MetadataRequest(topics=[]), 9)).brokers
+            assert node.port == port
+        second = RawClient(await trio.open_tcp_stream("127.0.0.1", ports["OUT"]))
+        await second.send(b"\0\0\0\0")
+        with trio.move_on_after(0.2) as scope:
+            await second.is_closed()
+        assert scope.cancelled_caught, "over listener.name.out.max.connections it has to wait"
 
 
 def alter_request(kind: int, name: str, key: str, value: str | None) -> Any:
