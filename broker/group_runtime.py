@@ -325,6 +325,7 @@ class GroupRuntime:
         try:
             async with self._load_limit:
                 await self._read_all(load, partition_log)
+                await trio.to_thread.run_sync(load.decode)
         except Exception:
             # Not served rather than served without its groups: consumers would start over.
             log.exception("Loading %s-%d failed", OFFSETS_TOPIC, load.partition)

@@ -10,7 +10,6 @@ mode broker never writes; they are reported as unknown and skipped.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from coordinator.group.group import Group
 from coordinator.group.members import Member, MemberProtocol
@@ -19,7 +18,7 @@ from coordinator.group.offsets import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from protocol.codec import decode_versioned, encode_versioned
+from protocol.codec import decode, decode_versioned, encode_versioned
 from protocol.errors import ProtocolError
 from protocol.messages.group_data import (
     GroupMetadataKey,
@@ -36,28 +35,14 @@ EXPIRING_OFFSET_COMMIT_VALUE_VERSION = 1
 GROUP_METADATA_KEY_VERSION = 2
 GROUP_METADATA_VALUE_VERSION = 3
 
-_HIGHEST_OFFSET_KEY_VERSION = 1
+# Keys by their first bytes. The versions of offset keys differ in number only.
+OFFSET_KEY_PREFIXES = frozenset({b"\x00\x00", b"\x00\x01"})
+GROUP_KEY_PREFIX = b"\x00\x02"
+MAX_OFFSET_VALUE_VERSION = 4
+
 _NO_TIMESTAMP = -1
 _VERSION_SIZE_BYTES = 2
-
-
-class OffsetKey(NamedTuple):
-    """The key of a committed offset."""
-
-    group_id: str
-    partition: TopicPartition
-
-
-class GroupKey(NamedTuple):
-    """The key of a group's metadata."""
-
-    group_id: str
-
-
-class UnknownKey(NamedTuple):
-    """A key of a version that this coordinator does not know."""
-
-    version: int
+_NO_VERSION = 1 << 16
 
 
 # Writing
@@ -149,25 +134,25 @@ def group_tombstone(group_id: str, now_ms: int) -> SimpleRecord:
 # Reading: bytes from the log may be anything, so these raise only ProtocolError.
 
 
-def _version_of(data: bytes | memoryview) -> int:
-    return int.from_bytes(data[:_VERSION_SIZE_BYTES], "big", signed=True)
+def version_of(data: bytes) -> int:
+    """The version in front of a key or value; a large number if it is too short for one."""
+    if len(data) < _VERSION_SIZE_BYTES:
+        return _NO_VERSION
+    return int.from_bytes(data[:_VERSION_SIZE_BYTES], "big")
 
 
-def decode_key(key: bytes | memoryview | None) -> OffsetKey | GroupKey | UnknownKey:
-    """What a record of the offsets topic is about."""
-    if key is None or len(key) < _VERSION_SIZE_BYTES:
-        raise ProtocolError("record without a versioned key in the offsets topic")
-    version = _version_of(key)
-    if 0 <= version <= _HIGHEST_OFFSET_KEY_VERSION:
-        offset_key = decode_versioned(OffsetCommitKey, key)
-        return OffsetKey(offset_key.group, (offset_key.topic, offset_key.partition))
-    if version == GROUP_METADATA_KEY_VERSION:
-        group_key = decode_versioned(GroupMetadataKey, key)
-        return GroupKey(group_key.group)
-    return UnknownKey(version)
+def decode_offset_key(key: bytes) -> tuple[str, TopicPartition]:
+    """Group and partition of a committed offset, from the key without its version."""
+    message = decode(OffsetCommitKey, OFFSET_COMMIT_KEY_VERSION, key)
+    return message.group, (message.topic, message.partition)
 
 
-def decode_offset_value(value: bytes | memoryview) -> OffsetAndMetadata:
+def decode_group_key(key: bytes) -> str:
+    """The group id, from the key without its version."""
+    return decode(GroupMetadataKey, GROUP_METADATA_KEY_VERSION, key).group
+
+
+def decode_offset_value(value: bytes) -> OffsetAndMetadata:
     """A committed offset, of any version."""
     message = decode_versioned(OffsetCommitValue, value)
     return OffsetAndMetadata(
@@ -179,10 +164,10 @@ def decode_offset_value(value: bytes | memoryview) -> OffsetAndMetadata:
     )
 
 
-def decode_group_value(group_id: str, partition: int, value: bytes | memoryview) -> Group:
+def decode_group_value(group_id: str, partition: int, value: bytes) -> Group:
     """A group's metadata, of any version."""
     message = decode_versioned(GroupMetadataValue, value)
-    is_version_0 = _version_of(value) == 0
+    is_version_0 = version_of(value) == 0
     members = []
     seen: set[str] = set()
     for entry in message.members:

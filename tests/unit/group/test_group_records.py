@@ -11,11 +11,11 @@ from coordinator.group.members import Member, MemberProtocol
 from coordinator.group.offsets import OffsetAndMetadata
 from coordinator.group.placement import partition_for_key, utf16_length
 from coordinator.group.records import (
-    GroupKey,
-    OffsetKey,
-    UnknownKey,
+    GROUP_KEY_PREFIX,
+    OFFSET_KEY_PREFIXES,
+    decode_group_key,
     decode_group_value,
-    decode_key,
+    decode_offset_key,
     decode_offset_value,
     group_metadata_key,
     group_metadata_value,
@@ -111,13 +111,13 @@ def test_values_of_older_versions() -> None:
 
 
 def test_keys() -> None:
-    assert decode_key(OFFSET_KEY) == OffsetKey("g", ("t1", 3))
-    assert decode_key(b"\x00\x00" + OFFSET_KEY[2:]) == OffsetKey("g", ("t1", 3))
-    assert decode_key(GROUP_KEY) == GroupKey("g")
-    assert decode_key(b"\x00\x03\x00\x01g") == UnknownKey(3)
-    for bad in (None, b"", b"\x00", OFFSET_KEY[:-1], b"\x00\x02"):
+    assert decode_offset_key(OFFSET_KEY[2:]) == ("g", ("t1", 3))
+    assert decode_group_key(GROUP_KEY[2:]) == "g"
+    assert OFFSET_KEY[:2] in OFFSET_KEY_PREFIXES
+    assert GROUP_KEY[:2] == GROUP_KEY_PREFIX
+    for size in range(len(OFFSET_KEY) - 2):
         with pytest.raises(ProtocolError):
-            decode_key(bad)
+            decode_offset_key(OFFSET_KEY[2:][:size])
 
 
 @pytest.mark.parametrize("good", [OFFSET_VALUE_V3, OFFSET_VALUE_V1])

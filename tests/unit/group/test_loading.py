@@ -102,6 +102,23 @@ class TestLoad:
         assert offsets_of(load) == {"g": {T0: 1}}
         assert load.skipped_count == 5
 
+    def test_both_versions_of_an_offset_key_are_the_same_key(self) -> None:
+        load = PartitionLoad(0, 1)
+        (new,) = offset_commit_records("g", {T0: value(1)}, 0)
+        assert new.key is not None
+        old = new._replace(key=b"\x00\x00" + new.key[2:])
+        (newer,) = offset_commit_records("g", {T0: value(2)}, 0)
+        load.add(build_batch([old, newer]))
+        assert offsets_of(load) == {"g": {T0: 2}}
+
+    def test_a_value_from_the_future_does_not_hide_the_one_before(self) -> None:
+        load = PartitionLoad(0, 1)
+        (record,) = offset_commit_records("g", {T0: value(1)}, 0)
+        assert record.value is not None
+        load.add(build_batch([record, record._replace(value=b"\x00\x05" + record.value[2:])]))
+        assert offsets_of(load) == {"g": {T0: 1}}
+        assert load.skipped_count == 1
+
     def test_a_cut_off_batch_at_the_end_waits_for_its_rest(self) -> None:
         load = PartitionLoad(0, 1)
         first = build_batch(offset_commit_records("g", {T0: value(1)}, 0))
