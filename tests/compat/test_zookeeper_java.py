@@ -13,7 +13,7 @@ from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.real_zookeeper import jars, real_zookeeper
 
 CLIENT_CLASS = "org.apache.zookeeper.ZooKeeperMain"
-TIMEOUT_S = 60
+TIMEOUT_S = 100
 
 # removewatches and the like are followed by a read, so that their events come out in order.
 COMMANDS = """
@@ -76,6 +76,7 @@ def run_commands(port: int) -> list[str]:
     return sorted(line for line in lines if not NOISE.match(line) and line not in echoed)
 
 
+@pytest.mark.timeout(300)
 def test_the_java_client_sees_no_difference(tmp_path: Path) -> None:
     if jars() is None:
         pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
