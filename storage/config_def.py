@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -226,4 +227,15 @@ def format_value(config_type: ConfigType, value: Any) -> str | None:
         return "true" if value else "false"
     if config_type is ConfigType.LIST:
         return ",".join(value)
+    if config_type is ConfigType.DOUBLE:
+        return _format_double(value)
     return str(value)
+
+
+def _format_double(value: float) -> str:
+    """As Java writes it: with an exponent outside of 0.001 to 10 million."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, _ = (number := Decimal(repr(value)).normalize()).as_tuple()
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' * sign}{digits[0]}.{fraction}E{number.adjusted()}"

@@ -46,6 +46,9 @@ class KafkaConfig:
 
     def __init__(self, static: Mapping[str, str]) -> None:
         self.static = dict(static)
+        for one, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+            if one in self.static:
+                self.static.setdefault(other, self.static[one])
         self.dynamic_default: dict[str, str] = {}
         self.dynamic_broker: dict[str, str] = {}
         self._parsed: dict[str, Any] = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,6 +186,35 @@ def test_broker_configs_in_every_version(kafka: WireClient) -> None:
             assert configs["zookeeper.connect"].config_type == STRING
         # The name of all brokers has only what was set for all.
         assert "broker.id" not in describe(kafka, "", version=version, kind=BROKER)
+
+
+def test_all_configs_are_those_of_apache_kafka(kafka: WireClient) -> None:
+    """`describe_configs.tsv` is what Apache Kafka 3.9.1 says of the same topic and broker.
+
+    Without what differs from one broker to the next: addresses, directories.
+    """
+    topic = kafka.create_topic(retention_ms="777", cleanup_policy="compact").name
+    described = {
+        kind: describe(kafka, name, kind=number, include_synonyms=True)
+        for kind, number, name in (("topic", TOPIC, topic), ("broker", BROKER, my_id(kafka)))
+    }
+    lines = Path(__file__).with_name("describe_configs.tsv").read_text().splitlines()
+    assert len(lines) > 300
+    differences = []
+    for line in lines:
+        kind, name, expected = line.split("\t")
+        config = described[kind].get(name)
+        seen = config and [
+            config.value,
+            config.read_only,
+            config.config_source,
+            config.is_sensitive,
+            config.config_type,
+            [[synonym.name, synonym.value, synonym.source] for synonym in config.synonyms],
+        ]
+        if seen != json.loads(expected):
+            differences.append(f"{kind} {name}: {seen} instead of {expected}")
+    assert differences == []
 
 
 def test_describe_configs_errors(kafka: WireClient) -> None:

@@ -28,7 +28,7 @@ DEFINITIONS = (
     key(
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
-        "1.7976931348623157e+308",
+        "1.7976931348623157E308",
         MEDIUM,
         mode=CLUSTER_WIDE,
     ),
