@@ -1,0 +1,1 @@
+"""Classic consumer groups and their offsets, as a pure machine; start at machine.py."""
