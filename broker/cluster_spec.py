@@ -27,7 +27,7 @@ class ClusterSpec:
     """What to start. Port 0: any free port; `zookeeper_connect` replaces the embedded one."""
 
     data_dir: Path
-    broker_count: int = 1
+    broker_count: int = 3
     first_port: int = 9092
     zookeeper_port: int = 2181
     zookeeper_connect: str | None = None

@@ -149,9 +149,10 @@ async def _broker(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, stop)
-        if lifeline_fd is not None:
-            nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop)
         async with trio.open_nursery() as servers:
+            if lifeline_fd is not None:
+                # Everybody stops at once then: there is nobody to hand leaderships over to.
+                nursery.start_soon(_stop_with_supervisor, lifeline_fd, servers.cancel_scope.cancel)
             bound = await servers.start(serve)
             _, port = next(iter(bound.listeners.values()))
             ready(f"broker {bound.broker_id}", port)
@@ -171,7 +172,7 @@ async def _zookeeper(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, stop)
         if lifeline_fd is not None:
-            nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop)
+            nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop.set)
         ready("ZooKeeper", await nursery.start(serve))
         await stop.wait()
         nursery.cancel_scope.cancel()
@@ -184,8 +185,8 @@ async def _stop_on_signal(stop: trio.Event) -> None:
             stop.set()
 
 
-async def _stop_with_supervisor(lifeline_fd: int, stop: trio.Event) -> None:
+async def _stop_with_supervisor(lifeline_fd: int, stop: Callable[[], None]) -> None:
     """The pipe never carries data: it becomes readable when its other end is gone."""
     await trio.lowlevel.wait_readable(lifeline_fd)
     logger.warning("the supervisor is gone; stopping")
-    stop.set()
+    stop()

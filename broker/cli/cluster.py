@@ -32,7 +32,7 @@ Examples:
 )
 @click.option(
     "--brokers",
-    default=1,
+    default=3,
     show_default=True,
     type=click.IntRange(1, 100),
     metavar="N",
@@ -94,6 +94,8 @@ def start(
     verbose: bool,
 ) -> None:
     """Start a local cluster, with its own ZooKeeper, and wait until it is ready.
+
+    In the value of --config, {id} is the broker's id: --config broker.rack=rack-{id}.
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """

@@ -97,7 +97,7 @@ def node_table(state: ClusterState, view: ClusterView | None) -> Table:
     if view is not None:
         for column in ("role", "leaders", "replicas", "behind"):
             table.add_column(column, no_wrap=True, justify="left" if column == "role" else "right")
-    table.add_column("address", no_wrap=True)
+    table.add_column("port", justify="right")
     table.add_column("pid", justify="right")
     table.add_column("memory", justify="right")
     for node in state.nodes:
@@ -106,14 +106,14 @@ def node_table(state: ClusterState, view: ClusterView | None) -> Table:
             row += _partition_cells(node, view)
         memory = resident_bytes(node.pid)
         row += [
-            f"{node.host}:{node.port}",
+            str(node.port),
             str(node.pid),
             "" if memory is None else f"{memory / 2**20:.0f} MB",
         ]
         table.add_row(*row)
     if not any(node.kind == "zookeeper" for node in state.nodes):
         gap = [""] * (4 if view is not None else 0)
-        table.add_row("zookeeper", "not ours", *gap, state.zookeeper_connect, "", "")
+        table.add_row("zookeeper", "external", *gap, "", "", "")
     return table
 
 

@@ -110,7 +110,7 @@ def test_status_shows_the_nodes(data_dir: Path) -> None:
     state = status(data_dir)
     nodes = state["nodes"]
     assert isinstance(nodes, list)
-    assert [node["name"] for node in nodes] == ["zookeeper", "broker 1"]
+    assert [node["name"] for node in nodes] == ["zookeeper", "broker 1", "broker 2", "broker 3"]
     assert all(node["resident_bytes"] > 1_000_000 for node in nodes)
     assert str(state["bootstrap"]) in succeed("status", "--data-dir", str(data_dir))
 
@@ -125,7 +125,9 @@ def test_data_survives_a_stop_and_a_start(tmp_path: Path) -> None:
     try:
         bootstrap = ["--bootstrap-server", str(status(directory)["bootstrap"])]
         succeed("produce", "kept", *bootstrap, text="one\ntwo\n")
-        assert "stopped broker 1, zookeeper" in succeed("stop", "--data-dir", str(directory))
+        assert "stopped broker 3, broker 2, broker 1, zookeeper" in succeed(
+            "stop", "--data-dir", str(directory)
+        )
         assert "no cluster is running" in fail("status", "--data-dir", str(directory))
         start(directory)
         bootstrap = ["--bootstrap-server", str(status(directory)["bootstrap"])]
@@ -153,7 +155,7 @@ def test_ctrl_c_stops_in_order_and_ephemeral_leaves_nothing() -> None:
     directory = Path(output.split("logs: ")[1].split()[0])
     assert directory.is_dir()
     children = psutil.Process(process.pid).children()
-    assert len(children) == 2
+    assert len(children) == 4
     process.send_signal(signal.SIGINT)
     assert process.wait(TIMEOUT_SECONDS) == 0
     assert not directory.exists()
@@ -219,3 +221,24 @@ def test_help_teaches() -> None:
         assert command in text
         assert "Usage: " in succeed(command, "--help")
     assert "Examples:" in succeed("start", "--help")
+
+
+def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
+    bootstrap = ["--bootstrap-server", str(status(data_dir)["bootstrap"])]
+    where = ["--data-dir", str(data_dir)]
+    succeed("topics", "create", "safe", "-p", "3", *bootstrap)
+    succeed("produce", "safe", *bootstrap, text="before\n" * 100)
+    killed = succeed("kill", "2", *where)
+    assert "broker 2 is killed" in killed
+    assert "absent" in killed
+    succeed("produce", "safe", *bootstrap, text="meanwhile\n" * 100)
+    assert "broker 2 is ready" in succeed("restart", "2", *where)
+    succeed("pause", "3", *where)
+    succeed("resume", "3", *where)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while "all led and fully replicated" not in succeed("status", *where):
+        assert time.monotonic() < deadline
+    options = ["--from-beginning", "--max-records", "200"]
+    lines = succeed("consume", "safe", *options, *bootstrap).splitlines()
+    assert sorted(lines) == ["before"] * 100 + ["meanwhile"] * 100
+    assert "the nodes are: zookeeper, 1, 2, 3" in fail("stop", "7", *where)

@@ -1,0 +1,181 @@
+"""Apache Kafka 3.9 itself, from Maven Central: a broker process like ours, and Kafka's own tools.
+
+The jars are resolved once by Maven and kept in the user's cache. Without Maven or Java, or where
+Maven Central cannot be reached, tests that need them are skipped with that reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import free_port
+
+KAFKA_VERSION = "3.9.1"
+ARTIFACTS = {
+    "org.apache.kafka:kafka_2.13": KAFKA_VERSION,
+    "org.slf4j:slf4j-reload4j": "1.7.36",
+}
+RESOLVE_TIMEOUT_SECONDS = 300
+START_TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT_SECONDS = 60.0
+TOOL_TIMEOUT_SECONDS = 90
+HEAP = "-Xmx384m"
+
+LOGGING = """log4j.rootLogger=WARN, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+@functools.cache
+def kafka_jars() -> Path:
+    """The directory of Kafka's jars. Skips the test where they cannot be had."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
+    directory = cache / f"kafka-{KAFKA_VERSION}"
+    if (directory / "complete").exists():
+        if shutil.which("java") is None:
+            pytest.skip("Apache Kafka needs Java, and there is no java on PATH")
+        return directory
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        pytest.skip("Apache Kafka comes through Maven, and java or mvn is not on PATH")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "pom.xml").write_text(_pom())
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=RESOLVE_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"Maven did not resolve Kafka within {RESOLVE_TIMEOUT_SECONDS} s")
+    if done.returncode:
+        pytest.skip(f"Maven did not resolve Kafka: {done.stdout[-500:]}")
+    (directory / "log4j.properties").write_text(LOGGING)
+    (directory / "complete").touch()
+    return directory
+
+
+def _pom() -> str:
+    dependencies = "".join(
+        "<dependency>"
+        f"<groupId>{name.split(':')[0]}</groupId><artifactId>{name.split(':')[1]}</artifactId>"
+        f"<version>{version}</version>"
+        "</dependency>"
+        for name, version in ARTIFACTS.items()
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>"
+        "<artifactId>kafka</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def java_command(main_class: str, *arguments: str) -> list[str]:
+    jars = kafka_jars()
+    logging = f"-Dlog4j.configuration=file:{jars / 'log4j.properties'}"
+    return ["java", HEAP, "-XX:TieredStopAtLevel=1", logging, "-cp", f"{jars}/*", main_class,
+            *arguments]  # fmt: skip
+
+
+def kafka_tool(main_class: str, *arguments: str) -> str:
+    """Run one of Kafka's command line tools; returns what it printed."""
+    done = subprocess.run(
+        java_command(main_class, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=TOOL_TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{main_class} {arguments}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class ApacheKafkaProcess:
+    """One Apache Kafka broker in ZooKeeper mode, with the interface of `BrokerProcess`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper_connect: str,
+        config: Mapping[str, str] | None = None,
+        broker_id: int = 1,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.log_dir = directory / "data"
+        self._log = directory / "broker.log"
+        self._properties = directory / "server.properties"
+        properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "zookeeper.connect": zookeeper_connect,
+            "log.dirs": str(self.log_dir),
+            "offsets.topic.replication.factor": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "zookeeper.session.timeout.ms": "6000",
+            **(config or {}),
+        }
+        self._properties.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log_text(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def start(self) -> float:
+        """Start and wait until its port answers; returns the seconds it took."""
+        started = time.monotonic()
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                java_command("kafka.Kafka", str(self._properties)),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+            )
+        while not self._answers():
+            assert self._process.poll() is None, self.log_text
+            assert time.monotonic() - started < START_TIMEOUT_SECONDS, self.log_text
+            time.sleep(0.1)
+        return time.monotonic() - started
+
+    def _answers(self) -> bool:
+        """ApiVersions v0 is answered once the broker processes requests."""
+        request = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + b"\0\0\0\x01" + b"\xff\xff"
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
+                probe.sendall(request)
+                return len(probe.recv(8)) > 0
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for a clean end (143 from a JVM)."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_TIMEOUT_SECONDS)
