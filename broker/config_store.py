@@ -155,9 +155,9 @@ class ConfigStore:
                 if result.ok and (entity := znodes.decode_config_change(result.data)) is not None
             )
             self._last_change = fresh[-1][0]
-            if entities and not quiet:
-                for entity, config in (await self.read_many(entities)).items():
-                    await on_change(entity, config)
+            if not quiet:
+                for entity in entities:
+                    await self._tell(entity, on_change)
             expired = [
                 Delete(prefix + name)
                 for (_, name), result in zip(fresh, results, strict=True)
@@ -165,3 +165,12 @@ class ConfigStore:
             ]
             if expired:
                 await self._client.execute(expired)
+
+    async def _tell(self, entity: str, on_change: OnChange) -> None:
+        """One bad config, or one that cannot be applied, must not keep the others away."""
+        try:
+            await on_change(entity, await self.read(entity))
+        except SessionExpired:
+            raise
+        except Exception:
+            log.exception("Applying the changed config of %s failed", entity)

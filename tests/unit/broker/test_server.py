@@ -15,6 +15,7 @@ from broker.config import ConfigError, KafkaConfig
 from broker.registration import RegistrationError
 from broker.server import BoundAddresses, run_broker
 from broker.services import Services
+from broker.zookeeper_client import open_zookeeper
 from broker.zookeeper_server import serve_zookeeper
 from protocol.api import API_TABLE, ApiKey
 from protocol.errors import ErrorCode
@@ -30,6 +31,8 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from protocol.records.builder import build_batch
 from protocol.records.record import SimpleRecord
+from replication.controller.operations import Create, SetData
+from replication.controller.znodes import encode_config_change
 from storage.log_directory import StartupError
 from tests.support.reactor import RawClient, api_versions
 
@@ -269,6 +272,33 @@ async def test_altered_configs_take_effect(tmp_path: Path) -> None:
         assert (entry.value, entry.config_source) == ("900", 2)
         assert (await alter(client, BROKER, "3", "message.max.bytes", None)).error_code == 0
         await until(2_000, True)
+
+
+async def test_a_broken_config_in_zookeeper_is_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with zookeeper() as zookeeper_port, broker(zookeeper_port, tmp_path) as running:
+        client = await running.client()
+        await create_topic(client, "t")
+        await create_topic(client, "u")
+        async with open_zookeeper(f"127.0.0.1:{zookeeper_port}") as other:
+            written = await other.execute(
+                [
+                    SetData("/config/topics/t", b"no json"),
+                    Create(
+                        "/config/changes/config_change_",
+                        encode_config_change("topics/t"),
+                        sequential=True,
+                    ),
+                ]
+            )
+            assert all(result.ok for result in written)
+        assert (await alter(client, TOPIC, "u", "max.message.bytes", "200")).error_code == 0
+        with trio.fail_after(5):
+            while (await produce(client, "u", b"x" * 500)).error_code == ErrorCode.NONE:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        assert "Applying the changed config of topics/t failed" in caplog.text
+        assert (await produce(client, "t")).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
