@@ -16,7 +16,6 @@ import errno
 import fcntl
 import mmap
 import os
-from collections.abc import Iterable
 
 ByteBuffer = bytes | bytearray | memoryview
 
@@ -216,7 +215,3 @@ class Files:
                 return None
             raise
         return DirectoryLock(fd)
-
-    def remove_all(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self.remove(path)

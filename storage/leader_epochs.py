@@ -47,9 +47,6 @@ class LeaderEpochCache:
         """(epoch, start offset), ascending."""
         return list(self._entries)
 
-    def set_directory(self, directory: str) -> None:
-        self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
-
     def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
         """Note that `epoch` begins at `start_offset`; a no-op while the newest epoch goes on."""
         if epoch == self.latest_epoch and start_offset >= self.latest_start_offset:

@@ -369,16 +369,6 @@ class LogManager:
     def checkpoint_log_start_offsets(self) -> None:
         run_serially(job.run for job in self._checkpoint_jobs(checkpoints.LOG_START_OFFSET_FILE))
 
-    def write_high_watermarks(self) -> None:
-        run_serially(job.run for job in self._checkpoint_jobs(checkpoints.HIGH_WATERMARK_FILE))
-
-    def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks that the last run left (logs have taken them already)."""
-        merged: dict[TopicPartition, int] = {}
-        for directory in self.online_directories():
-            merged.update(directory.high_watermarks)
-        return merged
-
     def _checkpoint_jobs(self, name: str, only: set[str] | None = None) -> list[Job]:
         jobs = []
         for directory in self.online_directories():

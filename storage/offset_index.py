@@ -46,9 +46,6 @@ class IndexFile:
         self._file: DataFile | None = None
         self._map: mmap.mmap | None = None
 
-    def set_path(self, path: str) -> None:
-        self.path = path
-
     def open_for_append(self, max_bytes: int) -> None:
         """Grow the file to its full size: this segment is the active one now."""
         self.max_entries = max_bytes // self.entry_size
@@ -109,11 +106,6 @@ class IndexFile:
             except FileNotFoundError:
                 return  # the segment was deleted meanwhile
         file.sync()
-
-    def close(self) -> None:
-        """Trim and close."""
-        if self._file is not None:
-            self.trim()
 
     def release(self) -> None:
         """Close without touching the file: it is gone, or its directory is offline."""

@@ -96,9 +96,6 @@ class SnapshotStore:
         )
         self.last_snapshot_offset = self.offsets[-1] if self.offsets else 0
 
-    def set_directory(self, directory: str) -> None:
-        self._directory = directory
-
     def path(self, offset: int) -> str:
         return os.path.join(self._directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
 
@@ -156,11 +153,6 @@ class SnapshotStore:
         for offset in list(self.offsets):
             if offset > high_inclusive or offset <= low_exclusive:
                 self.delete(offset)
-
-    def delete_below(self, offset: int) -> None:
-        for known in list(self.offsets):
-            if known < offset:
-                self.delete(known)
 
     def delete_all(self) -> None:
         for offset in list(self.offsets):

@@ -317,14 +317,6 @@ class ProducerState:
             del self.entries[producer_id]
         return len(gone)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.entries and not self._unreplicated
-
-    def has_ongoing_transaction(self, producer_id: int) -> bool:
-        entry = self.entries.get(producer_id)
-        return entry is not None and entry.current_txn_first_offset >= 0
-
     def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
         """Whether the oldest open transaction outlived every timeout it may have."""
         if not self._ongoing:

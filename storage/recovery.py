@@ -250,7 +250,7 @@ class LogLoader:
                 if not crc_is_valid(batch, 0, header):
                     self.report(f"segment {segment.base_offset}: wrong CRC at {position}")
                     break
-                segment.index_recovered_batch(position, header)
+                segment.index_batch(position, header)
                 if header.magic >= 2:
                     self.epochs.assign(
                         header.partition_leader_epoch, header.base_offset, flush=False

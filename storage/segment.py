@@ -27,6 +27,7 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
+_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT_LIMIT = 128
 
@@ -69,8 +70,11 @@ class Segment:
         self.index_interval_bytes = config.index_interval_bytes
         self.created_ms = now_ms
         self.jitter_ms = jitter_ms
+        if create:
+            for suffix in _SUFFIXES:
+                files.remove(self._path(suffix))
         self.log_file = files.open(self._path(LOG_SUFFIX), create=create)
-        self.size = 0 if create else self.log_file.size()
+        self.size = self.log_file.size()
         index_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(files, self._path(INDEX_SUFFIX), base_offset, index_bytes)
         self.time_index = TimeIndex(files, self._path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
@@ -92,14 +96,6 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
 
-    def set_directory(self, directory: str) -> None:
-        """The partition directory was renamed."""
-        self.directory = directory
-        self.log_file.path = self._path(LOG_SUFFIX)
-        self.offset_index.set_path(self._path(INDEX_SUFFIX))
-        self.time_index.set_path(self._path(TIME_INDEX_SUFFIX))
-        self.transaction_index.set_path(self._path(TRANSACTION_INDEX_SUFFIX))
-
     # -- appending -------------------------------------------------------------------------
 
     def append(
@@ -118,14 +114,7 @@ class Segment:
         self.log_file.write_at(data, start)
         self.size = start + len(data)
         for relative, header in batches:
-            last = header.last_offset
-            self._note_batch(
-                start + relative,
-                header.size_in_bytes,
-                header.base_offset,
-                last,
-                header.max_timestamp,
-            )
+            self.index_batch(start + relative, header)
 
     def _note_batch(
         self,
@@ -300,7 +289,7 @@ class Segment:
 
     def truncate_to(self, offset: int, config: LogConfig) -> int:
         """Drop the batch that holds `offset` and all behind it; returns the bytes dropped."""
-        position = self._truncation_position(offset)
+        position = self.position_of(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
@@ -312,12 +301,6 @@ class Segment:
         self._max_timestamp = None
         self._reload_max_timestamp()
         return dropped
-
-    def _truncation_position(self, offset: int) -> int | None:
-        position = self._recent.get(offset)
-        if position is not None:
-            return position
-        return self.position_of(offset)
 
     def cut_to(self, size: int) -> None:
         """Cut the data file; indexes are the caller's business."""
@@ -379,11 +362,14 @@ class Segment:
         self._bytes_since_index_entry = 0
         self._recent.clear()
 
-    def index_recovered_batch(self, position: int, header: BatchHeader) -> None:
-        """Index a batch that was found in the file, as if it were appended now."""
-        last = header.last_offset
+    def index_batch(self, position: int, header: BatchHeader) -> None:
+        """Index a batch that is in the file."""
         self._note_batch(
-            position, header.size_in_bytes, header.base_offset, last, header.max_timestamp
+            position,
+            header.size_in_bytes,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp,
         )
 
     def finish_recovery(self, valid_bytes: int) -> int:
@@ -417,7 +403,7 @@ class Segment:
     def file_names(self) -> list[str]:
         """The files of this segment that exist."""
         names = []
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+        for suffix in _SUFFIXES:
             path = self._path(suffix)
             if self._files.exists(path):
                 names.append(path)

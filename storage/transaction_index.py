@@ -33,9 +33,6 @@ class TransactionIndex:
         self._file: DataFile | None = None
         self._entries: list[AbortedTransaction] | None = None
 
-    def set_path(self, path: str) -> None:
-        self.path = path
-
     @property
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:

@@ -134,6 +134,18 @@ def test_a_rolled_segment_is_trimmed_and_its_time_index_closed(tmp_path: Path) -
     assert first.with_suffix(".index").exists()
 
 
+def test_stale_files_of_a_new_segment_are_dropped(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    append(log, 2)
+    for suffix in ("log", "index", "timeindex", "txnindex"):
+        (tmp_path / "t-0" / f"{2:020d}.{suffix}").write_bytes(b"stale" * 24)
+    log.roll(0)
+    append(log)
+    active = log.segments.active
+    assert (active.size, active.offset_index.entries, active.time_index.entries) == (SIZE, 0, 0)
+    assert active.transaction_index.entries == []
+
+
 # -- the offset index ----------------------------------------------------------------------
 
 
