@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kazoo.client import KazooClient
 
-from tests.support.processes import BrokerProcess, ServerProcess, free_port, zookeeper_process
+from tests.support.processes import BrokerProcess, ZooKeeperProcess, zookeeper_process
 from tests.support.real_zookeeper import real_zookeeper
 
 TOPIC = "flights"
@@ -118,13 +118,9 @@ def test_a_broker_leaves_the_same_znodes_on_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pause_s", [0.0, 2.0])
 def test_a_broker_lives_through_the_death_of_its_zookeeper(tmp_path: Path, pause_s: float) -> None:
     """SIGKILL of the embedded ZooKeeper, which then starts again on its data: nobody expires."""
-    port = free_port()
-    data_dir = tmp_path / "zookeeper"
-    server = ServerProcess(
-        ["zookeeper", "--port", str(port), "--data-dir", str(data_dir)], tmp_path / "zookeeper.log"
-    )
+    server = ZooKeeperProcess(tmp_path)
     server.start()
-    connect = f"127.0.0.1:{port}"
+    connect = server.connect
     broker = BrokerProcess(
         tmp_path / "broker", connect, {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
     )

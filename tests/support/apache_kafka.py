@@ -9,16 +9,14 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import free_port
+from tests.support.processes import ServerProcess, free_port
 
 KAFKA_VERSION = "3.9.1"
 ARTIFACTS = {
@@ -26,8 +24,6 @@ ARTIFACTS = {
     "org.slf4j:slf4j-reload4j": "1.7.36",
 }
 RESOLVE_TIMEOUT_SECONDS = 300
-START_TIMEOUT_SECONDS = 60.0
-STOP_TIMEOUT_SECONDS = 60.0
 TOOL_TIMEOUT_SECONDS = 90
 HEAP = "-Xmx384m"
 
@@ -105,7 +101,7 @@ def kafka_tool(main_class: str, *arguments: str) -> str:
     return done.stdout
 
 
-class ApacheKafkaProcess:
+class ApacheKafkaProcess(ServerProcess):
     """One Apache Kafka broker in ZooKeeper mode, with the interface of `BrokerProcess`."""
 
     def __init__(
@@ -119,8 +115,6 @@ class ApacheKafkaProcess:
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.log_dir = directory / "data"
-        self._log = directory / "broker.log"
-        self._properties = directory / "server.properties"
         properties = {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -131,35 +125,11 @@ class ApacheKafkaProcess:
             "zookeeper.session.timeout.ms": "6000",
             **(config or {}),
         }
-        self._properties.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
-        self._process: subprocess.Popen[bytes] | None = None
+        path = directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        super().__init__(java_command("kafka.Kafka", str(path)), directory / "broker.log")
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def log_text(self) -> str:
-        return self._log.read_text(errors="replace")
-
-    def start(self) -> float:
-        """Start and wait until its port answers; returns the seconds it took."""
-        started = time.monotonic()
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                java_command("kafka.Kafka", str(self._properties)),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-            )
-        while not self._answers():
-            assert self._process.poll() is None, self.log_text
-            assert time.monotonic() - started < START_TIMEOUT_SECONDS, self.log_text
-            time.sleep(0.1)
-        return time.monotonic() - started
-
-    def _answers(self) -> bool:
+    def is_ready(self) -> bool:
         """ApiVersions v0 is answered once the broker processes requests."""
         request = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + b"\0\0\0\x01" + b"\xff\xff"
         try:
@@ -168,14 +138,3 @@ class ApacheKafkaProcess:
                 return len(probe.recv(8)) > 0
         except OSError:
             return False
-
-    def kill(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-
-    def stop(self) -> int:
-        """SIGTERM, and wait for a clean end (143 from a JVM)."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_TIMEOUT_SECONDS)

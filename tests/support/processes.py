@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY_TIMEOUT_SECONDS = 30.0
-STOP_TIMEOUT_SECONDS = 30.0
+READY_TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT_SECONDS = 60.0
 PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 
 
@@ -30,11 +30,15 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """One `pybroker` server command that prints a line with `ready` once it serves."""
+    """A server command in a process of its own, with its output in `log`.
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
-        self._arguments = arguments
+    It is ready once it prints a line with `ready`; a subclass may know otherwise.
+    """
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._command = command
         self._log = log
+        self._mark = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,24 +50,27 @@ class ServerProcess:
     def log_text(self) -> str:
         return self._log.read_text(errors="replace")
 
+    def is_ready(self) -> bool:
+        return b" ready" in self._log.read_bytes()[self._mark :]
+
     def start(self) -> float:
         """Start and wait until ready; returns the seconds it took."""
         started = time.monotonic()
-        mark = self._log.stat().st_size if self._log.exists() else 0
+        self._mark = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*PYBROKER, *self._arguments],
+                self._command,
                 cwd=ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
             )
-        while b" ready" not in self._log.read_bytes()[mark:]:
+        while not self.is_ready():
             code = self._process.poll()
             waited = time.monotonic() - started
             if code is not None or waited > READY_TIMEOUT_SECONDS:
                 raise AssertionError(
-                    f"{self._arguments}: exit {code} after {waited:.1f} s\n{self.log_text}"
+                    f"{self._command}: exit {code} after {waited:.1f} s\n{self.log_text}"
                 )
             time.sleep(0.01)
         return time.monotonic() - started
@@ -106,19 +113,27 @@ class BrokerProcess(ServerProcess):
         }
         path = directory / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        super().__init__(["broker", str(path)], directory / "broker.log")
+        super().__init__([*PYBROKER, "broker", str(path)], directory / "broker.log")
+
+
+class ZooKeeperProcess(ServerProcess):
+    """Our embedded ZooKeeper in a process of its own; its data and port outlive it."""
+
+    def __init__(self, directory: Path, port: int | None = None) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = port or free_port()
+        self.connect = f"127.0.0.1:{self.port}"
+        where = ["--port", str(self.port), "--data-dir", str(directory / "zookeeper")]
+        super().__init__([*PYBROKER, "zookeeper", *where], directory / "zookeeper.log")
 
 
 @contextlib.contextmanager
 def zookeeper_process(directory: Path, port: int | None = None) -> Iterator[str]:
-    """Our embedded ZooKeeper in a process of its own; yields its connect string."""
-    directory.mkdir(parents=True, exist_ok=True)
-    port = port or free_port()
-    arguments = ["zookeeper", "--port", str(port), "--data-dir", str(directory / "zookeeper")]
-    process = ServerProcess(arguments, directory / "zookeeper.log")
+    """A running ZooKeeperProcess, killed at the end; yields its connect string."""
+    process = ZooKeeperProcess(directory, port)
     process.start()
     try:
-        yield f"127.0.0.1:{port}"
+        yield process.connect
     finally:
         process.kill()
 
