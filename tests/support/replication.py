@@ -51,6 +51,7 @@ class ReplicaCluster:
         files: Files | None = None,
         config: ReplicaConfig | None = None,
         topic_config: dict[str, str] | None = None,
+        broker_id: int = ME,
     ) -> None:
         self.now_ms = NOW
         self.topic_config = topic_config or {}
@@ -62,13 +63,13 @@ class ReplicaCluster:
             [str(path) for path in paths],
             self.files,
             LogConfig.from_overrides({}, {}),
-            broker_id=ME,
+            broker_id=broker_id,
             cluster_id="cluster",
         )
         self.log_manager.load(self.now_ms)
-        self.metadata = MetadataCache(ME, "cluster")
+        self.metadata = MetadataCache(broker_id, "cluster")
         self.manager = ReplicaManager(
-            config or ReplicaConfig(broker_id=ME),
+            config or ReplicaConfig(broker_id=broker_id),
             self.log_manager,
             self.metadata,
             self.config_for,

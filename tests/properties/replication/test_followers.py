@@ -1,0 +1,176 @@
+"""Random histories of three replicas: elections clean and not, crashes, followers that lag.
+
+The twin of truncation is as dumb as can be: two logs, record by record with their epochs, agree up
+to their first difference. Whatever the epochs say to each other,
+- a follower never drops what agrees with its leader, at any step;
+- once it has caught up, the logs are the same, byte for byte;
+- with clean elections, what a leader had below its HW is in the log of every later leader, at the
+  same offsets; no HW of a leader goes back while it leads.
+"""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.records.batch import read_records
+from replication.follower_steps import FetcherConfig
+from storage.log import Log
+from tests.support.followers import Nodes, content, history
+from tests.support.replication import KEY
+
+BROKERS = (1, 2, 3)
+LAG_LIMIT_MS = 30_000
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("produce"), st.integers(1, 3)),
+        st.tuples(st.just("produce"), st.integers(1, 3)),
+        st.tuples(st.just("follow"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("follow"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("follow"), st.sampled_from(BROKERS)),
+        st.tuples(
+            st.just("elect"),
+            st.integers(0, 2),
+            st.sets(st.sampled_from(BROKERS)),
+            st.integers(0, 2),
+        ),
+        st.tuples(st.just("shrink")),
+        st.tuples(st.just("restart"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("time"), st.sampled_from([10, 1000])),
+    ),
+    max_size=40,
+)
+
+
+def epochs_by_offset(log: Log) -> dict[int, int]:
+    """The epoch of each record, from the batches themselves and not from the epoch cache."""
+    epochs = {}
+    batches = history(log)
+    ends = [*(base for base, _ in batches), log.log_end_offset][1:]
+    for (base, epoch), end in zip(batches, ends, strict=True):
+        epochs.update(dict.fromkeys(range(base, end), epoch))
+    return epochs
+
+
+def common_end(first: Log, second: Log) -> int:
+    mine, other = epochs_by_offset(first), epochs_by_offset(second)
+    offset = 0
+    while offset in mine and mine[offset] == other.get(offset):
+        offset += 1
+    return offset
+
+
+class Scenario:
+    def __init__(self, directory: Path, *, truncates_on_fetch: bool, unclean: bool) -> None:
+        self.nodes = Nodes(
+            directory, BROKERS, fetcher=FetcherConfig(truncates_on_fetch=truncates_on_fetch)
+        )
+        self.unclean = unclean
+        self.produced = 0
+        self.committed: dict[int, bytes] = {}
+        self.nodes.elect(1)
+
+    def produce(self, count: int) -> None:
+        values = [b"%d" % (self.produced + index) for index in range(count)]
+        self.produced += count
+        self.nodes.produce(*values)
+
+    def follow(self, broker: int) -> None:
+        nodes = self.nodes
+        if broker == nodes.leader_id:
+            return
+        log = nodes[broker].log
+        agreed = common_end(log, nodes.leader.log)
+        nodes.step(broker)
+        assert log.log_end_offset >= agreed
+        nodes.answer_proposals()
+
+    def elect(self, choice: int, told: set[int], count: int) -> None:
+        """A new leader; not all hear of it at once, but the leader itself does, and appends."""
+        nodes = self.nodes
+        members = BROKERS if self.unclean else sorted(nodes.isr)
+        leader = members[choice % len(members)]
+        isr = [leader] if self.unclean else nodes.isr
+        nodes.elect(leader, isr, told=sorted(told | {leader}))
+        if count:
+            self.produce(count)
+
+    def shrink(self) -> None:
+        """Whoever has not kept up for a long time is taken out of the ISR."""
+        nodes = self.nodes
+        nodes.pass_time(LAG_LIMIT_MS + 1)
+        nodes.leader.manager.maybe_shrink_isr(nodes.now_ms)
+        nodes.leader.settle()
+        nodes.answer_proposals()
+
+    def restart(self, broker: int) -> None:
+        """The controller takes it out of the ISR and gives its leadership to the next member."""
+        nodes = self.nodes
+        nodes.crash(broker)
+        isr = [member for member in nodes.isr if member != broker] or [broker]
+        leader = nodes.leader_id if nodes.leader_id != broker else isr[0]
+        if leader == broker:
+            nodes.start(broker)
+        nodes.elect(leader, isr, told=[leader])
+        if leader != broker:
+            nodes.start(broker)
+            nodes.tell(broker)
+
+    def time(self, delta_ms: int) -> None:
+        self.nodes.pass_time(delta_ms)
+
+    def check(self, hw_before: tuple[int, int, int]) -> None:
+        leader = self.nodes.leader
+        epoch_and_hw = self.reign()
+        if hw_before[:2] == epoch_and_hw[:2]:
+            assert epoch_and_hw[2] >= hw_before[2]
+        for node in self.nodes.nodes.values():
+            assert node.log.high_watermark <= node.log.log_end_offset
+        if not self.unclean:
+            values = self.values(leader.log)
+            for offset, value in self.committed.items():
+                assert values[offset] == value
+            high_watermark = leader.log.high_watermark
+            self.committed.update({o: v for o, v in values.items() if o < high_watermark})
+
+    def reign(self) -> tuple[int, int, int]:
+        nodes = self.nodes
+        return nodes.leader_epoch, id(nodes.leader), nodes.leader.log.high_watermark
+
+    @staticmethod
+    def values(log: Log) -> dict[int, bytes]:
+        return {record.offset: bytes(record.value) for record in read_records(content(log))}
+
+    def settle(self) -> None:
+        """All hear of the last leader and catch up with it."""
+        nodes = self.nodes
+        for broker in BROKERS:
+            if nodes[broker].manager.partitions[KEY].leader_epoch < nodes.leader_epoch:
+                nodes.tell(broker)
+        self.produce(1)
+        for broker in BROKERS:
+            if broker != nodes.leader_id:
+                nodes.catch_up(broker)
+        for broker in BROKERS:
+            assert content(nodes[broker].log) == content(nodes.leader.log)
+            assert nodes[broker].log.leader_epochs.entries[-1] == (
+                history(nodes.leader.log)[-1][1],
+                nodes.leader.log.leader_epochs.latest_start_offset,
+            )
+
+
+@settings(max_examples=120, deadline=None)
+@given(steps=_STEPS, truncates_on_fetch=st.booleans(), unclean=st.booleans())
+def test_logs_agree_after_any_history(
+    steps: list[tuple], truncates_on_fetch: bool, unclean: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        scenario = Scenario(Path(directory), truncates_on_fetch=truncates_on_fetch, unclean=unclean)
+        for name, *arguments in steps:
+            before = scenario.reign()
+            getattr(scenario, name)(*arguments)
+            scenario.check(before)
+        scenario.settle()
+        scenario.nodes.release()
