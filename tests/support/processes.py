@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,10 +24,15 @@ PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port below those that Linux gives to outgoing connections.
+
+    A server that is down for a while must find its port free when it comes back.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:
@@ -39,6 +45,7 @@ class ServerProcess:
         self._command = command
         self._log = log
         self._mark = 0
+        self._launched = 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -53,9 +60,17 @@ class ServerProcess:
     def is_ready(self) -> bool:
         return b" ready" in self._log.read_bytes()[self._mark :]
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> float:
         """Start and wait until ready; returns the seconds it took."""
-        started = time.monotonic()
+        self.launch()
+        return self.wait_until_ready()
+
+    def launch(self) -> None:
+        self._launched = time.monotonic()
         self._mark = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -65,15 +80,25 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
             )
+
+    def wait_until_ready(self) -> float:
+        assert self._process is not None
         while not self.is_ready():
             code = self._process.poll()
-            waited = time.monotonic() - started
+            waited = time.monotonic() - self._launched
             if code is not None or waited > READY_TIMEOUT_SECONDS:
                 raise AssertionError(
                     f"{self._command}: exit {code} after {waited:.1f} s\n{self.log_text}"
                 )
             time.sleep(0.01)
-        return time.monotonic() - started
+        return time.monotonic() - self._launched
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still, its connections stay."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL, as a crash of the process."""
@@ -97,9 +122,10 @@ class BrokerProcess(ServerProcess):
         zookeeper_connect: str,
         config: Mapping[str, str] | None = None,
         broker_id: int = 1,
+        port: int | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.port = free_port()
+        self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.log_dir = directory / "data"
         properties = {

@@ -6,12 +6,14 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-START_TIMEOUT_S = 30.0
+from tests.support.processes import free_port
+
+START_TIMEOUT_S = 60.0
 SERVER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 WORDS = "ruok,srvr,stat,mntr,conf,isro"
 
@@ -25,61 +27,109 @@ def jars() -> Path | None:
     return directory if any(directory.glob("zookeeper-3*.jar")) else None
 
 
+class RealZooKeeper:
+    """One server process: alone, or a member of an ensemble (`members`: quorum ports by id)."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        tick_ms: int = 2000,
+        container_check_ms: int = 500,
+        member_id: int = 0,
+        members: Mapping[int, tuple[int, int]] | None = None,
+    ) -> None:
+        self.port = free_port()
+        self._directory = directory
+        self._container_check_ms = container_check_ms
+        self._log = directory / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        data = directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        config = (
+            f"dataDir={data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+            f"tickTime={tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+            f"4lw.commands.whitelist={WORDS}\n"
+        )
+        if members:
+            config += "initLimit=10\nsyncLimit=5\n"
+            for member, (follow, elect) in members.items():
+                config += f"server.{member}=127.0.0.1:{follow}:{elect}\n"
+            (data / "myid").write_text(str(member_id))
+        (directory / "zoo.cfg").write_text(config)
+
+    def launch(self) -> None:
+        jar_directory = jars()
+        if jar_directory is None:
+            pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
+        command = [
+            "java",
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-Dzookeeper.extendedTypesEnabled=true",
+            "-Dzookeeper.admin.enableServer=false",
+            f"-Dznode.container.checkIntervalMs={self._container_check_ms}",
+            "-Dzookeeper.forceSync=no",
+            "-cp",
+            f"{jar_directory}/*",
+            SERVER_CLASS,
+            str(self._directory / "zoo.cfg"),
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, cwd=self._directory
+            )
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_until_ready()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def mode(self) -> str:
+        """`standalone`, `leader` or `follower`; empty while it does not serve."""
+        address = ("127.0.0.1", self.port)
+        # A server that is still starting may accept and never answer.
+        with contextlib.suppress(OSError), socket.create_connection(address, timeout=1) as sock:
+            sock.sendall(b"srvr")
+            with sock.makefile("rb") as answer:
+                for line in answer.read().decode().splitlines():
+                    if line.startswith("Mode: "):
+                        return line.removeprefix("Mode: ")
+        return ""
+
+    def wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, self._log.read_text()[-2000:]
+            if self.mode:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"ZooKeeper did not start:\n{self._log.read_text()[-2000:]}")
+
+
+def ensemble_of(directory: Path, count: int, *, tick_ms: int = 2000) -> list[RealZooKeeper]:
+    """The servers of one ensemble, none started yet."""
+    members = {number: (free_port(), free_port()) for number in range(1, count + 1)}
+    return [
+        RealZooKeeper(directory / str(number), tick_ms=tick_ms, member_id=number, members=members)
+        for number in members
+    ]
+
+
 @contextlib.contextmanager
 def real_zookeeper(
     directory: Path, *, tick_ms: int = 2000, container_check_ms: int = 500
 ) -> Iterator[int]:
     """Run a standalone server; yields its port. Skips the test if there is none to run."""
-    jar_directory = jars()
-    if jar_directory is None:
-        pytest.skip("no Java, or no pyspark with ZooKeeper's jars")
-    port = _free_port()
-    directory.mkdir(parents=True, exist_ok=True)
-    config = directory / "zoo.cfg"
-    config.write_text(
-        f"dataDir={directory / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-        f"tickTime={tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n"
-        f"4lw.commands.whitelist={WORDS}\n"
-    )
-    command = [
-        "java",
-        "-Xmx256m",
-        "-Dzookeeper.extendedTypesEnabled=true",
-        "-Dzookeeper.admin.enableServer=false",
-        f"-Dznode.container.checkIntervalMs={container_check_ms}",
-        "-Dzookeeper.forceSync=no",
-        "-cp",
-        f"{jar_directory}/*",
-        SERVER_CLASS,
-        str(config),
-    ]
-    with (directory / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=directory)
+    server = RealZooKeeper(directory, tick_ms=tick_ms, container_check_ms=container_check_ms)
     try:
-        _wait_until_ready(port, process, directory / "server.log")
-        yield port
+        server.start()
+        yield server.port
     finally:
-        process.kill()
-        process.wait()
-
-
-def _wait_until_ready(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()[-2000:]
-        address = ("127.0.0.1", port)
-        # A server that is still starting may accept and never answer.
-        with contextlib.suppress(OSError), socket.create_connection(address, timeout=1) as sock:
-            sock.sendall(b"srvr")
-            with sock.makefile("rb") as answer:
-                if b"Mode: standalone" in answer.read():
-                    return
-        time.sleep(0.05)
-    raise AssertionError(f"ZooKeeper did not start:\n{log.read_text()[-2000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        server.kill()

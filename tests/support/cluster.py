@@ -1,0 +1,303 @@
+"""Three real broker processes over a real ZooKeeper process, which a test breaks and mends.
+
+Job: `cluster(directory, "embedded" | "real" | "ensemble")` starts all; a node is killed, stopped,
+paused, cut off and started again by its id; `wait_for` waits for what a test expects of the
+cluster's state, as the brokers themselves tell it.
+Invariants: brokers reach each other and ZooKeeper only through `links`, clients reach them
+directly; timeouts are short, so that a case takes seconds; what is started here is killed at the
+end, whatever happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tests.support.links import ZOOKEEPER, Links
+from tests.support.processes import BrokerProcess, ZooKeeperProcess, free_port
+from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
+from tests.support.wire import WireClient
+
+SESSION_TIMEOUT_SECONDS = 4.0
+LAG_LIMIT_SECONDS = 2.0
+WAIT_SECONDS = 60.0
+CALL_TIMEOUT_SECONDS = 3.0
+CONFIG = {
+    "zookeeper.session.timeout.ms": str(int(SESSION_TIMEOUT_SECONDS * 1000)),
+    "replica.lag.time.max.ms": str(int(LAG_LIMIT_SECONDS * 1000)),
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "100",
+    "replica.socket.timeout.ms": "3000",
+    "controller.socket.timeout.ms": "3000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "auto.create.topics.enable": "false",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+    "inter.broker.listener.name": "INTERNAL",
+}
+
+T = TypeVar("T")
+
+
+class ZooKeeperServer(Protocol):
+    port: int
+
+    def launch(self) -> None: ...
+    def start(self) -> object: ...
+    def kill(self) -> None: ...
+    def wait_until_ready(self) -> object: ...
+
+
+class PartitionView(NamedTuple):
+    leader: int
+    epoch: int
+    isr: frozenset[int]
+    replicas: tuple[int, ...]
+
+
+class Cluster:
+    def __init__(
+        self,
+        directory: Path,
+        zookeepers: Sequence[ZooKeeperServer],
+        config: Mapping[str, str] | None = None,
+        count: int = 3,
+    ) -> None:
+        self.zookeepers = zookeepers
+        self.directory = directory
+        self.links = Links(self._processes)
+        doors = [self.links.listen(ZOOKEEPER, server.port) for server in zookeepers]
+        connect = ",".join(f"127.0.0.1:{port}" for port in doors)
+        self.nodes = {
+            node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
+        }
+        self.paused: set[int] = set()
+
+    def _broker(self, node: int, connect: str, config: Mapping[str, str]) -> BrokerProcess:
+        port, internal = free_port(), free_port()
+        door = self.links.listen(node, internal)
+        properties = {
+            **CONFIG,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{door}",
+            **config,
+        }
+        directory = self.directory / f"broker-{node}"
+        return BrokerProcess(directory, connect, properties, node, port)
+
+    def _processes(self) -> dict[int, int]:
+        return {node: broker.pid for node, broker in self.nodes.items() if broker.is_running}
+
+    # -- nodes --------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.nodes.values())
+
+    @property
+    def serving(self) -> list[int]:
+        """The nodes that run and are not paused."""
+        return [n for n, broker in self.nodes.items() if broker.is_running and n not in self.paused]
+
+    def start_all(self) -> None:
+        for server in self.zookeepers:
+            server.launch()
+        for server in self.zookeepers:
+            server.wait_until_ready()
+        self.start(*self.nodes)
+
+    def start(self, *nodes: int) -> None:
+        for node in nodes:
+            self.nodes[node].launch()
+        for node in nodes:
+            self.nodes[node].wait_until_ready()
+
+    def kill(self, *nodes: int) -> None:
+        for node in nodes:
+            self.nodes[node].kill()
+            self.paused.discard(node)
+
+    def stop(self, node: int) -> None:
+        """SIGTERM: controlled shutdown, and a clean end."""
+        status = self.nodes[node].stop()
+        assert status == 0, f"node {node} ended with {status}\n{self.nodes[node].log_text[-3000:]}"
+
+    def pause(self, node: int) -> None:
+        self.nodes[node].pause()
+        self.paused.add(node)
+
+    def resume(self, node: int) -> None:
+        self.nodes[node].resume()
+        self.paused.discard(node)
+
+    def mend(self) -> None:
+        """All links carry, all nodes run."""
+        self.links.heal()
+        for node in list(self.paused):
+            self.resume(node)
+        self.start(*[node for node, broker in self.nodes.items() if not broker.is_running])
+
+    def close(self) -> None:
+        for broker in self.nodes.values():
+            broker.kill()
+        for server in self.zookeepers:
+            server.kill()
+        self.links.close()
+
+    # -- what the cluster says ----------------------------------------------------------------
+
+    def ask(self, node: int, request: object, version: int | None = None) -> object:
+        """One request over a connection of its own; OSError if the node does not answer."""
+        with WireClient(self.nodes[node].bootstrap) as client:
+            client.socket.settimeout(CALL_TIMEOUT_SECONDS)
+            return client.call(request, version)  # type: ignore[arg-type]
+
+    def ask_any(self, request: object, version: int | None = None) -> object:
+        error: Exception = ConnectionError("no node serves")
+        for node in self.serving:
+            try:
+                return self.ask(node, request, version)
+            except (OSError, AssertionError) as failure:
+                error = failure
+        raise error
+
+    def ask_controller(self, request: object, version: int | None = None) -> object:
+        return self.ask(self.controller(), request, version)
+
+    def metadata(self, topic: str | None = None, node: int | None = None) -> MetadataResponse:
+        topics = None if topic is None else [MetadataRequestTopic(name=topic)]
+        request = MetadataRequest(topics=topics)
+        answer = self.ask_any(request, 9) if node is None else self.ask(node, request, 9)
+        assert isinstance(answer, MetadataResponse)
+        return answer
+
+    def controller(self) -> int:
+        """The controller's id, once a node that runs has it."""
+        return self.wait_for(
+            lambda: next(
+                (
+                    answer.controller_id
+                    for node in self.serving
+                    if (answer := self.metadata("", node)).controller_id in self.serving
+                ),
+                None,
+            ),
+            "a controller",
+        )
+
+    def partitions(self, topic: str, node: int | None = None) -> dict[int, PartitionView]:
+        (found,) = self.metadata(topic, node).topics
+        return {
+            p.partition_index: PartitionView(
+                p.leader_id, p.leader_epoch, frozenset(p.isr_nodes), tuple(p.replica_nodes)
+            )
+            for p in found.partitions
+        }
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The leader, once a node that serves is."""
+        return self.wait_for(
+            lambda: (
+                leader
+                if (leader := self.partitions(topic)[partition].leader) in self.serving
+                else None
+            ),
+            f"{topic}-{partition} has a leader that serves",
+        )
+
+    def wait_for_isr(self, topic: str, members: frozenset[int] | set[int] | None = None) -> None:
+        """Until every partition has exactly these nodes in sync (its replicas by default)."""
+
+        def settled() -> bool:
+            partitions = self.partitions(topic).values()
+            return bool(partitions) and all(
+                p.leader in p.isr and p.isr == frozenset(p.replicas if members is None else members)
+                for p in partitions
+            )
+
+        self.wait_for(settled, lambda: f"ISR {members or 'full'}: {self.partitions(topic)}")
+
+    def wait_for(
+        self,
+        condition: Callable[[], T | None],
+        what: str | Callable[[], str],
+        seconds: float = WAIT_SECONDS,
+    ) -> T:
+        """The first result that is not false; a node that does not answer is asked again."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = None
+            with contextlib.suppress(OSError):
+                found = condition()
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    f"not within {seconds:.0f} s: " + (what if isinstance(what, str) else what())
+                )
+            time.sleep(0.05)
+
+    # -- administration -----------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 3,
+        replication_factor: int = 3,
+        config: Mapping[str, str] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1 if assignment else partitions,
+            replication_factor=-1 if assignment else replication_factor,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+                for index, brokers in (assignment or {}).items()
+            ],
+            configs=[
+                CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()
+            ],
+        )
+
+        def created() -> bool:
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+            (result,) = self.ask_controller(request).topics  # type: ignore[attr-defined]
+            return result.error_code in (0, 36)  # created, or by the attempt before
+
+        self.wait_for(created, f"{name} is created")
+        self.wait_for_isr(name)
+
+
+@contextlib.contextmanager
+def cluster(
+    directory: Path, zookeeper: str = "embedded", config: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    place = directory / "zookeeper"
+    servers: Sequence[ZooKeeperServer]
+    if zookeeper == "embedded":
+        servers = [ZooKeeperProcess(place)]
+    elif zookeeper == "real":
+        servers = [RealZooKeeper(place)]
+    else:
+        assert zookeeper == "ensemble"
+        servers = ensemble_of(place, 3)
+    started = Cluster(directory, servers, config)
+    try:
+        started.start_all()
+        yield started
+    finally:
+        started.close()
