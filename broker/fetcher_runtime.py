@@ -14,11 +14,13 @@ Mirrors ReplicaFetcherManager, ReplicaFetcherThread.doWork, BrokerBlockingSender
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from math import inf
 
 import trio
 
 from broker.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
+from broker.metrics import BrokerMetrics
 from broker.replica_shell import ReplicaShell
 from replication.follower_fetcher import FollowerFetcher
 from replication.follower_fetchers import FollowerFetchers
@@ -72,11 +74,22 @@ class FetcherRuntime:
             task_status.started()
             await trio.sleep_forever()
 
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        fetchers, manager = "kafka_server_replicafetchermanager_", self._shell.manager
+        metrics.gauge(fetchers + "maxlag", lambda: self.fetchers.max_lag)
+        metrics.gauge(fetchers + "failedpartitionscount", lambda: self.fetchers.failed_count)
+        for name, quota in (("leader", manager.leader_quota), ("follower", manager.follower_quota)):
+            metrics.gauge(f"kafka_server_{name}replication_byte_rate", quota.rate)
+
     # -- news for the fetchers --------------------------------------------------------------------
 
     def on_leadership(self, result: LeadershipResult) -> None:
         self.fetchers.stop(result.became_leader)
-        for fetcher in self.fetchers.follow(result.became_follower):
+        self._begin(self.fetchers.follow(result.became_follower))
+
+    def _begin(self, fetchers: Iterable[FollowerFetcher]) -> None:
+        """These have something new to do."""
+        for fetcher in fetchers:
             task = self._tasks.get(fetcher)
             if task is None:
                 assert self._nursery is not None, "the fetchers do not run"
@@ -85,6 +98,11 @@ class FetcherRuntime:
             else:
                 task.interrupt()
         self._wake_empty()
+
+    def resize(self, fetchers_per_source: int) -> None:
+        """num.replica.fetchers has changed: spread the partitions anew."""
+        if fetchers_per_source != self.fetchers.fetchers_per_source:
+            self._begin(self.fetchers.resize(fetchers_per_source))
 
     def on_stopped(self, result: StopResult) -> None:
         self.fetchers.stop(result.stopped)

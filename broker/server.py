@@ -235,7 +235,9 @@ class Broker:
             self.cache,
             self.topic_configs.config_for,
             now_ms=clock(),
+            replica_selector=startup.replica_selector(config, self.cache),
         )
+        startup.apply_replication_quotas(config, self.manager)
         self.metrics.topic_stats = self.manager.topic_stats
         self.shell = ReplicaShell(self.manager, clock)
         self.fetchers = FetcherRuntime(
@@ -284,6 +286,7 @@ class Broker:
         )
         self._register_handlers()
         register_gauges(self.metrics, self.manager, self.zookeeper)
+        self.fetchers.register_gauges(self.metrics)
         self.groups.register_gauges(self.metrics)
         self.controller.register_gauges(self.metrics)
 
@@ -411,6 +414,8 @@ class Broker:
         quotas.max_per_ip = config.get_int("max.connections.per.ip")
         quotas.max_per_ip_overrides = config.max_connections_per_ip_overrides
         quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
+        startup.apply_replication_quotas(config, self.manager)
+        self.fetchers.resize(config.get_int("num.replica.fetchers"))
         self.background.total_tokens = config.get_int("background.threads")
         self.controller.unclean_default_changed(
             config.get_boolean("unclean.leader.election.enable")

@@ -14,12 +14,17 @@ from broker.reactor.socket_server import ListenerSpec, SocketSettings
 from replication.controller.config import ControllerConfig
 from replication.controller.znodes import BrokerRegistration
 from replication.follower_steps import FetcherConfig
-from replication.metadata_cache import Endpoint
+from replication.metadata_cache import Endpoint, MetadataCache
+from replication.replica_manager import ReplicaManager
+from replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
 from replication.types import ReplicaConfig
 from storage.checkpoints import read_meta_properties
 from storage.files import Files
 from storage.log_directory import parse_partition_name
 from storage.log_manager import LogManagerConfig
+
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def stored_broker_id(files: Files, log_dirs: Iterable[str]) -> int:
@@ -141,6 +146,27 @@ def fetcher_config(config: KafkaConfig) -> FetcherConfig:
         response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
         partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
         backoff_ms=config.get_int("replica.fetch.backoff.ms"),
+    )
+
+
+def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> None:
+    """The throttles of both sides; the rates are dynamic configs."""
+    for quota, side in ((manager.leader_quota, "leader"), (manager.follower_quota, "follower")):
+        quota.limit = config.get_int(f"{side}.replication.throttled.rate")
+        quota.samples = config.get_int("replication.quota.window.num")
+        quota.window_ms = 1000 * config.get_int("replication.quota.window.size.seconds")
+
+
+def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSelector | None:
+    """Who chooses the replica that a consumer reads from (KIP-392); None: always the leader."""
+    name = config.get_optional_string("replica.selector.class")
+    if not name or name == LEADER_SELECTOR:
+        return None
+    if name == RACK_AWARE_SELECTOR:
+        return RackAwareReplicaSelector(metadata)
+    raise ConfigError(
+        f"replica.selector.class={name} is not known; there are {LEADER_SELECTOR} and "
+        f"{RACK_AWARE_SELECTOR}"
     )
 
 

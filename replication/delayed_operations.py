@@ -32,6 +32,7 @@ from protocol.errors import ErrorCode, KafkaError
 from replication.partition import Partition
 from replication.purgatory import Operation
 from replication.reader import check_readable, find_divergence, read_partition
+from replication.throttle import UNLIMITED, ReplicationQuota
 from replication.types import (
     ACKS_ALL,
     DeleteRecordsResult,
@@ -103,7 +104,9 @@ class DelayedFetch(Operation):
         self.sizes = [len(data.records) if data.records else 0 for data in results]
         self.total_bytes = sum(self.sizes)
 
-    def is_complete(self, key: PartitionKey, partition: Partition | None) -> bool:
+    def is_complete(
+        self, key: PartitionKey, partition: Partition | None, quota: ReplicationQuota
+    ) -> bool:
         """Look at the partition that changed."""
         if partition is None:  # Cases B and C
             return True
@@ -121,6 +124,8 @@ class DelayedFetch(Operation):
                 return False
             if entry.fetch_offset < partition.log.segments.active.base_offset:  # Case E
                 return True
+            if params.is_from_follower and _must_wait(partition, params, quota):
+                return False  # its records do not count for case F
             if params.min_bytes <= 1:  # Case F, without a read
                 return True
             data = read_partition(partition, entry, params, entry.max_bytes, True)
@@ -130,6 +135,18 @@ class DelayedFetch(Operation):
         self.total_bytes += size - self.sizes[index]
         self.sizes[index] = size
         return self.total_bytes >= min(params.min_bytes, params.max_bytes)  # Case F
+
+
+def _must_wait(partition: Partition, params: FetchParams, quota: ReplicationQuota) -> bool:
+    """A throttled follower outside of the ISR, while the quota is exceeded."""
+    return (
+        quota.limit != UNLIMITED
+        and params.replica_id not in partition.isr.committed
+        and quota.throttles(
+            partition.partition, partition.log.config.leader_replication_throttled_replicas
+        )
+        and quota.is_exceeded(0)
+    )
 
 
 class DelayedDeleteRecords(Operation):

@@ -4,7 +4,9 @@ Invariants: partitions are read in the order of the entries; the first that has 
 one batch whatever the limits (Fetch v3+), later ones keep to what is left; a follower's fetch is
 progress only if its offset was in range, its log does not diverge and it is a replica.
 
-Mirrors ReplicaManager.fetchMessages / readFromLog. Leaves out quotas.
+A throttled follower that is not in the ISR gets no records while the leader's quota is exceeded.
+
+Mirrors ReplicaManager.fetchMessages / readFromLog. Leaves out the quotas of clients.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from protocol.messages.fetch import FetchResponsePartitionData
 from replication.delayed_operations import DelayedFetch
 from replication.partition import Partition
 from replication.reader import error_data, offsets_data, read_partition
+from replication.throttle import UNLIMITED
 from replication.types import (
     Done,
     FetchEntry,
@@ -139,6 +142,13 @@ def _read_one(
                 return data
         if record_progress and params.is_from_follower:
             _check_is_replica(partition, entry, params)
+        throttled = params.is_from_follower and _is_throttled(manager, partition)
+        if (
+            throttled
+            and params.replica_id not in partition.isr.committed
+            and manager.leader_quota.is_exceeded(now_ms)
+        ):
+            remaining, min_one_batch = 0, False
         data = read_partition(partition, entry, params, remaining, min_one_batch)
     except KafkaError as error:
         stats.failed_fetch_requests += 1
@@ -148,12 +158,22 @@ def _read_one(
     if params.is_from_follower:
         if data.records:
             stats.replication_bytes_out += len(data.records)
+            if throttled:
+                manager.leader_quota.record(len(data.records), now_ms)
         if record_progress and data.diverging_epoch.epoch < 0:
             _follower_fetched(manager, partition, entry, params, leader_end_offset, now_ms)
             data.high_watermark = partition.log.high_watermark
     elif data.records:
         stats.bytes_out += len(data.records)
     return data
+
+
+def _is_throttled(manager: ReplicaManager, partition: Partition) -> bool:
+    """Whether this broker's replication of the partition counts for its quota as a leader."""
+    quota = manager.leader_quota
+    return quota.limit != UNLIMITED and quota.throttles(
+        partition.partition, partition.log.config.leader_replication_throttled_replicas
+    )
 
 
 def _check_is_replica(partition: Partition, entry: FetchEntry, params: FetchParams) -> None:

@@ -20,6 +20,7 @@ from storage.log import UnexpectedAppendOffset
 
 if TYPE_CHECKING:
     from replication.follower_fetcher import FollowerFetcher
+    from replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,8 @@ def _append(
             )
         if info.size_bytes:
             partition.stats.replication_bytes_in += info.size_bytes
+            if is_throttled(manager, state):
+                manager.follower_quota.record(info.size_bytes, now_ms)
             end_offset = log.log_end_offset
             state.fetch_offset = end_offset
             state.last_fetched_epoch = log.leader_epochs.latest_epoch
@@ -95,6 +98,13 @@ def _append(
         fetcher.moved(state)
     if log.high_watermark != high_watermark:
         manager.high_watermark_moved(state.key, partition)
+
+
+def is_throttled(manager: ReplicaManager, state: FollowerPartition) -> bool:
+    """Whether what is fetched for the partition counts for this broker's quota as a follower."""
+    return manager.follower_quota.throttles(
+        state.key[1], state.partition.log.config.follower_replication_throttled_replicas
+    )
 
 
 def _starts_inside(error: UnexpectedAppendOffset, state: FollowerPartition) -> bool:

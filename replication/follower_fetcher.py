@@ -35,6 +35,7 @@ from replication.follower_session import FollowerSession, SessionRequest, Wanted
 from replication.follower_steps import (
     FETCH_VERSION,
     FETCH_VERSION_BY_NAME,
+    THROTTLED_WAIT_MS,
     Exchange,
     FetcherConfig,
     Wait,
@@ -135,7 +136,7 @@ class FollowerFetcher:
                 if self._has_epochs(state):
                     truncating.append(state)
                 else:
-                    follower_appends.truncate(self, state, state.initial_offset, now_ms)
+                    self._truncate_without_epochs(state, now_ms)
         if truncating:
             return follower_queries.ask_epochs(truncating, self._manager.config.broker_id)
         searching = [
@@ -149,6 +150,13 @@ class FollowerFetcher:
 
     def _has_epochs(self, state: FollowerPartition) -> bool:
         return state.partition.log.leader_epochs.latest_epoch >= 0
+
+    def _truncate_without_epochs(self, state: FollowerPartition, now_ms: int) -> None:
+        """An empty log, or one of old formats: all that is known to be right is below the HW."""
+        try:
+            follower_appends.truncate(self, state, state.initial_offset, now_ms)
+        except KafkaError as error:
+            self.trouble(state, error, now_ms)
 
     def _drop_stale(self) -> None:
         """Partitions that are gone, failed with their disk, or have another role by now."""
@@ -176,6 +184,10 @@ class FollowerFetcher:
             elif state.state is not FollowerState.FETCHING:
                 self._forget.add(key)
                 later[key] = state
+            elif not state.is_in_sync and self._is_over_quota(state, now_ms):
+                self._forget.add(key)
+                state.delayed_until_ms = now_ms + THROTTLED_WAIT_MS
+                self._delayed[key] = state
             else:
                 self._forget.discard(key)
                 changed[key] = self._wanted(state)
@@ -212,6 +224,11 @@ class FollowerFetcher:
             request,
             is_long_poll=wait_ms > 0,
         )
+
+    def _is_over_quota(self, state: FollowerPartition, now_ms: int) -> bool:
+        manager = self._manager
+        throttled = follower_appends.is_throttled(manager, state)
+        return throttled and manager.follower_quota.is_exceeded(now_ms)
 
     def _wanted(self, state: FollowerPartition) -> Wanted:
         topic, partition = state.key

@@ -61,6 +61,16 @@ class FollowerFetchers:
             touched.add(fetcher)
         return touched
 
+    def resize(self, fetchers_per_source: int) -> set[FollowerFetcher]:
+        """Spread all partitions over another number of fetchers."""
+        self.fetchers_per_source = fetchers_per_source
+        partitions = self._manager.partitions
+        return self.follow(
+            RoleChange(*key, partitions[key].leader_id, partitions[key].leader_epoch)
+            for key in list(self._home)
+            if key in partitions
+        )
+
     def stop(self, changes: Iterable[RoleChange]) -> None:
         """These partitions are led here now, or not hosted any more."""
         for change in changes:

@@ -15,6 +15,9 @@ FETCH_VERSION_BY_NAME = 12
 LIST_OFFSETS_VERSION = 9
 OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 
+# A throttled partition over its quota is looked at again after this time.
+THROTTLED_WAIT_MS = 100
+
 
 @dataclass(slots=True, frozen=True)
 class FetcherConfig:

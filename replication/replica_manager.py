@@ -26,6 +26,7 @@ from replication.metadata_cache import MetadataCache
 from replication.partition import Partition
 from replication.purgatory import Purgatory
 from replication.replica_selector import ReplicaSelector
+from replication.throttle import ReplicationQuota
 from replication.types import (
     ACKS_ALL,
     UNKNOWN_OFFSET,
@@ -74,6 +75,8 @@ class ReplicaManager:
         "deletes",
         "effects",
         "fetches",
+        "follower_quota",
+        "leader_quota",
         "log_manager",
         "metadata",
         "offline",
@@ -106,6 +109,8 @@ class ReplicaManager:
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", now_ms)
         self.fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", now_ms)
         self.deletes: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", now_ms)
+        self.leader_quota = ReplicationQuota(config.broker_id)
+        self.follower_quota = ReplicationQuota(config.broker_id)
         self.completed: list[Completion] = []
         self.effects: list[Effect] = []
 
@@ -276,7 +281,7 @@ class ReplicaManager:
 
     def _check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:
         for operation in self.fetches.watchers(key):
-            if operation.is_waiting and operation.is_complete(key, partition):
+            if operation.is_waiting and operation.is_complete(key, partition, self.leader_quota):
                 self.fetches.remove(operation)
                 results = fetching.read_again(self, operation)
                 self.completed.append(Completion(operation.token, results))
