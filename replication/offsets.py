@@ -122,6 +122,8 @@ def legacy_offsets(
     """ListOffsets v0: segment base offsets before a time, newest first."""
     try:
         log = _find(manager, key, NO_EPOCH, only_leader).log
+        if timestamp < EARLIEST_TIMESTAMP:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         found = log.legacy_segment_offsets_before(timestamp, max_offsets, now_ms)
     except KafkaError as error:
         return error.code, []

@@ -153,7 +153,7 @@ class MetadataHandlers:
         """By id if any entry has one, then names are ignored; else by name, each once."""
         ids = [bytes(topic.topic_id) for topic in asked if topic.topic_id != ZERO_UUID]
         if ids:
-            return [self._topic_by_id(topic_id, request) for topic_id in ids]
+            return [self._topic_by_id(topic_id, request) for topic_id in dict.fromkeys(ids)]
         names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
         return [
             self._topic(name, request)

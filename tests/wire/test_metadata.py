@@ -123,6 +123,17 @@ def test_topics_by_id(kafka: WireClient) -> None:
         assert answer.partitions == []
 
 
+def test_a_topic_asked_twice_is_answered_once(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    for version in kafka.versions(ApiKey.METADATA):
+        (answer,) = metadata(kafka, version, topic.name, topic.name).topics
+        assert (answer.error_code, answer.name) == (0, topic.name)
+        if version >= 12:
+            twice = [MetadataRequestTopic(topic_id=topic.id, name=None)] * 2
+            (answer,) = kafka.call(MetadataRequest(topics=twice), version).topics
+            assert (answer.error_code, answer.name) == (0, topic.name)
+
+
 def test_ids_come_too_early_in_versions_10_and_11(kafka: WireClient) -> None:
     topic = kafka.create_topic()
     for version in kafka.versions(ApiKey.METADATA, first=10, last=11):

@@ -110,6 +110,14 @@ def test_version_0_lists_segments(kafka: WireClient) -> None:
     assert (answer.error_code, answer.old_style_offsets) == (0, [4, 3, 2, 1, 0])
 
 
+def test_version_0_knows_no_special_timestamps_but_two(kafka: WireClient) -> None:
+    topic = three_batches(kafka)
+    for timestamp in (MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, -6):
+        answer = list_offsets(kafka, 0, topic, timestamp)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert answer.old_style_offsets == []
+
+
 @pytest.mark.parametrize(
     ("timestamp", "since", "offset", "time"),
     [

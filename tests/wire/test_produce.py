@@ -163,6 +163,13 @@ def test_acks_must_be_known(kafka: WireClient) -> None:
     assert kafka.read(topic) == []
 
 
+def test_more_replicas_are_not_waited_for_than_there_are(kafka: WireClient) -> None:
+    topic = kafka.create_topic(min_insync_replicas="2")
+    for version in kafka.versions(ApiKey.PRODUCE):
+        answer = kafka.produce(topic.name, in_format_of(version, b"value"), version=version)
+        assert (answer.error_code, answer.base_offset) == (0, version)
+
+
 def test_acks_0_is_not_answered(kafka: WireClient) -> None:
     topic = kafka.create_topic()
     for version in kafka.versions(ApiKey.PRODUCE):
