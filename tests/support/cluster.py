@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
+from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -32,6 +33,7 @@ SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
 WAIT_SECONDS = 60.0
 CALL_TIMEOUT_SECONDS = 3.0
+TOLD_SECONDS = 0.2  # waits that are longer are part of the story
 CONFIG = {
     "zookeeper.session.timeout.ms": str(int(SESSION_TIMEOUT_SECONDS * 1000)),
     "replica.lag.time.max.ms": str(int(LAG_LIMIT_SECONDS * 1000)),
@@ -85,6 +87,8 @@ class Cluster:
             node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
         }
         self.paused: set[int] = set()
+        self.story: list[str] = []
+        self._began = time.monotonic()
 
     def _broker(self, node: int, connect: str, config: Mapping[str, str]) -> BrokerProcess:
         port, internal = free_port(), free_port()
@@ -100,6 +104,10 @@ class Cluster:
 
     def _processes(self) -> dict[int, int]:
         return {node: broker.pid for node, broker in self.nodes.items() if broker.is_running}
+
+    def tell(self, event: str) -> None:
+        """Into the story of this cluster, which a failing test prints."""
+        self.story.append(f"{time.monotonic() - self._began:6.1f} s  {event}")
 
     # -- nodes --------------------------------------------------------------------------------
 
@@ -123,24 +131,29 @@ class Cluster:
         for node in nodes:
             self.nodes[node].launch()
         for node in nodes:
-            self.nodes[node].wait_until_ready()
+            seconds = self.nodes[node].wait_until_ready()
+            self.tell(f"node {node} started, ready after {seconds:.1f} s")
 
     def kill(self, *nodes: int) -> None:
         for node in nodes:
             self.nodes[node].kill()
+            self.tell(f"node {node} killed")
             self.paused.discard(node)
 
     def stop(self, node: int) -> None:
         """SIGTERM: controlled shutdown, and a clean end."""
         status = self.nodes[node].stop()
+        self.tell(f"node {node} stopped")
         assert status == 0, f"node {node} ended with {status}\n{self.nodes[node].log_text[-3000:]}"
 
     def pause(self, node: int) -> None:
         self.nodes[node].pause()
+        self.tell(f"node {node} paused")
         self.paused.add(node)
 
     def resume(self, node: int) -> None:
         self.nodes[node].resume()
+        self.tell(f"node {node} resumed")
         self.paused.discard(node)
 
     def mend(self) -> None:
@@ -218,6 +231,14 @@ class Cluster:
             f"{topic}-{partition} has a leader that serves",
         )
 
+    def coordinator(self, group: str) -> int:
+        def found() -> int | None:
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+            (one,) = self.ask_any(request, 4).coordinators  # type: ignore[attr-defined]
+            return one.node_id if one.node_id in self.serving else None
+
+        return self.wait_for(found, f"a coordinator of {group}")
+
     def wait_for_isr(self, topic: str, members: frozenset[int] | set[int] | None = None) -> None:
         """Until every partition has exactly these nodes in sync (its replicas by default)."""
 
@@ -228,26 +249,27 @@ class Cluster:
                 for p in partitions
             )
 
-        self.wait_for(settled, lambda: f"ISR {members or 'full'}: {self.partitions(topic)}")
+        self.wait_for(settled, f"{topic} has {sorted(members) if members else 'all'} in sync")
 
     def wait_for(
         self,
         condition: Callable[[], T | None],
-        what: str | Callable[[], str],
+        what: str,
         seconds: float = WAIT_SECONDS,
     ) -> T:
         """The first result that is not false; a node that does not answer is asked again."""
-        deadline = time.monotonic() + seconds
+        started = time.monotonic()
         while True:
             found = None
             with contextlib.suppress(OSError):
                 found = condition()
+            waited = time.monotonic() - started
             if found:
+                if waited > TOLD_SECONDS:
+                    self.tell(f"{what} after {waited:.1f} s")
                 return found
-            if time.monotonic() > deadline:
-                raise AssertionError(
-                    f"not within {seconds:.0f} s: " + (what if isinstance(what, str) else what())
-                )
+            if waited > seconds:
+                raise AssertionError(f"not within {seconds:.0f} s: {what}")
             time.sleep(0.05)
 
     # -- administration -----------------------------------------------------------------------
@@ -284,8 +306,12 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(
-    directory: Path, zookeeper: str = "embedded", config: Mapping[str, str] | None = None
+    directory: Path,
+    zookeeper: str = "embedded",
+    config: Mapping[str, str] | None = None,
+    prepare: Callable[[Cluster], None] | None = None,
 ) -> Iterator[Cluster]:
+    """A running cluster; `prepare` may change it before its nodes start."""
     place = directory / "zookeeper"
     servers: Sequence[ZooKeeperServer]
     if zookeeper == "embedded":
@@ -297,6 +323,8 @@ def cluster(
         servers = ensemble_of(place, 3)
     started = Cluster(directory, servers, config)
     try:
+        if prepare is not None:
+            prepare(started)
         started.start_all()
         yield started
     finally:

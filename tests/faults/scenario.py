@@ -1,0 +1,152 @@
+"""What every fault case has in common: a cluster under load, a fault, a mended cluster, an audit.
+
+Job: `play(case, directory, zookeeper)` starts three brokers, lets four producers and two consumer
+groups work (`tests.support.ledger`), runs the case's script against them, mends what is still
+broken and lists the promises that were not kept (`tests.support.audit`).
+Invariants: unless a case says so, no client sees an error: producers retry for two minutes, which
+is longer than any fault here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.audit import audit
+from tests.support.cluster import Cluster, cluster
+from tests.support.ledger import Ledger
+from tests.support.observer import Observer
+
+TOPIC = "ledger"
+PARTITIONS = 3
+ALL_ZOOKEEPERS = ("embedded", "real")
+
+
+class Scenario:
+    """A cluster under load, in the hands of a script."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, seed: int) -> None:
+        self.cluster = cluster
+        self.ledger = ledger
+        self.random = random.Random(seed)
+
+    def make_progress(self, records: int = 60) -> None:
+        """Until every producer has more acknowledgements: the cluster serves."""
+        before = self.ledger.acknowledged
+        self.cluster.wait_for(
+            self.ledger.progress(records),
+            f"{records} more records after {before}",
+        )
+
+    def leader(self, partition: int = 0) -> int:
+        return self.cluster.leader(TOPIC, partition)
+
+    def follower(self, partition: int = 0) -> int:
+        leader = self.leader(partition)
+        return self.random.choice([node for node in self.cluster.serving if node != leader])
+
+    def coordinator(self, group: str = "confluent-reader") -> int:
+        return self.cluster.coordinator(group)
+
+    def in_sync(self) -> None:
+        self.cluster.wait_for_isr(TOPIC)
+
+    def moved_from(self, node: int) -> None:
+        """Until others lead all that it led."""
+        self.cluster.wait_for(
+            lambda: all(
+                view.leader in self.cluster.serving and view.leader != node
+                for view in self.cluster.partitions(TOPIC).values()
+            ),
+            f"{node} leads nothing",
+        )
+
+    def out_of_sync(self, node: int) -> None:
+        self.cluster.wait_for(
+            lambda: any(node not in view.isr for view in self.cluster.partitions(TOPIC).values()),
+            f"{node} leaves an ISR",
+        )
+
+
+Script = Callable[[Scenario], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    script: Script
+    quick: bool = False
+    zookeepers: Sequence[str] = ("embedded",)
+    config: Mapping[str, str] = field(default_factory=dict)
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    assignment: Mapping[int, Sequence[int]] | None = None
+    may_lose: bool = False
+    prepare: Callable[[Cluster], None] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    case: str
+    zookeeper: str
+    seconds: float
+    acknowledged: int
+    broken: Sequence[str]
+    story: Sequence[str]
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(**options: object) -> Callable[[Script], Script]:
+    """Registers a script under its function's name."""
+
+    def register(script: Script) -> Script:
+        CASES[script.__name__] = Case(script.__name__, script, **options)  # type: ignore[arg-type]
+        return script
+
+    return register
+
+
+def last_words(running: Cluster) -> list[str]:
+    """The state of the topic as each node sees it, after a failure."""
+    found = []
+    for node in running.serving:
+        try:
+            found.append(f"node {node} says {running.partitions(TOPIC, node)}")
+        except OSError as error:
+            found.append(f"node {node} does not answer: {error}")
+    return found
+
+
+def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
+    started = time.monotonic()
+    with cluster(directory, zookeeper, what.config, what.prepare) as running:
+        running.create_topic(
+            TOPIC, PARTITIONS, config=what.topic_config, assignment=what.assignment
+        )
+        ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS)
+        observer = Observer(running, TOPIC)
+        scenario = Scenario(running, ledger, seed)
+        ledger.start()
+        observer.start()
+        try:
+            running.tell("under load")
+            scenario.make_progress()
+            what.script(scenario)
+            running.mend()
+            scenario.make_progress()
+            running.tell(f"mended; {ledger.acknowledged} acknowledged")
+            broken = audit(running, ledger, observer, may_lose=what.may_lose)
+            running.tell("audited")
+        except Exception as error:
+            broken = [f"{type(error).__name__}: {error}", *last_words(running)]
+        finally:
+            ledger.abandon()
+            observer.end()
+    if ledger.errors:
+        broken.append(f"{len(ledger.errors)} producer errors: {ledger.errors[:3]}")
+    seconds = time.monotonic() - started
+    return Outcome(what.name, zookeeper, seconds, ledger.acknowledged, broken, running.story)

@@ -1,0 +1,390 @@
+"""Producers and consumers under which a cluster is broken, and the books that they keep.
+
+Job: producers send numbered records and note the offset that each acknowledgement names;
+consumers note what they read and which commits were acknowledged. `tests.support.audit` compares
+the books with the logs at the end.
+Invariants: a record's value is its producer's name and number, its key is number modulo KEYS and
+its partition key modulo the number of partitions, so that the order of a key is the order of its
+numbers; a book has one writing thread and is read when that thread has ended, or for counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+KEYS = 30
+DELIVERY_TIMEOUT_MS = 120_000
+END_TIMEOUT_SECONDS = 90.0
+ROUND_RECORDS = 10
+ROUND_SECONDS = 0.05
+COMMIT_EVERY_SECONDS = 0.2
+
+Place = tuple[int, int]  # partition, offset
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def librdkafka(bootstrap: str, **settings: object) -> dict[str, object]:
+    """Settings of every librdkafka client here: quick to come back, and quiet."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+        "logger": logging.getLogger("librdkafka"),
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+
+
+logging.getLogger("librdkafka").setLevel(logging.CRITICAL)
+
+
+class ProducerLoad(threading.Thread):
+    """Sends numbered records at a steady rate until told to end, then waits for its answers."""
+
+    def __init__(self, name: str, topic: str, partitions: int, *, idempotent: bool) -> None:
+        super().__init__(name=name, daemon=True)
+        self.topic = topic
+        self.partitions = partitions
+        self.idempotent = idempotent
+        self.sent = 0
+        self.acknowledged: dict[int, Place] = {}
+        self.errors: list[str] = []
+        self.crash: BaseException | None = None
+        self._ending = threading.Event()
+
+    def record(self, number: int) -> tuple[bytes, bytes, int]:
+        key = number % KEYS
+        return b"%d" % key, f"{self.name}:{number}".encode(), key % self.partitions
+
+    def end(self) -> None:
+        self._ending.set()
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except BaseException as error:
+            self.crash = error
+
+    def work(self) -> None:
+        while not self._ending.wait(ROUND_SECONDS):
+            for _ in range(ROUND_RECORDS):
+                self.send(self.sent)
+                self.sent += 1
+            self.serve()
+        self.finish()
+
+    def send(self, number: int) -> None:
+        raise AssertionError
+
+    def serve(self) -> None:
+        """Called between rounds."""
+
+    def finish(self) -> None:
+        raise AssertionError
+
+
+class ConfluentProducer(ProducerLoad):
+    def __init__(
+        self, bootstrap: str, name: str, topic: str, partitions: int, *, idempotent: bool
+    ) -> None:
+        super().__init__(name, topic, partitions, idempotent=idempotent)
+        self._producer = Producer(
+            librdkafka(
+                bootstrap,
+                acks="all",
+                enable_idempotence=idempotent,
+                max_in_flight_requests_per_connection=5 if idempotent else 1,
+                linger_ms=2,
+                message_timeout_ms=DELIVERY_TIMEOUT_MS,
+                retry_backoff_ms=50,
+                socket_timeout_ms=10_000,
+            )
+        )
+
+    def send(self, number: int) -> None:
+        key, value, partition = self.record(number)
+
+        def delivered(error: object, message: Message) -> None:
+            if error is not None:
+                self.errors.append(f"{self.name}:{number}: {error}")
+            else:
+                self.acknowledged[number] = (message.partition(), message.offset())
+
+        self._producer.produce(self.topic, value, key, partition=partition, on_delivery=delivered)
+
+    def serve(self) -> None:
+        self._producer.poll(0)
+
+    def finish(self) -> None:
+        left = self._producer.flush(END_TIMEOUT_SECONDS)
+        assert left == 0, f"{self.name}: {left} records without an answer"
+
+
+class PythonProducer(ProducerLoad):
+    def __init__(
+        self, bootstrap: str, name: str, topic: str, partitions: int, *, idempotent: bool
+    ) -> None:
+        super().__init__(name, topic, partitions, idempotent=idempotent)
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap.split(","),
+            acks="all",
+            enable_idempotence=idempotent,
+            max_in_flight_requests_per_connection=5 if idempotent else 1,
+            linger_ms=2,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=10_000,
+            retry_backoff_ms=50,
+            reconnect_backoff_ms=50,
+            reconnect_backoff_max_ms=500,
+            max_block_ms=60_000,
+            api_version=(2, 8),
+        )
+
+    def send(self, number: int) -> None:
+        key, value, partition = self.record(number)
+        future = self._producer.send(self.topic, value, key, partition=partition)
+        future.add_callback(self._delivered, number)
+        future.add_errback(self._failed, number)
+
+    def _delivered(self, number: int, place: object) -> None:
+        self.acknowledged[number] = (place.partition, place.offset)  # type: ignore[attr-defined]
+
+    def _failed(self, number: int, error: BaseException) -> None:
+        self.errors.append(f"{self.name}:{number}: {error!r}")
+
+    def finish(self) -> None:
+        self._producer.flush(END_TIMEOUT_SECONDS)
+        self._producer.close(END_TIMEOUT_SECONDS)
+        answered = len(self.acknowledged) + len(self.errors)
+        assert answered == self.sent, f"{self.name}: {self.sent - answered} without an answer"
+
+
+class ConsumerLoad(threading.Thread):
+    """Reads as a group of one, commits what it has read, and notes both."""
+
+    def __init__(self, name: str, topic: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.topic = topic
+        self.read: dict[Place, bytes] = {}
+        self.changed: list[str] = []
+        self.times_read: Counter[Place] = Counter()
+        self.positions: dict[int, int] = {}
+        # The newest commit that was acknowledged, and all that may have been made since.
+        self.committed: dict[int, int] = {}
+        self.attempted: dict[int, set[int]] = {}
+        self.failed_commits = 0
+        self.crash: BaseException | None = None
+        self._ending = threading.Event()
+        self._next_commit = 0.0
+
+    def end(self) -> None:
+        self._ending.set()
+
+    def run(self) -> None:
+        try:
+            while not self._ending.is_set():
+                self.poll()
+                if time.monotonic() >= self._next_commit:
+                    self._next_commit = time.monotonic() + COMMIT_EVERY_SECONDS
+                    self._commit()
+            self.close()
+        except BaseException as error:
+            self.crash = error
+
+    def note(self, partition: int, offset: int, value: bytes) -> None:
+        place = (partition, offset)
+        if self.read.setdefault(place, value) != value:
+            self.changed.append(f"{place}: {self.read[place]!r}, then {value!r}")
+        self.times_read[place] += 1
+        self.positions[partition] = offset + 1
+
+    def _commit(self) -> None:
+        offsets = {p: o for p, o in self.positions.items() if self.committed.get(p) != o}
+        if not offsets:
+            return
+        for partition, offset in offsets.items():
+            self.attempted.setdefault(partition, set()).add(offset)
+        if self.commit(offsets):
+            self.committed.update(offsets)
+            for partition, offset in offsets.items():
+                self.attempted[partition] = {offset}
+        else:
+            self.failed_commits += 1
+
+    def poll(self) -> None:
+        raise AssertionError
+
+    def commit(self, offsets: dict[int, int]) -> bool:
+        raise AssertionError
+
+    def close(self) -> None:
+        raise AssertionError
+
+    def stored(self) -> dict[int, int]:
+        """What the group coordinator has, asked through a client of its own."""
+        raise AssertionError
+
+
+class ConfluentReader(ConsumerLoad):
+    def __init__(self, bootstrap: str, name: str, topic: str) -> None:
+        super().__init__(name, topic)
+        self._settings = librdkafka(
+            bootstrap,
+            group_id=name,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=30_000,
+            socket_timeout_ms=10_000,
+            fetch_wait_max_ms=100,
+        )
+        self._consumer = Consumer(self._settings)
+        self._consumer.subscribe([topic])
+
+    def poll(self) -> None:
+        for message in self._consumer.consume(500, 0.1):
+            if message.error() is None:
+                self.note(message.partition(), message.offset(), message.value())
+
+    def commit(self, offsets: dict[int, int]) -> bool:
+        wanted = [TopicPartition(self.topic, p, o) for p, o in offsets.items()]
+        try:
+            done = self._consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException:
+            return False
+        return all(one.error is None for one in done)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def stored(self) -> dict[int, int]:
+        partitions = [TopicPartition(self.topic, p) for p in self.positions]
+        with contextlib.closing(Consumer(self._settings)) as asker:
+            found = asker.committed(partitions, 10.0)
+        return {one.partition: one.offset for one in found if one.error is None}
+
+
+class PythonReader(ConsumerLoad):
+    def __init__(self, bootstrap: str, name: str, topic: str) -> None:
+        super().__init__(name, topic)
+        self._settings = {
+            "bootstrap_servers": bootstrap.split(","),
+            "group_id": name,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": 30_000,
+            "request_timeout_ms": 10_000 + 30_000,
+            "fetch_max_wait_ms": 100,
+            "retry_backoff_ms": 50,
+            "reconnect_backoff_ms": 50,
+            "reconnect_backoff_max_ms": 500,
+            "api_version": (2, 8),
+        }
+        self._consumer = KafkaConsumer(topic, **self._settings)
+
+    def poll(self) -> None:
+        try:
+            found = self._consumer.poll(100, max_records=500)
+        except KafkaError:
+            return  # asked again: what matters is what arrives in the end
+        for partition, messages in found.items():
+            for message in messages:
+                self.note(partition.partition, message.offset, message.value)
+
+    def commit(self, offsets: dict[int, int]) -> bool:
+        wanted = {
+            PythonPartition(self.topic, p): OffsetAndMetadata(o, "", -1) for p, o in offsets.items()
+        }
+        try:
+            self._consumer.commit(wanted)
+        except KafkaError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def stored(self) -> dict[int, int]:
+        with contextlib.closing(KafkaConsumer(**self._settings)) as asker:
+            found = {p: asker.committed(PythonPartition(self.topic, p)) for p in self.positions}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+
+class Ledger:
+    """The load of one case: four producers, two groups, over one topic."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.producers: list[ProducerLoad] = [
+            kind(bootstrap, name, topic, partitions, idempotent=idempotent)
+            for kind, name, idempotent in (
+                (ConfluentProducer, "confluent-idempotent", True),
+                (ConfluentProducer, "confluent", False),
+                (PythonProducer, "python-idempotent", True),
+                (PythonProducer, "python", False),
+            )
+        ]
+        self.consumers: list[ConsumerLoad] = [
+            ConfluentReader(bootstrap, "confluent-reader", topic),
+            PythonReader(bootstrap, "python-reader", topic),
+        ]
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(len(producer.acknowledged) for producer in self.producers)
+
+    @property
+    def errors(self) -> list[str]:
+        return [error for producer in self.producers for error in producer.errors]
+
+    def start(self) -> None:
+        for thread in (*self.producers, *self.consumers):
+            thread.start()
+
+    def progress(self, records: int = 100) -> Callable[[], bool]:
+        """Whether every producer has got that many more acknowledgements from now on."""
+        goals = {one: len(one.acknowledged) + records // 4 for one in self.producers}
+
+        def reached() -> bool:
+            self.raise_crashes()
+            return all(len(one.acknowledged) >= goal for one, goal in goals.items())
+
+        return reached
+
+    def raise_crashes(self) -> None:
+        for thread in (*self.producers, *self.consumers):
+            if thread.crash is not None:
+                raise AssertionError(f"{thread.name} ended") from thread.crash
+
+    def end_producers(self) -> None:
+        for producer in self.producers:
+            producer.end()
+        for producer in self.producers:
+            producer.join(2 * END_TIMEOUT_SECONDS)
+            assert not producer.is_alive(), f"{producer.name} does not end"
+        self.raise_crashes()
+
+    def end_consumers(self) -> None:
+        for consumer in self.consumers:
+            consumer.end()
+        for consumer in self.consumers:
+            consumer.join(END_TIMEOUT_SECONDS)
+            assert not consumer.is_alive(), f"{consumer.name} does not end"
+        self.raise_crashes()
+
+    def abandon(self) -> None:
+        """Let go after a failure: the threads are daemons."""
+        for thread in (*self.producers, *self.consumers):
+            thread.end()
