@@ -1,0 +1,400 @@
+"""What must hold after every step, whatever happens (DESIGN, section 7).
+
+Job: keep, beside the cluster, a shadow of every replica (its batches) and the ledger of each
+partition: the batches that some leader's high watermark has passed. From then on these are promised:
+- a HW passes only what every member of the ISR (as ZooKeeper has it) holds; the ledger only grows;
+- whoever is elected holds the ledger as it was at the election; whoever joins the ISR holds it;
+- nobody has other bytes where the ledger has some, below its own HW;
+- the HW of a leader never goes back in an epoch; LSO <= HW <= LEO; one leader an epoch;
+- an acks=all answer is for batches of the ledger that min.insync.replicas replicas hold;
+- consumers see the ledger, in order;
+- a broker does not obey a controller older than one that it has heard of, nor one that means its
+  former life.
+
+A replica that lost power is excused ("lossy") until it has left the ISR: that Kafka does not flush
+is made good by the other members, of which the faults leave one alone (see faults.py). With an
+unclean election the ledger ends where the new leader's log does.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocol.messages.replication import LeaderAndIsrRequest
+from protocol.records.batch import iter_batch_headers
+from replication.controller import znodes
+from replication.controller.znodes import LeaderAndIsr
+from replication.types import PartitionKey, ProduceResult
+from storage.log import Log
+from tests.simulation.kernel import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker
+    from tests.simulation.cluster import Cluster
+
+MAX_READ_BYTES = 1 << 30
+
+
+class InvariantBroken(AssertionError):
+    """The run has found something."""
+
+
+class BatchRecord(NamedTuple):
+    base: int
+    end: int
+    epoch: int
+    crc: int
+
+
+class Replica:
+    """The shadow of one replica: what its log holds, and where it stood when last seen."""
+
+    __slots__ = ("batches", "epoch", "hw", "is_leader", "leo", "log", "truncations")
+
+    def __init__(self) -> None:
+        self.log: Log | None = None
+        self.truncations = 0
+        self.batches: list[BatchRecord] = []
+        self.leo = 0
+        self.hw = 0
+        self.epoch = -1
+        self.is_leader = False
+
+    def read(self, log: Log) -> None:
+        """Bring the shadow up with the log."""
+        if log is not self.log or log._truncations != self.truncations:
+            self.batches = []
+            self.leo = log.log_start_offset
+        self.log = log
+        self.truncations = log._truncations
+        while self.leo < log.log_end_offset:
+            found = log.read(self.leo, MAX_READ_BYTES, upper_bound_offset=log.log_end_offset)
+            before = self.leo
+            for _, header in iter_batch_headers(found.records.read()):
+                if header.base_offset >= before:
+                    base, end = header.base_offset, header.next_offset
+                    epoch = header.partition_leader_epoch
+                    self.batches.append(BatchRecord(base, end, epoch, header.crc))
+                    self.leo = header.next_offset
+            assert self.leo > before, f"{log} cannot be read at {before}"
+
+
+class Ledger:
+    """The committed batches of a partition, and what ZooKeeper says of it."""
+
+    def __init__(self) -> None:
+        self.batches: list[BatchRecord] = []
+        self.leaders: dict[int, int] = {}
+        # Where the ledger ended when a leader of this epoch was elected.
+        self.end_at_election: dict[int, int] = {}
+        self.state: LeaderAndIsr | None = None
+        self.lossy: set[int] = set()
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].end if self.batches else 0
+
+    def first_difference(self, batches: list[BatchRecord], end: int) -> str | None:
+        """How `batches` differ from the ledger below `end`."""
+        for index, batch in enumerate(self.batches):
+            if batch.end > end:
+                return None
+            if index >= len(batches):
+                return f"ends before {batch}"
+            if batches[index] != batch:
+                return f"has {batches[index]} where {batch} is committed"
+        return None
+
+
+class Audit:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self.ledgers: dict[PartitionKey, Ledger] = {}
+        self.replicas: dict[tuple[int, PartitionKey], Replica] = {}
+        self._controller_epochs: dict[int, int] = {}
+        self._zxid = 0
+        self.acknowledged_batches = 0
+
+    def fail(self, text: str) -> None:
+        raise InvariantBroken(text)
+
+    def ledger(self, key: PartitionKey) -> Ledger:
+        ledger = self.ledgers.get(key)
+        if ledger is None:
+            ledger = self.ledgers[key] = Ledger()
+        return ledger
+
+    def replica(self, broker_id: int, key: PartitionKey) -> Replica:
+        replica = self.replicas.get((broker_id, key))
+        if replica is None:
+            replica = self.replicas[broker_id, key] = Replica()
+        return replica
+
+    # -- after a step -----------------------------------------------------------------------------
+
+    def after_step(self, owner: Process | None) -> None:
+        broker = self._cluster.by_process.get(owner) if owner is not None else None
+        if broker is not None:
+            if broker.process.alive:
+                self._look_at(broker)
+        elif owner is self._cluster.zookeeper.process:
+            self.look_at_zookeeper()
+
+    def _look_at(self, broker: "Broker") -> None:
+        for key, partition in broker.manager.partitions.items():
+            log = partition.log
+            replica = self.replica(broker.broker_id, key)
+            hw, leo = log.high_watermark, log.log_end_offset
+            if (
+                leo == replica.leo
+                and hw == replica.hw
+                and partition.leader_epoch == replica.epoch
+                and partition.is_leader == replica.is_leader
+                and log is replica.log
+                and log._truncations == replica.truncations
+            ):
+                continue
+            replica.read(log)
+            self._check_offsets(broker, key, log)
+            ledger = self.ledger(key)
+            if partition.is_leader:
+                self._check_leader(broker, key, partition.leader_epoch, replica, hw, ledger)
+            elif hw != replica.hw:
+                self._check_prefix(broker.broker_id, key, replica, min(hw, ledger.end))
+                if hw > ledger.end and not self._cluster.settings.unclean_elections:
+                    self.fail(f"{broker.name} follows {key} to HW {hw}, none leads to it")
+            replica.hw, replica.epoch = hw, partition.leader_epoch
+            replica.is_leader = partition.is_leader
+
+    def _check_offsets(self, broker: "Broker", key: PartitionKey, log: Log) -> None:
+        ordered = (
+            log.log_start_offset
+            <= log.last_stable_offset
+            <= log.high_watermark
+            <= log.log_end_offset
+        )
+        if not ordered:
+            self.fail(f"{broker.name} {key}: {log} with LSO {log.last_stable_offset}")
+
+    def _check_leader(
+        self, broker: "Broker", key: PartitionKey, epoch: int, replica: Replica, hw: int,
+        ledger: Ledger,
+    ) -> None:  # fmt: skip
+        broker_id = broker.broker_id
+        other = ledger.leaders.setdefault(epoch, broker_id)
+        if other != broker_id:
+            self.fail(f"{key} has two leaders in epoch {epoch}: {other} and {broker_id}")
+        if not replica.is_leader or replica.epoch != epoch:
+            promised = ledger.end_at_election.get(epoch, ledger.end)
+            self._check_prefix(broker_id, key, replica, promised)
+        elif hw < replica.hw:
+            self.fail(f"{broker.name} {key}: the HW went from {replica.hw} to {hw} in {epoch}")
+        if hw > ledger.end:
+            self._commit(broker, key, replica, hw, ledger)
+        elif hw > replica.hw:
+            self._check_prefix(broker_id, key, replica, hw)
+
+    def _commit(
+        self, broker: "Broker", key: PartitionKey, replica: Replica, hw: int, ledger: Ledger
+    ) -> None:
+        self._check_prefix(broker.broker_id, key, replica, ledger.end)
+        start = len(ledger.batches)
+        ledger.batches += [batch for batch in replica.batches[start:] if batch.end <= hw]
+        self._check_members(key, ledger, f"{broker.name} raised the HW of {key} to {hw}, but")
+
+    def _check_members(self, key: PartitionKey, ledger: Ledger, context: str) -> None:
+        if ledger.state is None:
+            return
+        for member in ledger.state.isr:
+            if member not in ledger.lossy:
+                found = ledger.first_difference(self.replica(member, key).batches, ledger.end)
+                if found is not None:
+                    self.fail(f"{context} b{member} of the ISR {ledger.state.isr} {found}")
+
+    def _check_prefix(self, broker_id: int, key: PartitionKey, replica: Replica, end: int) -> None:
+        found = self.ledger(key).first_difference(replica.batches, end)
+        if found is not None:
+            self.fail(f"b{broker_id} {key} {found}")
+
+    # -- ZooKeeper --------------------------------------------------------------------------------
+
+    def look_at_zookeeper(self) -> None:
+        tree = self._cluster.zookeeper.machine.tree
+        if tree.last_zxid == self._zxid:
+            return
+        self._zxid = tree.last_zxid
+        for key in self._cluster.keys:
+            node = tree.get(znodes.partition_state_path(*key))
+            ledger = self.ledger(key)
+            if node is None or (
+                ledger.state is not None and ledger.state.partition_epoch == node.version
+            ):
+                continue
+            state = znodes.decode_partition_state(node.data, node.version)
+            self._state_written(key, ledger, ledger.state, state)
+
+    def _state_written(
+        self, key: PartitionKey, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
+    ) -> None:
+        self._cluster.kernel.note(
+            f"zookeeper: {key[0]}-{key[1]} leader {new.leader} epoch {new.leader_epoch} "
+            f"isr {list(new.isr)} by controller {new.controller_epoch}"
+        )
+        ledger.state = new
+        ledger.lossy &= set(new.isr)
+        if old is not None and new.leader_epoch < old.leader_epoch:
+            self.fail(f"{key}: the leader epoch went from {old} to {new}")
+        if old is not None and new.controller_epoch < old.controller_epoch:
+            self.fail(f"{key}: a replaced controller wrote {new} over {old}")
+        if new.leader >= 0:
+            other = ledger.leaders.setdefault(new.leader_epoch, new.leader)
+            if other != new.leader:
+                self.fail(f"{key}: {new}, but b{other} leads in this epoch")
+            if old is None or new.leader_epoch != old.leader_epoch:
+                self._elected(key, ledger, old, new)
+        self._check_members(key, ledger, f"with {new} {key}")
+
+    def _elected(
+        self, key: PartitionKey, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
+    ) -> None:
+        if old is not None and new.leader not in old.isr:
+            if not self._cluster.settings.unclean_elections:
+                self.fail(f"{key}: unclean election {old} -> {new}")
+            kept = self.replica(new.leader, key).batches
+            while ledger.first_difference(kept, ledger.end) is not None:
+                ledger.batches.pop()
+            self._cluster.kernel.note(f"unclean: {key} is committed to {ledger.end} only")
+        ledger.end_at_election[new.leader_epoch] = ledger.end
+
+    # -- what brokers and clients report ----------------------------------------------------------
+
+    def started(self, broker: "Broker") -> None:
+        """Recovery is over: what was promised must have survived it."""
+        self._controller_epochs[broker.broker_id] = 0
+        for key in self._cluster.keys:
+            log = broker.log_manager.get_log(*key)
+            replica = self.replica(broker.broker_id, key)
+            before = replica.batches
+            replica.is_leader = False
+            replica.hw = replica.epoch = -1
+            if log is not None:
+                replica.read(log)
+            else:
+                replica.batches, replica.leo, replica.log = [], 0, None
+            ledger = self.ledger(key)
+            if broker.broker_id in ledger.lossy:
+                continue
+            if replica.batches != before and broker.broker_id not in self._cluster.cut_power:
+                self.fail(f"{broker.name} {key}: recovery kept {replica.leo}, lost {before[-1:]}")
+            if ledger.state is not None and broker.broker_id in ledger.state.isr:
+                self._check_prefix(broker.broker_id, key, replica, ledger.end)
+
+    def acknowledged(self, broker: "Broker", produce: Any, result: ProduceResult) -> None:
+        """A broker is about to say that an append is safe."""
+        if result.error_code or produce.acks != -1:
+            return
+        self.acknowledged_batches += 1
+        self._look_at(broker)
+        ledger = self.ledger(produce.key)
+        index = _index_of(ledger.batches, result.base_offset)
+        if index is None:
+            self.fail(
+                f"{broker.name} acknowledges {produce.key} at {result.base_offset}, "
+                f"committed is up to {ledger.end}"
+            )
+            return
+        batch = ledger.batches[index]
+        holders = [
+            broker_id
+            for broker_id in self._cluster.brokers
+            if broker_id in ledger.lossy
+            or _holds(self.replica(broker_id, produce.key).batches, index, batch)
+        ]
+        if len(holders) < self._cluster.settings.min_insync_replicas:
+            self.fail(f"{broker.name} acknowledges {produce.key} {batch} held by {holders} only")
+
+    def is_leader(self, broker: "Broker", key: PartitionKey) -> bool:
+        """Whether it leads in the newest epoch, and is no zombie that is still to learn of it."""
+        state = self.ledger(key).state
+        partition = broker.manager.partitions.get(key)
+        return (
+            state is not None
+            and partition is not None
+            and partition.is_leader
+            and partition.leader_epoch == state.leader_epoch
+        )
+
+    def consumed(
+        self, who: str, key: PartitionKey, position: int, records: bytes
+    ) -> tuple[int, int]:
+        """A consumer got these bytes at its position; (next position, batches)."""
+        ledger = self.ledger(key)
+        count = 0
+        for _, header in iter_batch_headers(records):
+            if header.next_offset <= position:
+                continue
+            index = _index_of(ledger.batches, header.base_offset)
+            if index is None or ledger.batches[index].crc != header.crc:
+                if self._cluster.settings.unclean_elections:
+                    return position, count
+                self.fail(f"{who} read {key} at {header.base_offset}: not committed")
+            if header.base_offset != position:
+                self.fail(f"{who} asked {key} for {position} and got {header.base_offset}")
+            position = header.next_offset
+            count += 1
+        return position, count
+
+    def control_request(self, broker: "Broker", request: Any) -> None:
+        """Before a broker handles what a controller sent."""
+        known = self._controller_epochs[broker.broker_id]
+        self._is_stale = request.controller_epoch < known
+        self._is_for_former_life = request.broker_epoch < broker.manager.broker_epoch
+        if not self._is_for_former_life:
+            self._controller_epochs[broker.broker_id] = max(known, request.controller_epoch)
+
+    def control_response(self, broker: "Broker", request: Any, response: Any) -> None:
+        if not hasattr(request, "controller_epoch"):
+            return
+        if (self._is_stale or self._is_for_former_life) and not response.error_code:
+            what = "LeaderAndIsr" if isinstance(request, LeaderAndIsrRequest) else "a request"
+            self.fail(
+                f"{broker.name} obeys {what} of controller {request.controller_epoch} for broker "
+                f"epoch {request.broker_epoch}; it knows controller "
+                f"{self._controller_epochs[broker.broker_id]}, its epoch is "
+                f"{broker.manager.broker_epoch}"
+            )
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def check_producer(
+        self, who: str, key: PartitionKey, acknowledged: list[int], sent: list[int],
+        is_idempotent: bool,
+    ) -> None:  # fmt: skip
+        """CRCs of the acknowledged batches, and of all that were sent, in the order of sending."""
+        ledger = self.ledger(key)
+        counts = Counter(batch.crc for batch in ledger.batches)
+        lost = [crc for crc in acknowledged if not counts[crc]]
+        if lost:
+            self.fail(f"{who}: {len(lost)} of {len(acknowledged)} acknowledged batches are lost")
+        places: dict[int, int] = {}
+        for index, batch in enumerate(ledger.batches):
+            places.setdefault(batch.crc, index)
+        order = [places[crc] for crc in sent if crc in places]
+        if order != sorted(order):
+            self.fail(f"{who}: batches of {key} are out of order")
+        if is_idempotent and any(counts[crc] > 1 for crc in sent):
+            self.fail(f"{who}: batches of {key} are there more than once")
+
+
+def _index_of(batches: list[BatchRecord], base: int) -> int | None:
+    low, high = 0, len(batches)
+    while low < high:
+        middle = (low + high) // 2
+        if batches[middle].base < base:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(batches) and batches[low].base == base else None
+
+
+def _holds(batches: list[BatchRecord], index: int, batch: BatchRecord) -> bool:
+    return index < len(batches) and batches[index] == batch

@@ -1,0 +1,540 @@
+"""One simulated broker: the real machines and handlers, with shells on virtual time around them.
+
+Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of fetch, offsets
+and control requests, fetch sessions, followers, the controller machine, registration. Simulated:
+what waits (`broker.replica_shell`, `fetcher_runtime`, `isr_changes`, `server`), as thin as there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.handlers.fetch import FetchHandler
+from broker.handlers.offsets import OffsetsHandler
+from broker.handlers.replication import ReplicationHandler
+from broker.isr_changes import ALTER_PARTITION_VERSION, IsrChanges
+from broker.reactor.connection import ConnectionInfo
+from broker.registration import RegistrationError, register_broker
+from protocol import codec
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from protocol.messages.replication import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from replication.controller import events
+from replication.controller.config import ControllerConfig
+from replication.controller.operations import SessionExpired
+from replication.controller.znodes import BrokerRegistration
+from replication.fetch_session import FetchSessions
+from replication.follower_fetcher import FollowerFetcher
+from replication.follower_fetchers import FollowerFetchers
+from replication.follower_steps import Exchange as FollowerExchange
+from replication.follower_steps import FetcherConfig, Wait
+from replication.metadata_cache import Endpoint, MetadataCache
+from replication.replica_manager import ReplicaManager
+from replication.types import AlterIsr, Done, FlushNeeded, ProduceResult, ReplicaConfig
+from storage.files import FileSlice
+from storage.log_manager import LogManager, LogManagerConfig
+from tests.simulation.controller import ControllerShell
+from tests.simulation.disk import Disk
+from tests.simulation.kernel import Process
+from tests.simulation.network import Exchange
+from tests.simulation.zookeeper import ZooKeeperSession
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+LISTENER = "PLAINTEXT"
+LOG_DIR = "/logs"
+REQUEST_TIMEOUT_MS = 1_500
+CONTROLLER_RETRY_MS = 50
+REREGISTER_MS = 200
+STORAGE_JOBS_MS = 1_000
+MIN_POLL_MS = 20
+CODEC_SHARE = 0.03
+
+
+@dataclass(slots=True, eq=False)
+class Produce:
+    """A produce request for one partition, without its wire form."""
+
+    key: tuple[str, int]
+    records: bytes
+    acks: int
+    timeout_ms: int
+
+
+class Shell:
+    """`broker.replica_shell` for handlers: settles at once, flushes after a while."""
+
+    def __init__(self, broker: "Broker", manager: ReplicaManager) -> None:
+        self._broker = broker
+        self.manager = manager
+
+    def clock(self) -> int:
+        return self._broker.kernel.now_ms
+
+    def settle(self) -> None:
+        manager = self.manager
+        while manager.effects or manager.completed:
+            for effect in manager.take_effects():
+                if isinstance(effect, FlushNeeded):
+                    self._broker.request_flush(effect)
+                elif isinstance(effect, AlterIsr):
+                    self._broker.propose(effect)
+            for token, result in manager.take_completed():
+                waiter: Any = token
+                waiter.complete(result)
+
+    def parked(self, wait_ms: int, now_ms: int) -> None:
+        del now_ms
+        self._broker.kernel.after(wait_ms + 1, self._broker.process, self._tick)
+
+    def _tick(self) -> None:
+        self.manager.tick(self._broker.kernel.now_ms)
+        self.settle()
+
+
+class Request:
+    """What handlers see of a request."""
+
+    __slots__ = ("api_version", "body", "client_id", "connection", "respond", "throttle_ms")
+
+    def __init__(self, body: Any, version: int, respond: Callable[[Any], None]) -> None:
+        self.body = body
+        self.api_version = version
+        self.client_id = "simulated"
+        self.connection = _CONNECTION
+        self.respond = respond
+        self.throttle_ms = 0
+
+
+_CONNECTION = ConnectionInfo("127.0.0.1", 40_000, LISTENER)
+
+
+class _ProduceWait:
+    __slots__ = ("_broker", "_exchange", "_key")
+
+    def __init__(self, broker: "Broker", exchange: Exchange, key: tuple[str, int]) -> None:
+        self._broker = broker
+        self._exchange = exchange
+        self._key = key
+
+    def complete(self, results: dict[tuple[str, int], ProduceResult]) -> None:
+        self._broker.produced(self._exchange, self._key, results[self._key])
+
+
+class FetcherTask:
+    """The loop of one fetcher (`broker.fetcher_runtime`)."""
+
+    def __init__(self, broker: "Broker", fetcher: FollowerFetcher) -> None:
+        self._broker = broker
+        self.fetcher = fetcher
+        self._exchange: Exchange | None = None
+        self._is_long_poll = False
+        self._polling_since_ms = 0
+        self._turn = 0  # counts steps, so that old wake-ups count no more
+        self._ended = False
+
+    def wake(self) -> None:
+        if self._exchange is None and not self._ended:
+            self._turn += 1
+            self.run(self._turn)
+
+    def interrupt(self) -> None:
+        """Partitions have come: do not let them wait behind an idle poll."""
+        if self._exchange is None:
+            self.wake()
+        elif self._is_long_poll:
+            kernel = self._broker.kernel
+            delay_ms = self._polling_since_ms + MIN_POLL_MS - kernel.now_ms
+            kernel.after(delay_ms, self._broker.process, self._give_up_poll, self._exchange)
+
+    def _give_up_poll(self, exchange: Exchange) -> None:
+        if self._exchange is exchange and exchange.is_open:
+            exchange.give_up()
+            self._exchange = None
+            self.fetcher.abandoned()
+            self._next()
+
+    def _next(self) -> None:
+        self._broker.shell.settle()
+        self._turn += 1
+        self.run(self._turn)
+
+    def run(self, turn: int) -> None:
+        if turn != self._turn or self._ended:
+            return
+        broker, fetcher = self._broker, self.fetcher
+        if not len(fetcher):
+            self._ended = True
+            broker.fetcher_ended(fetcher)
+            return
+        kernel = broker.kernel
+        step = fetcher.next_step(kernel.now_ms)
+        if isinstance(step, Wait):
+            broker.shell.settle()
+            if not len(fetcher):
+                kernel.after(0, broker.process, self.run, turn)
+            elif step.until_ms is not None:
+                kernel.after(step.until_ms - kernel.now_ms, broker.process, self.run, turn)
+            return
+        self._is_long_poll = step.is_long_poll
+        self._polling_since_ms = kernel.now_ms
+        known = broker.manager.metadata.broker_endpoint(fetcher.source_id, LISTENER)
+        if known is None:
+            fetcher.failed(step, kernel.now_ms)
+            self._next()
+            return
+        self._exchange = broker.call(
+            fetcher.source_id, step.request, step.version,
+            lambda response: self._answered(step, response),
+        )  # fmt: skip
+
+    def _answered(self, step: FollowerExchange, response: Any) -> None:
+        self._exchange = None
+        now_ms = self._broker.kernel.now_ms
+        if response is None:
+            self.fetcher.failed(step, now_ms)
+        else:
+            self.fetcher.answered(step, response, now_ms)
+        self._next()
+
+
+class Broker:
+    def __init__(self, cluster: "Cluster", broker_id: int) -> None:
+        self.cluster = cluster
+        self.kernel = cluster.kernel
+        self.broker_id = broker_id
+        self.name = f"b{broker_id}"
+        self.process = Process(self.name)
+        self.process.alive = False
+        self.disk = Disk()
+        self.is_serving = False
+        # What the last life left in its session file.
+        self.last_session: tuple[int, bytes] | None = None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        assert not self.process.alive
+        self.process.alive = True
+        settings, kernel = self.cluster.settings, self.kernel
+        self.log_manager = LogManager(
+            [LOG_DIR], self.disk.revive(), settings.log_config, broker_id=self.broker_id,
+            cluster_id="simulation",
+            config=LogManagerConfig(
+                initial_task_delay_ms=1_000, high_watermark_checkpoint_interval_ms=2_000,
+                flush_offset_checkpoint_interval_ms=4_000,
+                flush_start_offset_checkpoint_interval_ms=4_000,
+            ),
+        )  # fmt: skip
+        self.log_manager.load(kernel.now_ms)
+        assert self.log_manager.online_directories(), "no log directory could be opened"
+        self.manager = ReplicaManager(
+            ReplicaConfig(self.broker_id, replica_lag_time_max_ms=settings.replica_lag_ms),
+            self.log_manager,
+            MetadataCache(self.broker_id, "simulation"),
+            lambda _topic: settings.log_config,
+            now_ms=kernel.now_ms,
+        )
+        self.shell: Any = Shell(self, self.manager)
+        self.fetchers = FollowerFetchers(
+            self.manager, FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch)
+        )
+        self._tasks: dict[FollowerFetcher, FetcherTask] = {}
+        sessions = FetchSessions(kernel.random.randint)
+        self._fetches = FetchHandler(self.shell, sessions)
+        self._offsets = OffsetsHandler(self.shell)
+        self._replication = ReplicationHandler(self.shell)
+        self._replication.on_leadership.append(self._leadership_changed)
+        self._replication.on_stopped.append(self._stopped)
+        self._replication.on_metadata.append(lambda _update: self._metadata_changed())
+        nothing: Any = None
+        self._isr_changes = IsrChanges(self.broker_id, self.shell, nothing, nothing)
+        self._is_proposing = False
+        self._flushing: set[tuple[str, int]] = set()
+        self._wanted_flushes: dict[tuple[str, int], FlushNeeded] = {}
+        self.session = ZooKeeperSession(
+            kernel, self.cluster.network, self.cluster.zookeeper, self.process,
+            settings.session_timeout_ms,
+        )  # fmt: skip
+        self.controller = ControllerShell(
+            self,
+            ControllerConfig(
+                self.broker_id,
+                unclean_leader_election_enable=settings.unclean_elections,
+                leader_imbalance_check_interval_ms=3_000,
+            ),
+        )
+        self.session.on_watch = self.controller.watch_fired
+        self.session.on_expired = self._session_expired
+        self._session_ids: list[int] = []
+        self._is_registered = False
+        self.kernel.note(f"{self.name} starts, {self._describe_logs()}")
+        self.cluster.audit.started(self)
+        if self.last_session is not None and self.kernel.chance(0.7):
+            self.session.end_session(self.last_session, self._connected)
+        else:
+            self.session.on_connected = self._connected
+            self.session.start()
+        self._check_isr()
+        self._run_storage_jobs()
+
+    def _describe_logs(self) -> str:
+        return " ".join(repr(log) for log in self.log_manager.logs()) or "no logs"
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache stays."""
+        self.process.kill()
+        self.is_serving = False
+        self.session.close()
+        self.last_session = (self.session.session_id, self.session.password)
+        self.cluster.network.process_died(self.name)
+
+    def stop_cleanly(self) -> None:
+        self.log_manager.clean_shutdown(self.manager.broker_epoch)
+        self.kill()
+
+    def _connected(self) -> None:
+        self.session.on_connected = self._connected
+        if not self._is_registered:
+            self._register()
+
+    def _session_expired(self) -> None:
+        self.kernel.note(f"{self.name} has lost its session")
+        self._is_registered = False
+        self.controller.post(events.SessionLost())
+
+    def _register(self) -> None:
+        endpoint = Endpoint(LISTENER, LISTENER, self.name, 9000 + self.broker_id)
+        registration = BrokerRegistration(self.broker_id, (endpoint,))
+        session_id = self.session.session_id
+        flow = register_broker(
+            registration, self.kernel.now_ms, session_id, tuple(self._session_ids)
+        )
+        self.session.run(flow, lambda outcome: self._registered(session_id, outcome))
+
+    def _registered(self, session_id: int, outcome: Any) -> None:
+        if isinstance(outcome, RegistrationError):
+            # Another life's session is not over yet: whoever starts brokers tries again.
+            self.kernel.after(REREGISTER_MS, self.process, self._connected)
+            return
+        if isinstance(outcome, SessionExpired):
+            return  # the next session registers
+        if isinstance(outcome, Exception):
+            raise outcome
+        self._session_ids.append(session_id)
+        self._is_registered = True
+        self.manager.broker_epoch = outcome
+        self.is_serving = True
+        self.kernel.note(f"{self.name} is registered with epoch {outcome}")
+        self.controller.post(events.Startup())
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def call(
+        self, target: int, message: Any, version: int, done: Callable[[Any], None]
+    ) -> Exchange:
+        server = self.cluster.brokers[target]
+        return self.cluster.network.call(
+            self.process, server.name, server, self._through_codec(message, version), version,
+            done, REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
+
+    def _through_codec(self, message: Any, version: int) -> Any:
+        """Now and then a message takes the form that it has on the wire."""
+        if not self.kernel.chance(CODEC_SHARE):
+            return message
+        return codec.decode(type(message), version, codec.encode(message, version))
+
+    def receive(self, exchange: Exchange) -> None:
+        if not self.is_serving:
+            self.kernel.after(0, exchange.source, exchange.fail)
+            return
+        message, version = exchange.message, exchange.version
+        if isinstance(message, Produce):
+            self._produce(exchange, message)
+            return
+        if isinstance(message, AlterPartitionRequest):
+            self.controller.post(events.AlterPartition(exchange.respond, message, version))
+            return
+        if isinstance(message, ControlledShutdownRequest):
+            self.controller.post(events.ControlledShutdown(exchange.respond, message))
+            return
+        request: Any = Request(message, version, lambda answer: self._respond(exchange, answer))
+        if isinstance(message, FetchRequest):
+            self._fetches.fetch(request)
+        elif isinstance(message, ListOffsetsRequest):
+            self._offsets.list_offsets(request)
+        elif isinstance(message, OffsetForLeaderEpochRequest):
+            self._offsets.offset_for_leader_epoch(request)
+        elif isinstance(message, LeaderAndIsrRequest):
+            self.cluster.audit.control_request(self, message)
+            self._replication.leader_and_isr(request)
+        elif isinstance(message, StopReplicaRequest):
+            self.cluster.audit.control_request(self, message)
+            self._replication.stop_replica(request)
+        else:
+            assert isinstance(message, UpdateMetadataRequest)
+            self.cluster.audit.control_request(self, message)
+            self._replication.update_metadata(request)
+
+    def _respond(self, exchange: Exchange, response: Any) -> None:
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                for data in topic.partitions:
+                    records = data.records
+                    if isinstance(records, FileSlice):
+                        data.records = memoryview(records.read())
+        self.cluster.audit.control_response(self, exchange.message, response)
+        exchange.respond(self._through_codec(response, exchange.version))
+
+    def _produce(self, exchange: Exchange, produce: Produce) -> None:
+        outcome = self.manager.append(
+            _ProduceWait(self, exchange, produce.key), produce.acks, produce.timeout_ms,
+            {produce.key: bytearray(produce.records)}, self.kernel.now_ms, 9,
+        )  # fmt: skip
+        if isinstance(outcome, Done):
+            self.produced(exchange, produce.key, outcome.result[produce.key])
+        else:
+            self.shell.parked(produce.timeout_ms, self.kernel.now_ms)
+        self.shell.settle()
+
+    def produced(self, exchange: Exchange, key: tuple[str, int], result: ProduceResult) -> None:
+        self.cluster.audit.acknowledged(self, exchange.message, result)
+        is_real_leader = self.cluster.audit.is_leader(self, key)
+        exchange.respond((result.error_code, is_real_leader))
+
+    # -- followers --------------------------------------------------------------------------------
+
+    def _leadership_changed(self, result: Any) -> None:
+        for change in (*result.became_leader, *result.became_follower):
+            role = "leads" if change.leader_id == self.broker_id else f"follows b{change.leader_id}"
+            log = self.manager.partitions[change.topic, change.partition].log
+            self.kernel.note(f"{self.name} {role} {log} in epoch {change.leader_epoch}")
+        self.fetchers.stop(result.became_leader)
+        touched = self.fetchers.follow(result.became_follower)
+        for fetcher in sorted(touched, key=lambda one: (one.source_id, one.fetcher_id)):
+            task = self._tasks.get(fetcher)
+            if task is None:
+                task = self._tasks[fetcher] = FetcherTask(self, fetcher)
+                self.kernel.after(0, self.process, task.wake)
+            else:
+                task.interrupt()
+        self._wake_empty()
+
+    def _stopped(self, result: Any) -> None:
+        self.fetchers.stop(result.stopped)
+        self._wake_empty()
+
+    def _wake_empty(self) -> None:
+        for fetcher, task in list(self._tasks.items()):
+            if not len(fetcher):
+                self.kernel.after(0, self.process, task.wake)
+
+    def _metadata_changed(self) -> None:
+        for fetcher, task in list(self._tasks.items()):
+            fetcher.hurry()
+            self.kernel.after(0, self.process, task.wake)
+
+    def fetcher_ended(self, fetcher: FollowerFetcher) -> None:
+        del self._tasks[fetcher]
+        self.fetchers.discard(fetcher)
+
+    # -- ISR changes ------------------------------------------------------------------------------
+
+    def propose(self, change: AlterIsr) -> None:
+        self._isr_changes.propose(change)
+        if not self._is_proposing:
+            self._is_proposing = True
+            self.kernel.after(0, self.process, self._send_proposals)
+
+    def _send_proposals(self) -> None:
+        proposals, self._isr_changes._waiting = self._isr_changes._waiting, {}
+        if not proposals:
+            self._is_proposing = False
+            return
+        self._try_proposals(proposals)
+
+    def _try_proposals(self, proposals: dict[tuple[bytes, int], AlterIsr]) -> None:
+        metadata = self.manager.metadata
+        controller = metadata.broker_endpoint(metadata.controller_id, LISTENER)
+        if controller is None:
+            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals, proposals)
+            return
+        request = self._isr_changes._request(proposals.values())
+        self.call(
+            metadata.controller_id, request, ALTER_PARTITION_VERSION,
+            lambda response: self._proposals_answered(proposals, response),
+        )  # fmt: skip
+
+    def _proposals_answered(
+        self, proposals: dict[tuple[bytes, int], AlterIsr], response: Any
+    ) -> None:
+        kernel, changes = self.kernel, self._isr_changes
+        if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals, proposals)
+            return
+        if response.error_code:
+            changes._waiting = {**proposals, **changes._waiting}
+            kernel.after(CONTROLLER_RETRY_MS, self.process, self._send_proposals)
+            return
+        answered = {
+            (bytes(topic.topic_id), answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        for key, proposal in proposals.items():
+            answer = answered.get(key)
+            if answer is None:
+                changes._waiting.setdefault(key, proposal)
+            else:
+                changes._apply(proposal, answer)
+        self.shell.settle()
+        self._send_proposals()
+
+    def _check_isr(self) -> None:
+        self.manager.maybe_shrink_isr(self.kernel.now_ms)
+        self.shell.settle()
+        interval_ms = self.cluster.settings.replica_lag_ms // 2
+        self.kernel.after(interval_ms, self.process, self._check_isr)
+
+    # -- the disk ---------------------------------------------------------------------------------
+
+    def request_flush(self, effect: FlushNeeded) -> None:
+        key = (effect.topic, effect.partition)
+        self._wanted_flushes[key] = effect
+        if key not in self._flushing:
+            self._flushing.add(key)
+            self.kernel.after(self._flush_ms(), self.process, self._flush, key)
+
+    def _flush_ms(self) -> int:
+        return self.kernel.random.randint(0, 15)
+
+    def _flush(self, key: tuple[str, int]) -> None:
+        """A flush is done: it covers what was appended until it began, and no more is said."""
+        effect = self._wanted_flushes.pop(key)
+        effect.log.flush(effect.offset)
+        self.manager.flushed(*key, effect.offset, self.kernel.now_ms)
+        fetcher = self.fetchers.of_partition(key)
+        if fetcher is not None and fetcher.flushed(key, effect.offset):
+            task = self._tasks.get(fetcher)
+            if task is not None:
+                self.kernel.after(0, self.process, task.wake)
+        self.shell.settle()
+        self._flushing.discard(key)
+        if key in self._wanted_flushes:
+            self._flushing.add(key)
+            self.kernel.after(self._flush_ms(), self.process, self._flush, key)
+
+    def _run_storage_jobs(self) -> None:
+        for job in self.log_manager.tick(self.kernel.now_ms):
+            job.run()
+        self.manager.check_log_dirs()
+        self.shell.settle()
+        self.kernel.after(STORAGE_JOBS_MS, self.process, self._run_storage_jobs)

@@ -1,0 +1,217 @@
+"""The whole: brokers, ZooKeeper, clients, faults and the audit, driven by one seed.
+
+A run creates a topic, lets producers and consumers work while things go wrong, then heals all and
+demands that the cluster comes together again in bounded time: every replica in its ISR, all logs
+alike, every producer through, every consumer at the end, one controller, and metadata that agrees
+with ZooKeeper everywhere.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from broker.registration import ensure_top_level_paths
+from replication.controller import znodes
+from replication.controller.operations import Create
+from replication.controller.znodes import ReplicaAssignment, TopicAssignment
+from replication.types import PartitionKey
+from tests.simulation.audit import Audit
+from tests.simulation.broker import Broker
+from tests.simulation.clients import Consumer, Producer
+from tests.simulation.faults import Faults
+from tests.simulation.kernel import START_MS, Kernel, Process
+from tests.simulation.network import Network
+from tests.simulation.settings import Settings
+from tests.simulation.zookeeper import ZooKeeperServer, ZooKeeperSession
+
+TOPIC = "t"
+CALM_START_MS = 1_000
+CONVERGENCE_LIMIT_MS = 60_000
+CHECK_MS = 100
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a seed."""
+
+    seed: int
+    digest: str
+    steps: int
+    virtual_ms: int
+    batches: int
+    settings: str
+    error: str | None = None
+    trace: tuple[str, ...] = ()
+
+
+class Cluster:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.kernel = Kernel(seed)
+        self.settings = Settings(self.kernel.random)
+        self.network = Network(self.kernel)
+        self.zookeeper = ZooKeeperServer(self.kernel, self.network)
+        self.keys: list[PartitionKey] = [
+            (TOPIC, index) for index in range(self.settings.partition_count)
+        ]
+        self.topic_ids: dict[str, bytes] = {}
+        self.cut_power: set[int] = set()
+        self.brokers = {
+            broker_id: Broker(self, broker_id)
+            for broker_id in range(1, self.settings.broker_count + 1)
+        }
+        self.by_process = {broker.process: broker for broker in self.brokers.values()}
+        self.audit = Audit(self)
+        self.kernel.after_step = self.audit.after_step
+        self.faults = Faults(self)
+        self.admin = ZooKeeperSession(
+            self.kernel, self.network, self.zookeeper, Process("admin"), 4_000
+        )
+        self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self._has_converged = False
+        self.reason = "it has not begun"
+
+    def new_topic_id(self) -> bytes:
+        return self.kernel.random.randbytes(16)
+
+    # -- a run ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        kernel = self.kernel
+        kernel.note(f"seed {self.seed}: {self.settings}")
+        self.admin.start()
+        self.admin.on_connected = self._set_up
+        kernel.run_until(START_MS + CALM_START_MS)
+        self._start_clients()
+        self.faults.start()
+        kernel.run_until(kernel.now_ms + self.settings.faults_ms)
+        kernel.note("all faults end")
+        self.faults.end()
+        for producer in self.producers:
+            producer.is_stopping = True
+        self._check_convergence()
+        deadline_ms = kernel.now_ms + CONVERGENCE_LIMIT_MS
+        if not kernel.run_until(deadline_ms, lambda: self._has_converged):
+            self.audit.fail(f"no convergence in {CONVERGENCE_LIMIT_MS} ms: {self.reason}")
+        for producer in self.producers:
+            if not self.settings.unclean_elections:
+                self.audit.check_producer(
+                    producer.name, producer.key, producer.acknowledged, producer.sent,
+                    producer.is_idempotent,
+                )  # fmt: skip
+
+    def _set_up(self) -> None:
+        self.admin.on_connected = lambda: None
+        self.admin.run(ensure_top_level_paths(), self._create_topic)
+
+    def _create_topic(self, _outcome: Any) -> None:
+        random, settings = self.kernel.random, self.settings
+        topic_id = self.topic_ids[TOPIC] = self.new_topic_id()
+        assignment = TopicAssignment(
+            topic_id,
+            {
+                index: ReplicaAssignment(
+                    tuple(random.sample(list(self.brokers), settings.replication_factor))
+                )
+                for _, index in self.keys
+            },
+        )
+        self.assignment = assignment
+        config = {"min.insync.replicas": str(settings.min_insync_replicas)}
+        if settings.unclean_elections:
+            config["unclean.leader.election.enable"] = "true"
+        self.admin.execute(
+            [
+                Create(f"/config/topics/{TOPIC}", znodes.encode_config(config)),
+                Create(znodes.topic_path(TOPIC), znodes.encode_topic(assignment)),
+            ],
+            lambda _results: self._start_brokers(),
+        )
+
+    def _start_brokers(self) -> None:
+        for broker in self.brokers.values():
+            self.kernel.after(self.kernel.random.randint(0, 50), None, broker.start)
+
+    def _start_clients(self) -> None:
+        random = self.kernel.random
+        for number, key in enumerate(self.keys):
+            for kind in range(2):
+                producer_id = 1_000 + number if kind else -1
+                name = f"producer{number}{'i' if kind else ''}"
+                pause_ms = random.choice((40, 150, 300))
+                self.producers.append(Producer(self, name, key, producer_id, pause_ms))
+            self.consumers.append(Consumer(self, f"consumer{number}", key))
+        for client in (*self.producers, *self.consumers):
+            client.start()
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def _check_convergence(self) -> None:
+        self.reason = self._what_is_missing()
+        self._has_converged = not self.reason
+        self.kernel.after(CHECK_MS, None, self._check_convergence)
+
+    def _what_is_missing(self) -> str:
+        for broker in self.brokers.values():
+            if not broker.is_serving or not broker.session.is_connected:
+                return f"{broker.name} is not registered"
+        active = [b for b in self.brokers.values() if b.controller.machine.is_active]
+        if len(active) != 1:
+            return f"there are {len(active)} controllers"
+        for producer in self.producers:
+            if not producer.is_idle:
+                return f"{producer.name} is not through"
+        for key in self.keys:
+            missing = self._what_partition_misses(key)
+            if missing:
+                return f"{key[0]}-{key[1]}: {missing}"
+        for consumer in self.consumers:
+            end = self.audit.ledger(consumer.key).end
+            if consumer.position != end and not self.settings.unclean_elections:
+                return f"{consumer.name} is at {consumer.position} of {end}"
+        return ""
+
+    def _what_partition_misses(self, key: PartitionKey) -> str:
+        state = self.audit.ledger(key).state
+        replicas = self.assignment.partitions[key[1]].replicas
+        if state is None or state.leader < 0:
+            return "no leader"
+        if set(state.isr) != set(replicas):
+            return f"the ISR {state.isr} is not {replicas}"
+        leader = self.brokers[state.leader].manager.partitions.get(key)
+        if leader is None or not leader.is_leader or leader.leader_epoch != state.leader_epoch:
+            return f"b{state.leader} does not lead"
+        for broker_id in replicas:
+            partition = self.brokers[broker_id].manager.partitions.get(key)
+            if partition is None or partition.leader_epoch != state.leader_epoch:
+                return f"b{broker_id} is in another epoch"
+            log = partition.log
+            if not log.log_end_offset == log.high_watermark == leader.log.log_end_offset:
+                return f"b{broker_id} has {log}, the leader {leader.log}"
+            batches = self.audit.replica(broker_id, key).batches
+            if batches != self.audit.replica(state.leader, key).batches:
+                return f"b{broker_id} has other batches than the leader"
+        for broker in self.brokers.values():
+            seen = broker.manager.metadata.partition_state(*key)
+            known = None if seen is None else (seen.leader, seen.leader_epoch, set(seen.isr))
+            if known != (state.leader, state.leader_epoch, set(state.isr)):
+                return f"the metadata of {broker.name} says {known}"
+        return ""
+
+
+def simulate(seed: int) -> Result:
+    """Run one seed to its end; whatever it found is in the result."""
+    cluster = Cluster(seed)
+    kernel = cluster.kernel
+    error: str | None = None
+    try:
+        cluster.run()
+    except AssertionError as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    result = Result(
+        seed, kernel.digest, kernel.steps, kernel.now_ms - START_MS,
+        cluster.audit.acknowledged_batches, str(cluster.settings), error,
+    )  # fmt: skip
+    if error is not None:
+        result.trace = tuple(kernel.trace)
+    return result

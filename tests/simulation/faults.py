@@ -1,0 +1,276 @@
+"""What goes wrong, and when: drawn from the seed, within what Kafka promises to survive.
+
+Anything may happen to processes, connections and sessions, to all brokers at once. A power cut is
+another matter: Kafka answers before a disk has the bytes and trusts the other replicas. So, unless
+the topic flushes (flush.messages=1), power goes only while another member of the ISR is well, no
+ISR change is on its way, and nothing else happens to anybody until the controller has taken the
+loser out of the ISR; then it may come back.
+"""
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+from replication.controller import znodes
+from replication.controller.operations import Delete
+from tests.simulation.zookeeper import NAME as ZOOKEEPER
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker
+    from tests.simulation.cluster import Cluster
+
+CONTROLLED_SHUTDOWN_VERSION = 3
+CALM_MS = 1_000
+FRAGILE_CHECK_MS = 50
+
+
+class Faults:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._kernel = cluster.kernel
+        self._is_over = False
+        # A broker that lost power and is still in an ISR.
+        self.fragile: Broker | None = None
+        self._last_disturbance_ms = 0
+        # In the order of the weights below.
+        self._kinds: list[tuple[Callable[[], None], int]] = [
+            (self._kill, 6),
+            (self._kill_leader, 4),
+            (self._cut_power, 5),
+            (self._pause, 4),
+            (self._cut_link, 6),
+            (self._cut_from_zookeeper, 4),
+            (self._break_connections, 5),
+            (self._move_controller, 3),
+            (self._shut_down, 3),
+            (self._stop_zookeeper, 1),
+            (self._slow_network, 2),
+            (self._kill_all, 1),
+        ]
+
+    def start(self) -> None:
+        self._later()
+
+    def end(self) -> None:
+        """No more faults; all that is broken mends."""
+        self._is_over = True
+        cluster, kernel = self._cluster, self._kernel
+        cluster.network.mend_all()
+        cluster.network.usual_delay_ms = 3
+        kernel.resume(cluster.zookeeper.process)
+        for broker in cluster.brokers.values():
+            if broker.process.paused:
+                kernel.resume(broker.process)
+            if not broker.process.alive and broker is not self.fragile:
+                kernel.after(0, None, self._restart, broker)
+
+    # -- the schedule -----------------------------------------------------------------------------
+
+    def _later(self) -> None:
+        pause_ms = self._kernel.random.randint(20, 2 * self._cluster.settings.fault_pause_ms)
+        self._kernel.after(pause_ms, None, self._next)
+
+    def _next(self) -> None:
+        if self._is_over:
+            return
+        self._later()
+        kinds, weights = zip(*self._kinds, strict=True)
+        (kind,) = self._kernel.random.choices(kinds, weights)
+        if self.fragile is None:
+            kind()
+
+    def _for(self, low_ms: int, high_ms: int, mend: Callable[..., None], *args: object) -> None:
+        self._kernel.after(self._kernel.random.randint(low_ms, high_ms), None, mend, *args)
+
+    def _note(self, text: str) -> None:
+        self._kernel.note(f"FAULT {text}")
+        self._last_disturbance_ms = self._kernel.now_ms
+
+    def _alive(self) -> "list[Broker]":
+        return [b for b in self._cluster.brokers.values() if b.process.alive]
+
+    def _any_alive(self) -> "Broker | None":
+        alive = self._alive()
+        return self._kernel.random.choice(alive) if alive else None
+
+    # -- processes --------------------------------------------------------------------------------
+
+    def _kill(self) -> None:
+        broker = self._any_alive()
+        if broker is not None:
+            self._kill_one(broker)
+
+    def _kill_leader(self) -> None:
+        state = self._cluster.audit.ledger(self._cluster.keys[0]).state
+        if state is not None and state.leader >= 0:
+            broker = self._cluster.brokers[state.leader]
+            if broker.process.alive:
+                self._kill_one(broker)
+
+    def _kill_one(self, broker: "Broker") -> None:
+        self._note(f"SIGKILL {broker.name}")
+        broker.kill()
+        self._for(50, 4_000, self._restart, broker)
+
+    def _kill_all(self) -> None:
+        for broker in self._alive():
+            self._kill_one(broker)
+
+    def _restart(self, broker: "Broker") -> None:
+        if not broker.process.alive and broker is not self.fragile:
+            self._last_disturbance_ms = self._kernel.now_ms
+            broker.start()
+
+    def _pause(self) -> None:
+        broker = self._any_alive()
+        if broker is not None and not broker.process.paused:
+            self._note(f"SIGSTOP {broker.name}")
+            self._kernel.pause(broker.process)
+            self._for(300, 6_000, self._resume, broker, broker.process.generation)
+
+    def _resume(self, broker: "Broker", generation: int) -> None:
+        process = broker.process
+        if process.paused and process.generation == generation:
+            self._note(f"SIGCONT {broker.name}")
+            self._kernel.resume(process)
+
+    def _shut_down(self) -> None:
+        """A clean stop: leaderships are handed over, logs are closed."""
+        broker = self._any_alive()
+        if broker is None or not broker.is_serving or broker.process.paused:
+            return
+        metadata = broker.manager.metadata
+        if metadata.controller_id not in self._cluster.brokers:
+            return
+        self._note(f"controlled shutdown of {broker.name}")
+        request = ControlledShutdownRequest(
+            broker_id=broker.broker_id, broker_epoch=broker.manager.broker_epoch
+        )
+        broker.call(
+            metadata.controller_id, request, CONTROLLED_SHUTDOWN_VERSION,
+            lambda answer: self._handed_over(broker, answer),
+        )  # fmt: skip
+
+    def _handed_over(self, broker: "Broker", answer: ControlledShutdownResponse | None) -> None:
+        if self.fragile is not None or self._is_over:
+            return
+        outcome = "none" if answer is None else ErrorCode(answer.error_code).name
+        self._note(f"{broker.name} stops cleanly (answer of the controller: {outcome})")
+        broker.stop_cleanly()
+        self._for(50, 3_000, self._restart, broker)
+
+    # -- power ------------------------------------------------------------------------------------
+
+    def _cut_power(self) -> None:
+        broker = self._any_alive()
+        if broker is None:
+            return
+        cluster = self._cluster
+        if not cluster.settings.flushes and not self._is_safe_without(broker):
+            return
+        self._note(f"power cut at {broker.name}")
+        broker.kill()
+        random = self._kernel.random
+        lost = broker.disk.lose_power(
+            lambda _path, size: (random.choice(("cut", "zero")), random.randint(0, size))
+        )
+        self._kernel.note(f"{broker.name} has lost parts of {len(lost)} files")
+        cluster.cut_power.add(broker.broker_id)
+        if cluster.settings.flushes:
+            self._for(50, 4_000, self._restart, broker)
+            return
+        for ledger in cluster.audit.ledgers.values():
+            if ledger.state is not None and broker.broker_id in ledger.state.isr:
+                ledger.lossy.add(broker.broker_id)
+        self.fragile = broker
+        self._kernel.after(FRAGILE_CHECK_MS, None, self._check_fragile)
+
+    def _is_safe_without(self, broker: "Broker") -> bool:
+        cluster = self._cluster
+        if self._kernel.now_ms - self._last_disturbance_ms < CALM_MS:
+            return False
+        if len(self._alive()) < len(cluster.brokers) or cluster.zookeeper.process.paused:
+            return False
+        if not all(self._is_well(other) for other in cluster.brokers.values()):
+            return False
+        for ledger in cluster.audit.ledgers.values():
+            isr = set(ledger.state.isr) if ledger.state is not None else set()
+            if not isr - {broker.broker_id} or ledger.lossy:
+                return False
+        return True
+
+    def _is_well(self, broker: "Broker") -> bool:
+        is_up = self._cluster.network.is_up(broker.name, ZOOKEEPER)
+        return (
+            not broker.process.paused
+            and broker.is_serving
+            and is_up
+            and broker.session.is_connected
+            and broker.controller.is_idle
+            and not any(p.isr.is_in_flight for p in broker.manager.partitions.values())
+        )
+
+    def _check_fragile(self) -> None:
+        broker = self.fragile
+        assert broker is not None
+        if any(broker.broker_id in one.lossy for one in self._cluster.audit.ledgers.values()):
+            self._kernel.after(FRAGILE_CHECK_MS, None, self._check_fragile)
+            return
+        self.fragile = None
+        if self._is_over:
+            self._restart(broker)
+        else:
+            self._for(0, 3_000, self._restart, broker)
+
+    # -- network and ZooKeeper --------------------------------------------------------------------
+
+    def _pair(self) -> tuple[str, str]:
+        one, other = self._kernel.random.choice(
+            list(combinations(self._cluster.brokers.values(), 2))
+        )
+        return one.name, other.name
+
+    def _cut_link(self) -> None:
+        one, other = self._pair()
+        self._note(f"no network between {one} and {other}")
+        self._cluster.network.cut(one, other)
+        self._for(200, 5_000, self._mend_link, one, other)
+
+    def _mend_link(self, one: str, other: str) -> None:
+        self._kernel.note(f"network between {one} and {other} again")
+        self._cluster.network.mend(one, other)
+
+    def _break_connections(self) -> None:
+        one, other = self._pair()
+        self._note(f"connections between {one} and {other} are reset")
+        self._cluster.network.break_connections(one, other)
+
+    def _cut_from_zookeeper(self) -> None:
+        broker = self._any_alive()
+        if broker is not None:
+            self._note(f"no network between {broker.name} and ZooKeeper")
+            self._cluster.network.cut(broker.name, ZOOKEEPER)
+            self._for(200, 5_000, self._mend_link, broker.name, ZOOKEEPER)
+
+    def _stop_zookeeper(self) -> None:
+        self._note("ZooKeeper stops")
+        self._kernel.pause(self._cluster.zookeeper.process)
+        self._for(300, 4_000, self._resume_zookeeper)
+
+    def _resume_zookeeper(self) -> None:
+        self._note("ZooKeeper goes on")
+        self._kernel.resume(self._cluster.zookeeper.process)
+
+    def _slow_network(self) -> None:
+        self._note("the network is slow")
+        self._cluster.network.usual_delay_ms = self._kernel.random.choice((30, 120))
+        self._for(500, 2_000, self._normal_network)
+
+    def _normal_network(self) -> None:
+        self._cluster.network.usual_delay_ms = 3
+
+    def _move_controller(self) -> None:
+        self._note("/controller is deleted")
+        self._cluster.admin.execute([Delete(znodes.CONTROLLER)], lambda _results: None)
