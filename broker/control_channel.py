@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import trio
 
-from client.frames import FrameReader
+from client.frames import FrameReader, send_frame
 from protocol.codec import encode
 from protocol.errors import ProtocolError
 from protocol.framing import decode_response, encode_request_header
@@ -94,7 +94,7 @@ class BrokerConnection:
         api_key = message._spec.api_key
         header = encode_request_header(api_key, api_version, correlation_id, self._client_id)
         body = encode(message, api_version)
-        await self._stream.send_all(_SIZE.pack(len(header) + len(body)) + header + body)
+        await send_frame(self._stream, _SIZE.pack(len(header) + len(body)) + header + body)
         frame = await self._frames.read(self._stream)
         answered_id, response = decode_response(api_key, api_version, frame)
         if answered_id != correlation_id:

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 import trio
 
-from client.frames import FrameReader
+from client.frames import FrameReader, send_frame
 from protocol.api import API_TABLE, ApiKey
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import decode_response, encode_request
@@ -106,7 +106,7 @@ class Connection:
             parts = encode_request(key, version, self._correlation_id, CLIENT_ID, message)
             try:
                 with trio.fail_after(REQUEST_TIMEOUT_SECONDS):
-                    await self._stream.send_all(b"".join(cast(list[bytes], parts)))
+                    await send_frame(self._stream, b"".join(cast(list[bytes], parts)))
                     frame = await self._frames.read(self._stream)
                 if key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\0\x23":
                     version = 0  # an unsupported version is answered in version 0

@@ -1,4 +1,4 @@
-"""Receiving size-prefixed frames from a stream: the one reader of clients and brokers.
+"""Size-prefixed frames over a stream: the one reader and writer of clients and brokers.
 
 Invariants: a size is checked before anything is allocated; a big frame is received straight into
 its own buffer, so that its bytes are copied once, by the kernel. The frame is a view of the
@@ -9,6 +9,7 @@ Mirrors: org.apache.kafka.common.network.NetworkReceive.
 
 from __future__ import annotations
 
+import os
 from struct import Struct
 
 import trio
@@ -21,6 +22,19 @@ FIRST_BUFFER_BYTES = 64 * 1024
 SMALL_FRAMES_BEFORE_SHRINKING = 1000
 
 _SIZE = Struct(">i")
+
+
+async def send_frame(stream: trio.abc.SendStream, frame: bytes) -> None:
+    """Send it all. Without a checkpoint if the socket takes it: the answer is waited for anyway."""
+    if isinstance(stream, trio.SocketStream):
+        try:
+            sent = os.write(stream.socket.fileno(), frame)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(frame):
+            return
+        frame = frame[sent:]
+    await stream.send_all(frame)
 
 
 class FrameReader:
@@ -76,7 +90,13 @@ class FrameReader:
     ) -> int:
         while filled < needed:
             if isinstance(stream, trio.SocketStream):
-                count = await stream.socket.recv_into(view[filled:])
+                # Straight to the descriptor: a checkpoint and a system call for what has come.
+                fd = stream.socket.fileno()
+                await trio.lowlevel.wait_readable(fd)
+                try:
+                    count = os.readv(fd, [view[filled:]])
+                except BlockingIOError:
+                    continue
             else:
                 data = await stream.receive_some(len(view) - filled)
                 count = len(data)
