@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import BatchHeader
 from storage import log_lookup
 from storage.append_info import (
     AppendInfo,
@@ -23,6 +23,7 @@ from storage.append_info import (
     UnexpectedAppendOffset,
 )
 from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
+from storage.follower_batches import Batches, fitting_groups, read_follower_batches
 from storage.log_base import DirectoryHealth, LogState
 from storage.producer_state import BatchMetadata
 from storage.recovery import rebuild_producer_state
@@ -40,9 +41,6 @@ __all__ = [
     "RecordError",
     "UnexpectedAppendOffset",
 ]
-
-# (position, header) of each batch in a buffer.
-Batches = list[tuple[int, BatchHeader]]
 
 
 class LogRead(NamedTuple):
@@ -132,12 +130,12 @@ class Log(LogState):
         """Append what the leader sent, with its offsets and epochs."""
         if self.health.error is not None or self.is_closed:
             raise self._offline()
-        batches = self._follower_batches(records)
+        batches = read_follower_batches(records, self.log_end_offset, self.name)
         if not batches:
             return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
         rolled = False
         data = memoryview(records)
-        for group in self._fitting(batches):
+        for group in fitting_groups(batches, self.config.segment_bytes):
             start = group[0][0]
             end = group[-1][0] + group[-1][1].size_in_bytes
             if start:
@@ -158,22 +156,6 @@ class Log(LogState):
         if self.config.flushes_itself:
             self._note_unflushed(info, now_ms)
         return info
-
-    def _fitting(self, batches: Batches) -> list[Batches]:
-        """The batches in groups that fit into a segment: the leader's may have been larger."""
-        limit = self.config.segment_bytes
-        last_position, last = batches[-1]
-        if last_position + last.size_in_bytes <= limit:
-            return [batches]
-        groups: list[Batches] = []
-        size = limit
-        for entry in batches:
-            size += entry[1].size_in_bytes
-            if size > limit:
-                groups.append([])
-                size = entry[1].size_in_bytes
-            groups[-1].append(entry)
-        return groups
 
     def _append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
         """Append batches that go into one segment; whether that is a new one."""
@@ -203,29 +185,6 @@ class Log(LogState):
                 self._apply_producer(segment, header, header.base_offset, batch)
         self.producer_state.map_end_offset = last_offset + 1
         return rolled
-
-    def _follower_batches(self, records: ByteBuffer) -> Batches:
-        """The complete batches, whose CRCs and growing offsets are checked."""
-        try:
-            batches = list(iter_batch_headers(records))
-        except ProtocolError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {self.name}") from None
-        expected = self.log_end_offset
-        for position, header in batches:
-            if header.last_offset < expected or (
-                header.magic >= 2 and header.base_offset < expected
-            ):
-                raise UnexpectedAppendOffset(
-                    self.name, header.base_offset, header.last_offset, expected
-                )
-            if not crc_is_valid(records, position, header):
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE,
-                    f"Record is corrupt (stored crc = {header.crc}) in topic partition "
-                    f"{self.name}.",
-                )
-            expected = header.next_offset
-        return batches
 
     def _apply_producer(
         self, segment: Segment, header: BatchHeader, base_offset: int, batch: ByteBuffer
@@ -263,7 +222,7 @@ class Log(LogState):
     def flush_is_due(self, now_ms: int) -> bool:
         """flush.ms has passed since the oldest unflushed append, or a rolled segment waits."""
         recovery_point = self.recovery_point
-        if self.flush_due_offset > recovery_point:
+        if self.flush_due_offset > recovery_point or self._closed_segments:
             return True
         offset, since_ms = self._oldest_unflushed
         return offset >= recovery_point and now_ms - since_ms >= self.config.flush_ms
@@ -283,6 +242,7 @@ class Log(LogState):
                 self.doomed_files += active.mark_deleted()
             else:
                 active.become_inactive()
+                self._closed_segments.append(active)
             segment = Segment(
                 self.files,
                 self.directory,
@@ -305,7 +265,7 @@ class Log(LogState):
         truncations = self._truncations
         target = self.log_end_offset if up_to_offset is None else up_to_offset
         start = self.recovery_point
-        if target <= start:
+        if target <= start and not self._closed_segments:
             return
         try:
             self._sync_range(start, target)
@@ -318,9 +278,11 @@ class Log(LogState):
 
     def _sync_range(self, start: int, target: int) -> None:
         segments = self.segments.covering(start, target)
-        active = self.segments.active
         for segment in segments:
-            segment.sync(with_indexes=segment is not active)
+            segment.sync()
+        # A flush before it was rolled left the indexes of the then active segment out.
+        while self._closed_segments:
+            self._closed_segments.pop().sync()
         if any(segment.base_offset >= start for segment in segments):
             self.files.sync_directory(self.directory)
             if start == 0:
@@ -409,12 +371,12 @@ class Log(LogState):
             if self.segments.first.base_offset > offset:
                 self.truncate_fully_and_start_at(offset, now_ms)
                 return True
-            self._lower_recovery_point(offset)
+            self._begin_truncation(offset)
             for segment in self.segments.from_base(offset + 1):
                 self._doom(segment)
             active = self.segments.active
             active.truncate_to(offset, self.config)
-            self.log_end_offset = offset
+            self._end_truncation(offset)
             self.leader_epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)
             rebuild_producer_state(
@@ -436,7 +398,7 @@ class Log(LogState):
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
         """Drop everything and begin anew at `offset`."""
-        self._lower_recovery_point(offset)
+        self._begin_truncation(offset)
         try:
             for segment in self.segments:
                 self._doom(segment)
@@ -450,7 +412,7 @@ class Log(LogState):
         except OSError as error:
             self._fail("truncating", error)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self.log_end_offset = offset
+        self._end_truncation(offset)
         self.update_high_watermark(offset)
 
     def delete_segments_below_log_start(self) -> int:

@@ -18,6 +18,7 @@ from storage import checkpoints
 from storage.files import Files
 from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from storage.recovery import LogParts
+from storage.segment import Segment
 
 _MAX_FILE_NAME = 255
 
@@ -38,6 +39,7 @@ class DirectoryHealth:
 
 class LogState:
     __slots__ = (
+        "_closed_segments",
         "_flushed",
         "_jitter",
         "_oldest_unflushed",
@@ -108,6 +110,8 @@ class LogState:
         self._jitter = jitter
         self._topic_id_unsynced = False
         self._truncations = 0
+        # Rolled, their indexes not forced to disk yet; a flush takes them from here.
+        self._closed_segments: list[Segment] = []
         self._truncated = False
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
@@ -131,12 +135,17 @@ class LogState:
         floor = self._recovery_floor
         return max(offset, floor) if truncations == self._truncations else floor
 
-    def _lower_recovery_point(self, offset: int) -> None:
-        """What is at and above `offset` is about to be replaced."""
+    def _begin_truncation(self, offset: int) -> None:
+        """What is at and above `offset` is about to be replaced; flushes under way are void."""
         self._recovery_floor = min(self.recovery_point, offset)
         self._truncations += 1
         self._truncated = True
         self.flush_due_offset = min(self.flush_due_offset, offset)
+
+    def _end_truncation(self, offset: int) -> None:
+        """The log ends at `offset` now; a flush that saw the old end is void too."""
+        self.log_end_offset = offset
+        self._truncations += 1
 
     def take_truncated(self) -> bool:
         """Whether the log was truncated since the last call: its checkpoints must be written."""

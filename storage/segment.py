@@ -45,6 +45,7 @@ class Segment:
         "created_ms",
         "directory",
         "index_interval_bytes",
+        "is_active",
         "jitter_ms",
         "log_file",
         "offset_index",
@@ -85,6 +86,7 @@ class Segment:
         self._max_offset = base_offset
         self._recent: dict[int, int] = {}
         self._indexes_full = False
+        self.is_active = False
         if create:
             if config.preallocate:
                 self.log_file.truncate(config.segment_bytes)
@@ -322,6 +324,7 @@ class Segment:
 
     def become_active(self, config: LogConfig) -> None:
         """Grow the indexes to their full size."""
+        self.is_active = True
         self.offset_index.open_for_append(config.segment_index_bytes)
         self.time_index.open_for_append(config.segment_index_bytes)
         self._indexes_full = self.offset_index.is_full or self.time_index.is_full
@@ -333,6 +336,7 @@ class Segment:
         self.time_index.trim()
         self.log_file.truncate(self.size)
         self._recent.clear()
+        self.is_active = False
 
     def close(self) -> None:
         self.become_inactive()
@@ -344,13 +348,14 @@ class Segment:
         self.time_index.release()
         self.transaction_index.release()
 
-    def sync(self, *, with_indexes: bool) -> None:
-        """Force to disk; the indexes of the active segment are rebuilt after a crash anyway."""
+    def sync(self) -> None:
+        """Force to disk; while the segment is active its indexes are left out, since recovery
+        rebuilds them. Blocks; safe beside appends."""
         self.log_file.sync()
-        if with_indexes:
+        self.transaction_index.sync()
+        if not self.is_active:
             self.offset_index.sync()
             self.time_index.sync()
-        self.transaction_index.sync()
 
     # -- rebuilding ------------------------------------------------------------------------
 

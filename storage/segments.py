@@ -63,11 +63,12 @@ class Segments:
         return self._values[index] if index < len(self._values) else None
 
     def covering(self, low: int, high: int) -> list[Segment]:
-        """Segments that may hold offsets of [low, high)."""
+        """Segments that may hold offsets of [low, high). Any thread may ask."""
         if low >= high:
             return []
-        start = max(bisect_right(self._bases, low) - 1, 0)
-        return self._values[start : bisect_left(self._bases, high)]
+        values = list(self._values)
+        start = max(bisect_right(values, low, key=_base_offset) - 1, 0)
+        return values[start : bisect_left(values, high, key=_base_offset)]
 
     def from_base(self, offset: int) -> list[Segment]:
         """Segments that begin at or above `offset`."""
@@ -76,3 +77,7 @@ class Segments:
     @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._values)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,15 @@ def test_loading_may_run_in_threads(tmp_path: Path) -> None:
     assert sorted(log.log_end_offset for log in again.logs()) == [3] * 8
 
 
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("frequent_switches")
 def test_flushing_in_a_thread_beside_appends(tmp_path: Path) -> None:
     manager = manager_of(tmp_path, config=config_of(segment_bytes=2000))
     log = filled(manager)
@@ -247,16 +257,19 @@ def test_flushing_in_a_thread_beside_appends(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=flush)
     thread.start()
-    for number in range(600):
-        log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
-        if number % 100 == 99:
-            log.truncate_to(log.log_end_offset - 5)
-    stop.set()
-    thread.join()
+    try:
+        for number in range(1000):
+            log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=0)
+            if number % 20 == 19:
+                log.truncate_to(log.log_end_offset - 5)
+            assert log.recovery_point <= log.log_end_offset
+    finally:
+        stop.set()
+        thread.join()
     assert not failures
-    assert log.recovery_point <= log.log_end_offset
     log.flush()
     assert log.recovery_point == log.log_end_offset
+    assert not log.flush_is_due(0)
 
 
 def test_topic_configs_reach_logs(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""What a follower checks of the batches its leader sent, and how it portions them.
+
+Mirrors: UnifiedLog.analyzeAndValidateRecords and append, for AppendOrigin.REPLICATION.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
+from storage.append_info import UnexpectedAppendOffset
+from storage.files import ByteBuffer
+
+# (position, header) of each batch in a buffer.
+Batches = list[tuple[int, BatchHeader]]
+
+
+def read_follower_batches(records: ByteBuffer, next_offset: int, name: str) -> Batches:
+    """The complete batches, whose CRCs and growing offsets are checked."""
+    try:
+        batches = list(iter_batch_headers(records))
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {name}") from None
+    expected = next_offset
+    for position, header in batches:
+        if header.last_offset < expected or (header.magic >= 2 and header.base_offset < expected):
+            raise UnexpectedAppendOffset(name, header.base_offset, header.last_offset, expected)
+        if not crc_is_valid(records, position, header):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record is corrupt (stored crc = {header.crc}) in topic partition {name}.",
+            )
+        expected = header.next_offset
+    return batches
+
+
+def fitting_groups(batches: Batches, limit: int) -> list[Batches]:
+    """The batches in groups that fit into a segment: the leader's may have been larger."""
+    last_position, last = batches[-1]
+    if last_position + last.size_in_bytes <= limit:
+        return [batches]
+    groups: list[Batches] = []
+    size = limit
+    for entry in batches:
+        size += entry[1].size_in_bytes
+        if size > limit:
+            groups.append([])
+            size = entry[1].size_in_bytes
+        groups[-1].append(entry)
+    return groups
