@@ -14,6 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from protocol.errors import ErrorCode, KafkaError
 
+# A topic is one znode, which holds 1 MB; Kafka fails too, but only after it has tried.
+MAX_PARTITIONS_PER_TOPIC = 100_000
+
 
 def assign_replicas(
     brokers: Sequence[int],
@@ -32,6 +35,12 @@ def assign_replicas(
     if partition_count <= 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."
+        )
+    if first_partition + partition_count > MAX_PARTITIONS_PER_TOPIC:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic cannot have {first_partition + partition_count} partitions: the most is "
+            f"{MAX_PARTITIONS_PER_TOPIC}.",
         )
     if replication_factor <= 0:
         raise KafkaError(

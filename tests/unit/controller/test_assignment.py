@@ -74,6 +74,7 @@ def test_added_partitions_when_the_first_leader_is_gone():
     ("partitions", "replicas", "code"),
     [
         (0, 1, ErrorCode.INVALID_PARTITIONS),
+        (100_001, 1, ErrorCode.INVALID_PARTITIONS),
         (1, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
         (1, 4, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
