@@ -88,20 +88,26 @@ class LogManager:
             raise
         first = now_ms + self.config.initial_task_delay_ms
         self._next_run = dict.fromkeys(_PERIODIC, first)
+        # Not delayed as the other jobs: it only begins with the first roles in Kafka.
+        first = now_ms + self.config.high_watermark_checkpoint_interval_ms
+        self._next_run["high watermarks"] = first
 
     def _load_directories(
         self, now_ms: int, topic_configs: Mapping[str, LogConfig], run_all: Run
     ) -> None:
         for directory in self.directories:
             directory.open(self.broker_id, self.cluster_id, now_ms)
-        if not self.online_directories():
-            raise StartupError(self._all_offline_message())
+        self.check_online()
         for directory in self.directories:
             if directory.is_online:
                 directory.read_checkpoints()
         for directory in self.directories:
             if directory.is_online:
                 self._load_directory(directory, now_ms, topic_configs, run_all)
+        self.check_online()
+
+    def check_online(self) -> None:
+        """Raises StartupError if no directory is left to work on."""
         if not self.online_directories():
             raise StartupError(self._all_offline_message())
 

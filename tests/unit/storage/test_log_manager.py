@@ -190,11 +190,13 @@ def test_periodic_work(tmp_path: Path) -> None:
     settings = LogManagerConfig(initial_task_delay_ms=100, high_watermark_checkpoint_interval_ms=50)
     manager = manager_of(tmp_path, settings=settings)
     filled(manager).update_high_watermark(3)
-    assert run(manager, 99) == []
-    assert len(run(manager, 100)) == 3
+    assert run(manager, 49) == []
+    assert run(manager, 60) == ["write replication-offset-checkpoint"]
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
-    assert run(manager, 149) == []
-    assert run(manager, 150) == ["write replication-offset-checkpoint"]
+    assert run(manager, 99) == []
+    assert len(run(manager, 100)) == 2
+    assert run(manager, 109) == []
+    assert run(manager, 110) == ["write replication-offset-checkpoint"]
 
 
 def test_rolled_segments_are_flushed_and_dropped_files_deleted(tmp_path: Path) -> None:
