@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from broker.config import ConfigError, KafkaConfig
+from broker.config import ConfigError
 from broker.registration import RegistrationError
-from broker.server import BoundAddresses, run_broker
+from broker.server import run_broker
 from broker.services import Services
 from broker.zookeeper_client import open_zookeeper
-from broker.zookeeper_server import serve_zookeeper
 from protocol.api import API_TABLE, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
@@ -34,64 +31,10 @@ from protocol.records.record import SimpleRecord
 from replication.controller.operations import Create, SetData
 from replication.controller.znodes import encode_config_change
 from storage.log_directory import StartupError
+from tests.support.in_process import broker, config_of, zookeeper
 from tests.support.reactor import RawClient, api_versions
 
 CLEAN_MARK = ".kafka_cleanshutdown"
-
-
-class Running:
-    def __init__(self, bound: BoundAddresses, stop: trio.Event, ended: trio.Event) -> None:
-        self.bound = bound
-        self.port = next(iter(bound.listeners.values()))[1]
-        self._stop = stop
-        self._ended = ended
-
-    async def client(self) -> RawClient:
-        return RawClient(await trio.open_tcp_stream("127.0.0.1", self.port))
-
-    async def stop(self) -> None:
-        self._stop.set()
-        with trio.fail_after(20):
-            await self._ended.wait()
-
-
-@asynccontextmanager
-async def zookeeper() -> AsyncIterator[int]:
-    async with trio.open_nursery() as nursery:
-
-        async def serve(*, task_status: trio.TaskStatus[int]) -> None:
-            await serve_zookeeper(None, port=0, task_status=task_status)
-
-        yield await nursery.start(serve)
-        nursery.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def broker(
-    zookeeper_port: int, directory: Path, metrics_port: int | None = None, **configs: str
-) -> AsyncIterator[Running]:
-    config = config_of(zookeeper_port, directory, **configs)
-    stop, ended = trio.Event(), trio.Event()
-
-    async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
-        await run_broker(config, stop=stop, metrics_port=metrics_port, task_status=task_status)
-        ended.set()
-
-    async with trio.open_nursery() as nursery:
-        yield Running(await nursery.start(serve), stop, ended)
-        nursery.cancel_scope.cancel()
-
-
-def config_of(zookeeper_port: int, directory: Path, **configs: str) -> KafkaConfig:
-    return KafkaConfig(
-        {
-            "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
-            "broker.id": "3",
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": str(directory),
-            **{name.replace("_", "."): text for name, text in configs.items()},
-        }
-    )
 
 
 async def create_topic(client: RawClient, name: str) -> None:
