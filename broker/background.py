@@ -24,7 +24,11 @@ async def run_storage_jobs(
     manager: LogManager, replicas: ReplicaShell, clock: Callable[[], int],
     limiter: trio.CapacityLimiter,
 ) -> None:  # fmt: skip
-    """Until cancelled; a job that has begun is waited for."""
+    """Until cancelled; a job that has begun is waited for.
+
+    Raises StartupError when the last log directory has failed: a broker that can store nothing
+    ends, so that others lead what it led.
+    """
     while True:
         await trio.sleep(TICK_SECONDS)
         for job in manager.tick(clock()):
@@ -34,6 +38,7 @@ async def run_storage_jobs(
                 log.exception("The job to %s failed", job.name)
         replicas.manager.check_log_dirs()
         replicas.settle()
+        manager.check_online()
 
 
 def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:

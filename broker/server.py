@@ -66,7 +66,7 @@ from broker.topic_services import TopicServices
 from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
 from protocol.api import ApiKey
 from replication.controller import znodes
-from replication.controller.operations import GetData
+from replication.controller.operations import GetData, SessionExpired
 from replication.fetch_session import FetchSessions
 from replication.metadata_cache import MetadataCache, MetadataUpdate
 from replication.replica_manager import ReplicaManager
@@ -77,6 +77,7 @@ from storage.log_manager import LogManager
 log = logging.getLogger("broker.server")
 
 READY_TIMEOUT_SECONDS = 60
+SESSION_RETRY_SECONDS = 0.1
 # Young objects of the hot path die by reference count; the collector only has to find cycles.
 GC_THRESHOLDS = (50_000, 25, 50)
 
@@ -371,13 +372,22 @@ class Broker:
         """Until the controller has told us that we are alive."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
-            feature = await self.zookeeper.execute_one(GetData(znodes.FEATURE))
-            self.feature_epoch = feature.stat.version if feature.stat is not None else -1
+            self.feature_epoch = await self._read_feature_epoch()
             return
         log.warning(
             "No controller has spoken to broker %d within %d s; going on without",
             self.broker_id, READY_TIMEOUT_SECONDS,
         )  # fmt: skip
+
+    async def _read_feature_epoch(self) -> int:
+        while True:
+            try:
+                feature = await self.zookeeper.execute_one(GetData(znodes.FEATURE))
+            except SessionExpired:
+                # On a machine that stands still for seconds; the controller runtime registers anew.
+                await trio.sleep(SESSION_RETRY_SECONDS)
+            else:
+                return feature.stat.version if feature.stat is not None else -1
 
     # -- while it runs --
 

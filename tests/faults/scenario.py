@@ -9,9 +9,11 @@ is longer than any fault here.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +25,10 @@ from tests.support.observer import Observer
 TOPIC = "ledger"
 PARTITIONS = 3
 ALL_ZOOKEEPERS = ("embedded", "real")
+
+
+class Unavailable(Exception):
+    """This machine cannot play a case; says why."""
 
 
 class Scenario:
@@ -40,6 +46,16 @@ class Scenario:
             self.ledger.progress(records),
             f"{records} more records after {before}",
         )
+
+    def under_load_for(self, seconds: float) -> None:
+        """Let a time limit pass that nobody tells of, such as a session's."""
+        until = time.monotonic() + seconds
+
+        def passed() -> bool:
+            self.ledger.raise_crashes()
+            return time.monotonic() >= until
+
+        self.cluster.wait_for(passed, f"{seconds:.0f} s")
 
     def leader(self, partition: int = 0) -> int:
         return self.cluster.leader(TOPIC, partition)
@@ -122,31 +138,59 @@ def last_words(running: Cluster) -> list[str]:
 
 
 def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
+    """Raises Unavailable where it cannot be played, and nothing else."""
     started = time.monotonic()
-    with cluster(directory, zookeeper, what.config, what.prepare) as running:
-        running.create_topic(
-            TOPIC, PARTITIONS, config=what.topic_config, assignment=what.assignment
-        )
-        ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS)
-        observer = Observer(running, TOPIC)
-        scenario = Scenario(running, ledger, seed)
-        ledger.start()
-        observer.start()
-        try:
-            running.tell("under load")
-            scenario.make_progress()
-            what.script(scenario)
-            running.mend()
-            scenario.make_progress()
-            running.tell(f"mended; {ledger.acknowledged} acknowledged")
-            broken = audit(running, ledger, observer, may_lose=what.may_lose)
-            running.tell("audited")
-        except Exception as error:
-            broken = [f"{type(error).__name__}: {error}", *last_words(running)]
-        finally:
-            ledger.abandon()
-            observer.end()
+    acknowledged = 0
+    broken: list[str] = []
+    story: list[str] = []
+    try:
+        with cluster(directory, zookeeper, what.config, what.prepare) as running:
+            story = running.story
+            running.create_topic(
+                TOPIC, PARTITIONS, config=what.topic_config, assignment=what.assignment
+            )
+            with working_on(running) as ledger:
+                try:
+                    broken += play_on(what, Scenario(running, ledger, seed))
+                except Exception:
+                    broken += last_words(running)
+                    raise
+                finally:
+                    acknowledged = ledger.acknowledged
+    except Unavailable:
+        raise
+    except Exception as error:
+        broken.insert(0, f"{type(error).__name__}: {error}")
+        broken += traceback.format_tb(error.__traceback__)[-3:]
+    seconds = time.monotonic() - started
+    return Outcome(what.name, zookeeper, seconds, acknowledged, broken, story)
+
+
+@contextlib.contextmanager
+def working_on(running: Cluster) -> Iterator[Ledger]:
+    ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS)
+    ledger.start()
+    running.tell("under load")
+    try:
+        yield ledger
+    finally:
+        ledger.abandon()
+
+
+def play_on(what: Case, scenario: Scenario) -> list[str]:
+    running, ledger = scenario.cluster, scenario.ledger
+    observer = Observer(running, TOPIC)
+    observer.start()
+    try:
+        scenario.make_progress()
+        what.script(scenario)
+        running.mend()
+        scenario.make_progress()
+        running.tell(f"mended; {ledger.acknowledged} acknowledged")
+        broken = audit(running, ledger, observer, may_lose=what.may_lose)
+        running.tell("audited")
+    finally:
+        observer.end()
     if ledger.errors:
         broken.append(f"{len(ledger.errors)} producer errors: {ledger.errors[:3]}")
-    seconds = time.monotonic() - started
-    return Outcome(what.name, zookeeper, seconds, ledger.acknowledged, broken, running.story)
+    return broken

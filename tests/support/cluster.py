@@ -25,9 +25,10 @@ from protocol.messages.topics import (
     CreateTopicsRequest,
 )
 from tests.support.links import ZOOKEEPER, Links
-from tests.support.processes import BrokerProcess, ZooKeeperProcess, free_port
+from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
 from tests.support.wire import WireClient
+from tests.support.zygote import Zygote
 
 SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
@@ -86,8 +87,13 @@ class Cluster:
         self.nodes = {
             node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
         }
+        self.zygote = Zygote()
+        for server in (*zookeepers, *self.nodes.values()):
+            if isinstance(server, ServerProcess):
+                server.zygote = self.zygote
         self.paused: set[int] = set()
         self.story: list[str] = []
+        self._closings: list[Callable[[], object]] = []
         self._began = time.monotonic()
 
     def _broker(self, node: int, connect: str, config: Mapping[str, str]) -> BrokerProcess:
@@ -156,8 +162,32 @@ class Cluster:
         self.tell(f"node {node} resumed")
         self.paused.discard(node)
 
+    def cut(self, a: int, b: int) -> None:
+        """Connections between two nodes (or one and ZOOKEEPER) are closed, and refused."""
+        self.links.cut(a, b)
+        self.tell(f"{a} and {b} cut")
+
+    def silence(self, a: int, b: int) -> None:
+        """Connections between two nodes stay, and carry nothing."""
+        self.links.silence(a, b)
+        self.tell(f"{a} and {b} silent")
+
+    def heal(self) -> None:
+        self.links.heal()
+        self.tell("links healed")
+
+    def kill_zookeeper(self) -> None:
+        for server in self.zookeepers:
+            server.kill()
+        self.tell("ZooKeeper killed")
+
+    def start_zookeeper(self) -> None:
+        for server in self.zookeepers:
+            server.start()
+        self.tell("ZooKeeper started")
+
     def mend(self) -> None:
-        """All links carry, all nodes run."""
+        """All links carry, all nodes run. ZooKeeper is the script's to mend."""
         self.links.heal()
         for node in list(self.paused):
             self.resume(node)
@@ -169,6 +199,13 @@ class Cluster:
         for server in self.zookeepers:
             server.kill()
         self.links.close()
+        self.zygote.close()
+        for closing in self._closings:
+            closing()
+
+    def at_close(self, closing: Callable[[], object]) -> None:
+        """Called when all processes are dead."""
+        self._closings.append(closing)
 
     # -- what the cluster says ----------------------------------------------------------------
 
@@ -196,6 +233,10 @@ class Cluster:
         answer = self.ask_any(request, 9) if node is None else self.ask(node, request, 9)
         assert isinstance(answer, MetadataResponse)
         return answer
+
+    def brokers(self) -> set[int]:
+        """The nodes that the cluster's metadata names."""
+        return {broker.node_id for broker in self.metadata("").brokers}
 
     def controller(self) -> int:
         """The controller's id, once a node that runs has it."""

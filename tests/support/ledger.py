@@ -94,6 +94,9 @@ class ProducerLoad(threading.Thread):
     def finish(self) -> None:
         raise AssertionError
 
+    def drop(self) -> None:
+        """Give up what has no answer yet, if anything."""
+
 
 class ConfluentProducer(ProducerLoad):
     def __init__(
@@ -169,6 +172,10 @@ class PythonProducer(ProducerLoad):
         self._producer.close(END_TIMEOUT_SECONDS)
         answered = len(self.acknowledged) + len(self.errors)
         assert answered == self.sent, f"{self.name}: {self.sent - answered} without an answer"
+
+    def drop(self) -> None:
+        with contextlib.suppress(KafkaError):
+            self._producer.close(0)
 
 
 class ConsumerLoad(threading.Thread):
@@ -385,6 +392,8 @@ class Ledger:
         self.raise_crashes()
 
     def abandon(self) -> None:
-        """Let go after a failure: the threads are daemons."""
+        """Let go, after a failure with records still on their way."""
         for thread in (*self.producers, *self.consumers):
             thread.end()
+        for producer in self.producers:
+            producer.drop()

@@ -17,8 +17,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.support.zygote import ForkedProcess, Zygote
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY_TIMEOUT_SECONDS = 60.0
+READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
 PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 
@@ -46,7 +48,8 @@ class ServerProcess:
         self._log = log
         self._mark = 0
         self._launched = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self.zygote: Zygote | None = None  # forks this server, if it is set
 
     @property
     def pid(self) -> int:
@@ -60,6 +63,10 @@ class ServerProcess:
     def is_ready(self) -> bool:
         return b" ready" in self._log.read_bytes()[self._mark :]
 
+    def replace_program(self, program: list[str]) -> None:
+        """Another program with the same arguments, instead of `pybroker`."""
+        self._command[: len(PYBROKER)] = program
+
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -72,6 +79,10 @@ class ServerProcess:
     def launch(self) -> None:
         self._launched = time.monotonic()
         self._mark = self._log.stat().st_size if self._log.exists() else 0
+        if self.zygote is not None:
+            self._log.touch()
+            self._process = self.zygote.spawn(self._command, self._log)
+            return
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command,
@@ -139,7 +150,10 @@ class BrokerProcess(ServerProcess):
         }
         path = directory / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        super().__init__([*PYBROKER, "broker", str(path)], directory / "broker.log")
+        super().__init__(self.command_for(path), directory / "broker.log")
+
+    def command_for(self, properties: Path) -> list[str]:
+        return [*PYBROKER, "broker", str(properties)]
 
 
 class ZooKeeperProcess(ServerProcess):

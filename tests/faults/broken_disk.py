@@ -1,0 +1,51 @@
+"""A broker whose disk breaks when the file `broken-disk` appears beside its log directory.
+
+It is the same program as `pybroker broker`, over a filesystem seam in which every write and read
+of a log file is EIO from then on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import broker.server
+from broker.cli.main import main
+from storage.files import ByteBuffer, DataFile, Files
+
+MARK = Path(sys.argv[-1]).parent / "broken-disk"
+
+
+def check(path: str) -> None:
+    if MARK.exists():
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+
+class BreakableDataFile(DataFile):
+    __slots__ = ()
+
+    def write_at(self, data: ByteBuffer, position: int) -> None:
+        check(self.path)
+        super().write_at(data, position)
+
+    def read_at(self, size: int, position: int) -> bytes:
+        check(self.path)
+        return super().read_at(size, position)
+
+    def sync(self) -> None:
+        check(self.path)
+        super().sync()
+
+
+class BreakableFiles(Files):
+    def open(self, path: str, *, create: bool = False) -> DataFile:
+        check(path)
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return BreakableDataFile(os.open(path, flags, 0o644), path)
+
+
+if __name__ == "__main__":
+    broker.server.Files = BreakableFiles  # type: ignore[misc]
+    main()

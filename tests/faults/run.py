@@ -1,0 +1,116 @@
+"""All fault cases and random schedules, with a table of what happened.
+
+    python -m tests.faults.run [--schedules 20] [--seed N] [--only NAME ...] [--zookeeper KIND]
+
+The table fills as cases end; a case that fails is told in full below it, with its story and the
+directory that its brokers' logs are in. The exit status is 1 if a case failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.faults.catalogue import CASES
+from tests.faults.scenario import Case, Outcome, Unavailable, play
+from tests.faults.schedules import schedule
+
+MAX_SEED = 2**32
+
+
+def plan(arguments: argparse.Namespace) -> list[tuple[Case, str, int]]:
+    """(case, kind of ZooKeeper, seed) in order."""
+    chosen = random.Random(arguments.seed)
+    runs = [
+        (one, kind, chosen.randrange(MAX_SEED))
+        for one in CASES.values()
+        for kind in one.zookeepers
+        if not arguments.only or one.name in arguments.only
+        if arguments.zookeeper in (None, kind)
+    ]
+    if not arguments.only or "schedule" in arguments.only:
+        runs += [
+            (schedule(number), "embedded", number)
+            for number in range(arguments.seed, arguments.seed + arguments.schedules)
+        ]
+    return runs
+
+
+def run_one(one: Case, kind: str, seed: int) -> tuple[Outcome | None, str, Path]:
+    """The outcome, or none and the reason why it cannot be run here."""
+    directory = Path(tempfile.mkdtemp(prefix=f"faults-{one.name}-"))
+    try:
+        outcome = play(one, directory, kind, seed)
+    except Unavailable as reason:
+        shutil.rmtree(directory)
+        return None, str(reason), directory
+    if not outcome.broken:
+        shutil.rmtree(directory)
+    return outcome, "", directory
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.run",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--schedules", type=int, default=20, help="random schedules to run")
+    parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
+    parser.add_argument("--only", nargs="+", help="cases by name; `schedule` for the schedules")
+    parser.add_argument("--zookeeper", choices=["embedded", "real", "ensemble"])
+    arguments = parser.parse_args()
+
+    console = Console()
+    table = Table(title="Faults", title_justify="left")
+    for column in ("case", "ZooKeeper"):
+        table.add_column(column)
+    for column in ("seconds", "acknowledged"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
+
+    started = time.monotonic()
+    failures: list[tuple[Outcome, Path]] = []
+    passed = skipped = 0
+    for one, kind, seed in plan(arguments):
+        console.print(f"{one.name} on {kind} ZooKeeper, seed {seed} ...", highlight=False)
+        outcome, reason, directory = run_one(one, kind, seed)
+        if outcome is None:
+            skipped += 1
+            table.add_row(one.name, kind, "", "", f"[yellow]skipped: {reason}")
+            continue
+        verdict = "[green]kept" if not outcome.broken else f"[red]{len(outcome.broken)} broken"
+        cells = f"{outcome.seconds:.1f}", f"{outcome.acknowledged}"
+        table.add_row(one.name, kind, *cells, verdict)
+        if outcome.broken:
+            failures.append((outcome, directory))
+            tell(console, outcome, directory)
+        else:
+            passed += 1
+    console.print(table)
+    for outcome, directory in failures:
+        tell(console, outcome, directory)
+    console.print(
+        f"{passed} kept all promises, {len(failures)} failed, {skipped} skipped, "
+        f"{time.monotonic() - started:.0f} s, seed {arguments.seed}",
+        highlight=False,
+    )
+    return 1 if failures else 0
+
+
+def tell(console: Console, outcome: Outcome, directory: Path) -> None:
+    console.print(f"\n[red]{outcome.case}[/red] on {outcome.zookeeper} ZooKeeper: {directory}")
+    for line in (*outcome.broken, "the story:", *outcome.story):
+        console.print("  " + line, markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
