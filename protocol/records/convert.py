@@ -95,7 +95,8 @@ def down_convert(
 
     Offsets, codec and timestamp type stay. Left out: control batches, headers, and uncompressed
     records below ``start_offset`` (each becomes an entry of its own, and some versions of
-    librdkafka rely on the first being the one they asked for). Raises KafkaError for zstd.
+    librdkafka rely on the first being the one they asked for). Ends before a batch in zstd; raises
+    KafkaError if that is the first.
     """
     assert to_magic in (0, 1)
     out = bytearray()
@@ -107,6 +108,8 @@ def down_convert(
             continue
         codec = header.compression
         if codec is Compression.ZSTD:
+            if out:
+                break
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 "zstd batches cannot be converted for consumers that know only formats v0 and v1",

@@ -240,6 +240,18 @@ def test_zstd_needs_version_10(kafka: WireClient) -> None:
             assert [record.value for record in records_of(converted)] == [b"value"]
 
 
+def test_old_consumers_get_what_is_before_zstd(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    kafka.append(topic.name, b"plain", b"second")
+    kafka.append(topic.name, b"packed", compression=Compression.ZSTD)
+    for version in kafka.versions(ApiKey.FETCH, last=3):
+        answer = kafka.fetch(topic, 0, version)
+        assert answer.error_code == 0
+        assert [record.value for record in records_of(answer)] == [b"plain", b"second"]
+        answer = kafka.fetch(topic, 2, version)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
 def test_down_conversion_may_be_off(kafka: WireClient) -> None:
     topic = kafka.create_topic(message_downconversion_enable="false")
     kafka.append(topic.name, b"value")
