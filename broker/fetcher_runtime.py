@@ -1,9 +1,9 @@
 """Runs the fetchers of this broker's follower partitions: a task and a connection for each.
 
-Job: ask a fetcher for its next step, send it to its leader, give it the answer; an answer is
-handled as a whole, without waiting in between. Wakes fetchers up when there is something new for
-them: partitions to follow, a flush that is done, a leader that can be reached again. An idle long
-poll is given up when partitions come to its fetcher, for they would have to wait behind it.
+Job: ask a fetcher for its next step, send it to its leader, give it the answer. Wakes fetchers up
+when there is something new for them: partitions to follow, a flush that is done, a leader that can
+be reached again. An idle long poll is given up when partitions come to its fetcher, for they would
+have to wait behind it.
 
 Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; whatever a
 fetcher has done is settled by the shell (effects, completed operations) before it asks again.
@@ -16,12 +16,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from math import inf
+from time import perf_counter
 
 import trio
 
 from broker.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
 from broker.metrics import BrokerMetrics
 from broker.replica_shell import ReplicaShell
+from protocol.schema import Message
 from replication.follower_fetcher import FollowerFetcher
 from replication.follower_fetchers import FollowerFetchers
 from replication.follower_steps import Exchange, FetcherConfig, Wait
@@ -32,6 +34,8 @@ log = logging.getLogger("broker.fetcher")
 
 # Long polls of one fetcher are given up no oftener than this, however many partitions come.
 MIN_POLL_MS = 20
+# After this time in one answer, other tasks get their turn before its next partition.
+MAX_TURN_MS = 5
 _MS = 1000
 
 
@@ -235,4 +239,14 @@ class _FetcherTask:
             fetcher.abandoned()
         else:
             self._is_failing = False
-            fetcher.answered(step, response, clock())
+            await self._take(step, response)
+
+    async def _take(self, step: Exchange, response: Message) -> None:
+        """Handle an answer; others get their turn if it is long (many small batches)."""
+        shell = self._runtime.shell
+        turn_ends = perf_counter() + MAX_TURN_MS / _MS
+        for _ in self._fetcher.take_answer(step, response, shell.clock()):
+            if perf_counter() > turn_ends:
+                shell.settle()
+                await trio.lowlevel.checkpoint()
+                turn_ends = perf_counter() + MAX_TURN_MS / _MS

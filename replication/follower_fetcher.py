@@ -17,7 +17,7 @@ log directories. Beyond Kafka: the back-off of a partition begins small and doub
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
@@ -249,9 +249,17 @@ class FollowerFetcher:
     # -- what came of it ------------------------------------------------------------------------
 
     def answered(self, exchange: Exchange, response: Message, now_ms: int) -> None:
+        """Take the whole answer at once."""
+        for _ in self.take_answer(exchange, response, now_ms):
+            pass
+
+    def take_answer(self, exchange: Exchange, response: Message, now_ms: int) -> Iterator[None]:
+        """Take an answer partition by partition: other work may be done at each yield."""
         if isinstance(response, FetchResponse):
             assert exchange.session is not None
-            self._fetched(exchange.session, response, now_ms)
+            for key, data in self._session_data(exchange.session, response, now_ms):
+                self._take(key, data, now_ms)
+                yield
         elif isinstance(response, OffsetForLeaderEpochResponse):
             follower_queries.epochs_answered(self, exchange, response, now_ms)
         else:
@@ -279,7 +287,9 @@ class FollowerFetcher:
         """An idle poll was given up for something better to ask."""
         self._session.reset()
 
-    def _fetched(self, request: SessionRequest, response: FetchResponse, now_ms: int) -> None:
+    def _session_data(
+        self, request: SessionRequest, response: FetchResponse, now_ms: int
+    ) -> list[tuple[PartitionKey, FetchResponsePartitionData]]:
         answers = self._session.accept(request, response)
         if answers is None:
             code = ErrorCode(response.error_code)
@@ -287,9 +297,8 @@ class FollowerFetcher:
             if code not in _SESSION_ERRORS:
                 for state in list(self._states.values()):
                     self.delay(state, now_ms)
-            return
-        for key, data in answers:
-            self._take(key, data, now_ms)
+            return []
+        return answers
 
     def _take(self, key: PartitionKey, data: FetchResponsePartitionData, now_ms: int) -> None:
         state = self._states.get(key)
