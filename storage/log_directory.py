@@ -32,7 +32,7 @@ class LogDirDescription(NamedTuple):
 
 
 class StartupError(Exception):
-    """The broker cannot start on these directories; the message says what to do."""
+    """The broker cannot start, or go on, on these directories; the message says what to do."""
 
 
 class LogDirectory:
