@@ -33,6 +33,10 @@ class LogFlusher:
         self._in_flight: set[PartitionKey] = set()
         self._wanted: dict[PartitionKey, FlushNeeded] = {}
 
+    def set_max_threads(self, max_threads: int) -> None:
+        """`num.io.threads`, which may change while the broker runs."""
+        self._limiter.total_tokens = max_threads
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept requests until cancelled; a flush that has begun is waited for."""
         async with trio.open_nursery() as nursery:

@@ -241,6 +241,7 @@ class Broker:
         startup.apply_replication_quotas(config, self.manager)
         self.metrics.topic_stats = self.manager.topic_stats
         self.shell = ReplicaShell(self.manager, clock)
+        self.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
         self.fetchers = FetcherRuntime(
             self.shell,
             config.inter_broker_listener,
@@ -427,6 +428,7 @@ class Broker:
         startup.apply_replication_quotas(config, self.manager)
         self.fetchers.resize(config.get_int("num.replica.fetchers"))
         self.background.total_tokens = config.get_int("background.threads")
+        self.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
         self.controller.unclean_default_changed(
             config.get_boolean("unclean.leader.election.enable")
         )
