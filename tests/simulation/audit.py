@@ -1,7 +1,7 @@
 """What must hold after every step, whatever happens (DESIGN, section 7).
 
 Job: keep, beside the cluster, a shadow of every replica (its batches) and the ledger of each
-partition: the batches that some leader's high watermark has passed. From then on these are promised:
+partition: the batches that some leader's high watermark has passed. From then on:
 - a HW passes only what every member of the ISR (as ZooKeeper has it) holds; the ledger only grows;
 - whoever is elected holds the ledger as it was at the election; whoever joins the ISR holds it;
 - nobody has other bytes where the ledger has some, below its own HW;
@@ -16,6 +16,7 @@ is made good by the other members, of which the faults leave one alone (see faul
 unclean election the ledger ends where the new leader's log does.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,7 +49,17 @@ class BatchRecord(NamedTuple):
 class Replica:
     """The shadow of one replica: what its log holds, and where it stood when last seen."""
 
-    __slots__ = ("batches", "epoch", "hw", "is_leader", "leo", "log", "truncations")
+    __slots__ = (
+        "batches",
+        "epoch",
+        "hw",
+        "is_leader",
+        "ledger_life",
+        "leo",
+        "log",
+        "truncations",
+        "verified",
+    )
 
     def __init__(self) -> None:
         self.log: Log | None = None
@@ -58,11 +69,15 @@ class Replica:
         self.hw = 0
         self.epoch = -1
         self.is_leader = False
+        # So many batches are as in the ledger, in this life of it.
+        self.verified = 0
+        self.ledger_life = 0
 
     def read(self, log: Log) -> None:
         """Bring the shadow up with the log."""
         if log is not self.log or log._truncations != self.truncations:
             self.batches = []
+            self.verified = 0
             self.leo = log.log_start_offset
         self.log = log
         self.truncations = log._truncations
@@ -88,21 +103,42 @@ class Ledger:
         self.end_at_election: dict[int, int] = {}
         self.state: LeaderAndIsr | None = None
         self.lossy: set[int] = set()
+        self.life = 0  # counts what was taken back (unclean elections)
 
     @property
     def end(self) -> int:
         return self.batches[-1].end if self.batches else 0
 
-    def first_difference(self, batches: list[BatchRecord], end: int) -> str | None:
-        """How `batches` differ from the ledger below `end`."""
-        for index, batch in enumerate(self.batches):
-            if batch.end > end:
-                return None
+    def count(self, end: int) -> int:
+        """How many of the batches lie below `end`."""
+        return bisect_right(self.batches, end, key=_end_of)
+
+    def pop(self) -> None:
+        self.batches.pop()
+        self.life += 1
+
+    def first_difference(self, replica: Replica, end: int) -> str | None:
+        """How a replica differs from the ledger below `end`."""
+        count = self.count(end)
+        start = replica.verified if replica.ledger_life == self.life else 0
+        batches = replica.batches
+        if count <= start or batches[start:count] == self.batches[start:count]:
+            replica.verified, replica.ledger_life = max(count, start), self.life
+            return None
+        for index, batch in enumerate(self.batches[:count]):
             if index >= len(batches):
                 return f"ends before {batch}"
             if batches[index] != batch:
                 return f"has {batches[index]} where {batch} is committed"
         return None
+
+
+def _end_of(batch: BatchRecord) -> int:
+    return batch.end
+
+
+def _base_of(batch: BatchRecord) -> int:
+    return batch.base
 
 
 class Audit:
@@ -206,12 +242,12 @@ class Audit:
             return
         for member in ledger.state.isr:
             if member not in ledger.lossy:
-                found = ledger.first_difference(self.replica(member, key).batches, ledger.end)
+                found = ledger.first_difference(self.replica(member, key), ledger.end)
                 if found is not None:
                     self.fail(f"{context} b{member} of the ISR {ledger.state.isr} {found}")
 
     def _check_prefix(self, broker_id: int, key: PartitionKey, replica: Replica, end: int) -> None:
-        found = self.ledger(key).first_difference(replica.batches, end)
+        found = self.ledger(key).first_difference(replica, end)
         if found is not None:
             self.fail(f"b{broker_id} {key} {found}")
 
@@ -259,9 +295,9 @@ class Audit:
         if old is not None and new.leader not in old.isr:
             if not self._cluster.settings.unclean_elections:
                 self.fail(f"{key}: unclean election {old} -> {new}")
-            kept = self.replica(new.leader, key).batches
+            kept = self.replica(new.leader, key)
             while ledger.first_difference(kept, ledger.end) is not None:
-                ledger.batches.pop()
+                ledger.pop()
             self._cluster.kernel.note(f"unclean: {key} is committed to {ledger.end} only")
         ledger.end_at_election[new.leader_epoch] = ledger.end
 
@@ -280,6 +316,7 @@ class Audit:
                 replica.read(log)
             else:
                 replica.batches, replica.leo, replica.log = [], 0, None
+                replica.verified = 0
             ledger = self.ledger(key)
             if broker.broker_id in ledger.lossy:
                 continue
@@ -386,14 +423,8 @@ class Audit:
 
 
 def _index_of(batches: list[BatchRecord], base: int) -> int | None:
-    low, high = 0, len(batches)
-    while low < high:
-        middle = (low + high) // 2
-        if batches[middle].base < base:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(batches) and batches[low].base == base else None
+    index = bisect_left(batches, base, key=_base_of)
+    return index if index < len(batches) and batches[index].base == base else None
 
 
 def _holds(batches: list[BatchRecord], index: int, batch: BatchRecord) -> bool:

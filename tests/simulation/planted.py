@@ -1,0 +1,195 @@
+"""Faults put into the machines on purpose, to see that the simulation finds them.
+
+Each is a small change of one rule, as a bug would make it. `plant(name)` is a context in which the
+fault is there; `find(name)` runs seeds until one notices.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import broker.handlers.replication
+from protocol.errors import ErrorCode
+from replication import leadership
+from replication.controller import partition_states
+from replication.controller.requests import ControllerRequests
+from replication.follower import FollowerPartition, FollowerState
+from replication.follower_fetcher import FollowerFetcher
+from replication.isr import IsrState, RemoteReplica
+from replication.partition import Partition
+from storage.log import Log
+from tests.simulation.cluster import Result, simulate
+
+MAX_SEEDS = 500
+
+
+def _hw_without_a_member() -> Any:
+    """The HW does not wait for one member of the ISR."""
+    advance = Partition.maybe_advance_high_watermark
+
+    def forgetful(self: Partition, now_ms: int) -> bool:
+        others = [r for b, r in self.remotes.items() if b in self.isr.maximal]
+        if not others:
+            return advance(self, now_ms)
+        slowest = min(others, key=lambda replica: replica.log_end_offset)
+        kept = slowest.log_end_offset
+        slowest.log_end_offset = self.log.log_end_offset
+        try:
+            return advance(self, now_ms)
+        finally:
+            slowest.log_end_offset = kept
+
+    return patch.object(Partition, "maybe_advance_high_watermark", forgetful)
+
+
+@contextmanager
+def _truncation_to_the_hw() -> Iterator[None]:
+    """A new follower cuts its log to its HW, as before KIP-101, whatever the leader has."""
+    begin = FollowerPartition.__init__
+
+    def cut(self: FollowerPartition, partition: Partition, *, truncates_on_fetch: bool) -> None:
+        begin(self, partition, truncates_on_fetch=truncates_on_fetch)
+        self.state = FollowerState.TRUNCATING
+
+    with (
+        patch.object(FollowerPartition, "__init__", cut),
+        patch.object(FollowerFetcher, "_has_epochs", lambda _self, _state: False),
+    ):
+        yield
+
+
+def _isr_below_the_hw() -> Any:
+    """Whoever fetches is taken into the ISR, wherever it is."""
+
+    def eager(self: Partition, replica: RemoteReplica) -> Any:
+        broker_id = replica.broker_id
+        if self.isr.is_in_flight or broker_id in self.isr.maximal or not self.is_leader:
+            return None
+        return self._alter_isr(self.isr.propose_expand(broker_id))
+
+    return patch.object(Partition, "propose_isr_expansion", eager)
+
+
+@contextmanager
+def _stale_controller() -> Iterator[None]:
+    """Brokers obey whoever says that it is the controller."""
+
+    def trusting(manager: Any, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        if 0 <= broker_epoch < manager.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        manager.controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    with (
+        patch.object(leadership, "check_sender", trusting),
+        patch.object(broker.handlers.replication, "check_sender", trusting),
+    ):
+        yield
+
+
+def _unsynced_is_durable() -> Any:
+    """flush.messages is forgotten: what the page cache has counts as being on the disk."""
+    return patch.object(Log, "_note_unflushed", lambda _self, _info, _now_ms: None)
+
+
+def _acknowledged_before_min_insync() -> Any:
+    """min.insync.replicas is not looked at."""
+
+    def one(self: Partition) -> None:
+        self.effective_min_isr = 1
+
+    return patch.object(Partition, "config_changed", one)
+
+
+def _hw_ignores_newcomers() -> Any:
+    """A replica that is about to join the ISR is not waited for until it is in."""
+
+    def forgetful(self: IsrState, broker_id: int) -> frozenset[int]:
+        self.proposed = self.committed | {broker_id}
+        return self.proposed
+
+    return patch.object(IsrState, "propose_expand", forgetful)
+
+
+def _shrink_before_it_is_agreed() -> Any:
+    """A replica that is to leave the ISR is not waited for, before the controller knows."""
+    shrink = IsrState.propose_shrink
+
+    def hasty(self: IsrState, out_of_sync: frozenset[int]) -> frozenset[int]:
+        self.maximal = shrink(self, out_of_sync)
+        return self.maximal
+
+    return patch.object(IsrState, "propose_shrink", hasty)
+
+
+def _followers_forget_producers() -> Any:
+    """Only leaders remember sequence numbers."""
+    append = Log.append_as_follower
+
+    def forgetful(self: Log, records: Any, *, now_ms: int) -> Any:
+        with patch.object(Log, "_apply_producer", lambda *_: None):
+            return append(self, records, now_ms=now_ms)
+
+    return patch.object(Log, "append_as_follower", forgetful)
+
+
+def _election_outside_the_isr() -> Any:
+    """The first live replica is elected, in sync or not."""
+    elect = partition_states.elect_offline
+
+    def careless(*args: Any, **options: Any) -> Any:
+        options["unclean"] = True
+        return elect(*args, **options)
+
+    return patch.object(partition_states, "elect_offline", careless)
+
+
+def _old_leaders_are_heard() -> Any:
+    """The controller takes ISR changes of leaders whose epoch is over."""
+    check = ControllerRequests._check
+
+    def deaf(self: Any, partition: Any, new: Any, api_version: int) -> Any:
+        error = check(self, partition, new, api_version)
+        return None if error is ErrorCode.FENCED_LEADER_EPOCH else error
+
+    return patch.object(ControllerRequests, "_check", deaf)
+
+
+def _epochs_are_not_compared() -> Any:
+    """Leaders serve followers and consumers of another leader epoch."""
+    return patch.object(Partition, "check_epoch", lambda _self, _epoch: ErrorCode.NONE)
+
+
+def _dirty_reads() -> Any:
+    """Consumers read up to the log end."""
+    return patch.object(
+        Partition, "readable_end_offset", lambda self, _isolation: self.log.log_end_offset
+    )
+
+
+PLANTED: dict[str, Callable[[], Any]] = {
+    "HW advanced without an ISR member": _hw_without_a_member,
+    "truncation to HW instead of by epoch": _truncation_to_the_hw,
+    "ISR admitted below HW": _isr_below_the_hw,
+    "stale controller accepted": _stale_controller,
+    "unsynced bytes counted as durable": _unsynced_is_durable,
+    "acknowledgement before min.insync": _acknowledged_before_min_insync,
+    "HW ignores a newcomer to the ISR": _hw_ignores_newcomers,
+    "ISR shrunk before it is agreed": _shrink_before_it_is_agreed,
+    "followers forget producers": _followers_forget_producers,
+    "election outside of the ISR": _election_outside_the_isr,
+    "ISR changes of old leaders accepted": _old_leaders_are_heard,
+    "leader epochs are not compared": _epochs_are_not_compared,
+    "consumers read beyond the HW": _dirty_reads,
+}
+
+
+def find(name: str, seeds: range = range(MAX_SEEDS)) -> Result | None:
+    """The first seed that notices the fault; None if none does."""
+    for seed in seeds:
+        with PLANTED[name]():
+            result = simulate(seed)
+        if result.error is not None:
+            return result
+    return None

@@ -1,0 +1,133 @@
+"""`python -m tests.simulation.run --seeds 10000`, or `--seed N` to replay one with its trace.
+
+Seeds run in as many processes as there are cores. Each failing one is named at once; at the end a
+table says what was run and found, and the command that replays the first failure. `--planted` looks
+for the planted faults instead.
+"""
+
+import argparse
+import logging
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tests.simulation import planted
+from tests.simulation.cluster import Result, simulate
+
+TRACE_TAIL = 150
+CHUNK = 4
+MAX_SHOWN = 20
+
+console = Console()
+
+
+def replay(seed: int, lines: int, fault: str | None) -> int:
+    if fault is None:
+        result = simulate(seed)
+    else:
+        with planted.PLANTED[fault]():
+            result = simulate(seed)
+    for line in result.trace[-lines:]:
+        print(line)
+    outcome = result.error or "all invariants held"
+    print(f"seed {seed} ({result.settings}): {outcome}")
+    print(
+        f"{result.steps} steps, {result.virtual_ms / 1000:.1f} s of virtual time, "
+        f"{result.batches} acknowledged batches, digest {result.digest}"
+    )
+    return 1 if result.error else 0
+
+
+def run_seeds(seeds: range, processes: int) -> Iterator[Result]:
+    """Results in the order in which they come; a crash of the simulation itself is one too."""
+    if processes == 1:
+        yield from map(guarded, seeds)
+        return
+    with multiprocessing.Pool(processes, _quiet) as pool:
+        yield from pool.imap_unordered(guarded, seeds, chunksize=CHUNK)
+
+
+def guarded(seed: int) -> Result:
+    """Any exception is a finding: the machines raise nothing that is not caught in its place."""
+    try:
+        return simulate(seed)
+    except Exception as error:
+        return Result(seed, "", 0, 0, 0, "", f"{type(error).__name__}: {error}")
+
+
+def _quiet() -> None:
+    logging.disable(logging.CRITICAL)
+
+
+def hunt(first: int, count: int, processes: int) -> int:
+    started_at = time.perf_counter()
+    failed: list[Result] = []
+    done = steps = batches = 0
+    columns = (
+        TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[found]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("seeds", total=count, found="0 failed")
+        for result in run_seeds(range(first, first + count), processes):
+            done += 1
+            steps += result.steps
+            batches += result.batches
+            if result.error is not None:
+                failed.append(result)
+                if len(failed) <= MAX_SHOWN:
+                    progress.console.print(f"[red]seed {result.seed}[/red]: {result.error}")
+            progress.update(bar, advance=1, found=f"{len(failed)} failed")
+    seconds = time.perf_counter() - started_at
+    table = Table("seeds", "failed", "seeds/s", "steps", "acknowledged batches", "seconds")
+    table.add_row(
+        str(done), str(len(failed)), f"{done / seconds:.1f}", str(steps), str(batches),
+        f"{seconds:.0f}",
+    )  # fmt: skip
+    console.print(table)
+    if failed:
+        seed = min(result.seed for result in failed)
+        console.print(f"replay: python -m tests.simulation.run --seed {seed}")
+    return 1 if failed else 0
+
+
+def hunt_planted(count: int) -> int:
+    table = Table("planted fault", "found at seed", "by")
+    missed = 0
+    for name in planted.PLANTED:
+        result = planted.find(name, range(count))
+        missed += result is None
+        found = "-" if result is None else str(result.seed)
+        by = f"not within {count} seeds" if result is None else str(result.error)[:100]
+        table.add_row(name, found, by)
+        console.print(f"{name}: {found}")
+    console.print(table)
+    return 1 if missed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this seed and print its trace")
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--lines", type=int, default=TRACE_TAIL, help="of the trace to print")
+    parser.add_argument("--planted", action="store_true", help="look for the planted faults")
+    parser.add_argument("--with-fault", choices=list(planted.PLANTED), help="with --seed")
+    options = parser.parse_args()
+    _quiet()
+    if options.seed is not None:
+        return replay(options.seed, options.lines, options.with_fault)
+    if options.planted:
+        return hunt_planted(options.seeds)
+    return hunt(options.first, options.seeds, options.processes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
