@@ -26,11 +26,11 @@ from typing import NamedTuple
 import trio
 
 from broker import startup
+from broker.api_handlers import register_handlers
 from broker.background import run_in_threads, run_storage_jobs
 from broker.config import ConfigError, KafkaConfig
 from broker.config.checks import check_config
 from broker.config_store import ConfigStore, broker_entity, topic_entity
-from broker.consumer_offsets import ConsumerOffsets
 from broker.controlled_shutdown import hand_over
 from broker.controller_client import ControllerClient
 from broker.controller_runtime import ControllerRuntime
@@ -38,16 +38,6 @@ from broker.dispatch import Dispatcher
 from broker.fetcher_runtime import FetcherRuntime
 from broker.gauges import register_gauges
 from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
-from broker.handlers.alter_configs import AlterConfigsHandler
-from broker.handlers.configs import DescribeConfigsHandler
-from broker.handlers.fetch import FetchHandler
-from broker.handlers.group_offsets import GroupOffsetHandlers
-from broker.handlers.groups import GroupHandlers
-from broker.handlers.metadata import MetadataHandlers
-from broker.handlers.offsets import OffsetsHandler
-from broker.handlers.produce import ProduceHandler
-from broker.handlers.replication import ReplicationHandler
-from broker.leadership_gate import LeadershipGate
 from broker.metrics import BrokerMetrics
 from broker.reactor.socket_server import SocketServer
 from broker.registration import (
@@ -64,10 +54,8 @@ from broker.services import Services
 from broker.topic_configs import TopicConfigs
 from broker.topic_services import TopicServices
 from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
-from protocol.api import ApiKey
 from replication.controller import znodes
 from replication.controller.operations import GetData, SessionExpired
-from replication.fetch_session import FetchSessions
 from replication.metadata_cache import MetadataCache, MetadataUpdate
 from replication.replica_manager import ReplicaManager
 from storage.files import Files
@@ -286,58 +274,11 @@ class Broker:
             self.controller_client,
             self.shell,
         )
-        self._register_handlers()
+        register_handlers(self)
         register_gauges(self.metrics, self.manager, self.zookeeper)
         self.fetchers.register_gauges(self.metrics)
         self.groups.register_gauges(self.metrics)
         self.controller.register_gauges(self.metrics)
-
-    def _register_handlers(self) -> None:
-        register = self.dispatcher.register
-        config, cache, store = self.config, self.cache, self.store
-        replication = ReplicationHandler(self.shell)
-        gate = LeadershipGate(replication, self.manager, self.topic_configs, self.dispatcher.spawn)
-        register({**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
-        replication.on_leadership.append(self.fetchers.on_leadership)
-        replication.on_stopped.append(self.fetchers.on_stopped)
-        replication.on_metadata.append(self.fetchers.on_metadata)
-        replication.on_leadership.append(
-            lambda result: self.groups.on_leadership_change(
-                result.became_leader, result.became_follower, self.clock()
-            )
-        )
-        replication.on_stopped.append(
-            lambda result: self.groups.on_leadership_change((), result.stopped, self.clock())
-        )
-        replication.on_metadata.append(self._metadata_changed)
-        replication.on_metadata.append(self.topics.on_metadata)
-        self.topics.register(self.dispatcher)
-        register(ProduceHandler(self.shell).handlers())
-        slots = config.get_int("max.incremental.fetch.session.cache.slots")
-        register(FetchHandler(self.shell, FetchSessions(random.randint, slots)).handlers())
-        register(OffsetsHandler(self.shell).handlers())
-        register(
-            MetadataHandlers(
-                cache,
-                self.dispatcher.served,
-                topic_creator=(
-                    self.topics.creator if config.get_boolean("auto.create.topics.enable") else None
-                ),
-                feature_epoch=lambda: self.feature_epoch,
-            ).handlers()
-        )
-        register(DescribeConfigsHandler(config, self.broker_id, cache, store).handlers())
-        register(AlterConfigsHandler(config, self.broker_id, cache, store).handlers())
-        register(GroupHandlers(self.groups).handlers())
-        register(
-            GroupOffsetHandlers(
-                self.groups,
-                cache,
-                auto_create_topic=self.topics.creator.auto_create_internal,
-                zookeeper=ConsumerOffsets(self.zookeeper),
-                offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
-            ).handlers()
-        )
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""
@@ -392,7 +333,7 @@ class Broker:
 
     # -- while it runs --
 
-    def _metadata_changed(self, update: MetadataUpdate) -> None:
+    def metadata_changed(self, update: MetadataUpdate) -> None:
         if self.cache.is_alive(self.broker_id):
             self.alive.set()
         for topic in update.deleted_topics:

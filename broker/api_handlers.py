@@ -1,0 +1,77 @@
+"""Which handler serves which API of one broker, and who hears of leadership and metadata.
+
+What is registered here is what ApiVersions advertises.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from broker.consumer_offsets import ConsumerOffsets
+from broker.handlers.alter_configs import AlterConfigsHandler
+from broker.handlers.configs import DescribeConfigsHandler
+from broker.handlers.fetch import FetchHandler
+from broker.handlers.group_offsets import GroupOffsetHandlers
+from broker.handlers.groups import GroupHandlers
+from broker.handlers.metadata import MetadataHandlers
+from broker.handlers.offsets import OffsetsHandler
+from broker.handlers.produce import ProduceHandler
+from broker.handlers.replication import ReplicationHandler
+from broker.leadership_gate import LeadershipGate
+from protocol.api import ApiKey
+from replication.fetch_session import FetchSessions
+
+if TYPE_CHECKING:
+    from broker.server import Broker
+
+
+def register_handlers(broker: Broker) -> None:
+    """Build the handlers on the broker's parts and enter them into its dispatcher."""
+    register = broker.dispatcher.register
+    config, cache, store = broker.config, broker.cache, broker.store
+    replication = ReplicationHandler(broker.shell)
+    gate = LeadershipGate(
+        replication, broker.manager, broker.topic_configs, broker.dispatcher.spawn
+    )
+    register({**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
+    replication.on_leadership.append(broker.fetchers.on_leadership)
+    replication.on_stopped.append(broker.fetchers.on_stopped)
+    replication.on_metadata.append(broker.fetchers.on_metadata)
+    replication.on_leadership.append(
+        lambda result: broker.groups.on_leadership_change(
+            result.became_leader, result.became_follower, broker.clock()
+        )
+    )
+    replication.on_stopped.append(
+        lambda result: broker.groups.on_leadership_change((), result.stopped, broker.clock())
+    )
+    replication.on_metadata.append(broker.metadata_changed)
+    replication.on_metadata.append(broker.topics.on_metadata)
+    broker.topics.register(broker.dispatcher)
+    register(ProduceHandler(broker.shell).handlers())
+    slots = config.get_int("max.incremental.fetch.session.cache.slots")
+    register(FetchHandler(broker.shell, FetchSessions(random.randint, slots)).handlers())
+    register(OffsetsHandler(broker.shell).handlers())
+    register(
+        MetadataHandlers(
+            cache,
+            broker.dispatcher.served,
+            topic_creator=(
+                broker.topics.creator if config.get_boolean("auto.create.topics.enable") else None
+            ),
+            feature_epoch=lambda: broker.feature_epoch,
+        ).handlers()
+    )
+    register(DescribeConfigsHandler(config, broker.broker_id, cache, store).handlers())
+    register(AlterConfigsHandler(config, broker.broker_id, cache, store).handlers())
+    register(GroupHandlers(broker.groups).handlers())
+    register(
+        GroupOffsetHandlers(
+            broker.groups,
+            cache,
+            auto_create_topic=broker.topics.creator.auto_create_internal,
+            zookeeper=ConsumerOffsets(broker.zookeeper),
+            offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+        ).handlers()
+    )
