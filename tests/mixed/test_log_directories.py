@@ -61,9 +61,10 @@ def read_keys(broker: Broker) -> list[int]:
         end = end_offset(consumer, partition)
         consumer.assign([partition])
         keys: list[int] = []
+        deadline = time.monotonic() + WAIT_SECONDS
         while len(keys) < end:
-            messages = consumer.consume(10_000, WAIT_SECONDS)
-            assert messages, f"{len(keys)} of {end}"
+            messages = consumer.consume(end - len(keys), 1.0)
+            assert messages or time.monotonic() < deadline, f"{len(keys)} of {end}"
             assert [message.offset() for message in messages] == list(
                 range(len(keys), len(keys) + len(messages))
             )
