@@ -54,7 +54,8 @@ def local_cluster() -> Iterator[str]:
         )
         yield json.loads(status.stdout)["bootstrap"]
     finally:
-        subprocess.run([*command, "stop", "--data-dir", data_dir], check=True)
+        stop = [*command, "stop", "--data-dir", data_dir]
+        subprocess.run(stop, check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
