@@ -111,9 +111,14 @@ class WireClient:
         self._correlation_id += 1
         key = request._spec.api_key
         self.exchanges.append(f"-> {ApiKey(key).name} v{version}: {request!r}"[:2000])
-        parts = encode_request(key, version, self._correlation_id, self.client_id, request)
-        self.socket.sendall(b"".join(bytes(part) for part in parts))
+        self.socket.sendall(self.frame(request, version))
         return self._correlation_id
+
+    def frame(self, request: Message, version: int) -> bytes:
+        """The bytes of a request with the correlation id of the last one posted."""
+        key, sender = request._spec.api_key, self.client_id
+        parts = encode_request(key, version, self._correlation_id, sender, request)
+        return b"".join(bytes(part) for part in parts)
 
     def post_bytes(self, key: int, version: int, body: bytes, client_id: bytes = b"wire") -> int:
         """Send a body as it is under a header of version 1."""
