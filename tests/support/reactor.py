@@ -22,6 +22,7 @@ from protocol.schema import Message
 from replication.metadata_cache import MetadataCache
 
 LISTENER = "PLAINTEXT"
+PATIENCE_SECONDS = 30
 
 
 class Heartbeats:
@@ -61,7 +62,7 @@ class RunningReactor:
         return self.server.quotas.total
 
     async def wait_for_connections(self, count: int) -> None:
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_SECONDS):
             while self.connections != count:  # noqa: ASYNC110
                 await trio.sleep(0.005)
 
@@ -81,7 +82,7 @@ class RawClient:
 
     async def receive_frame(self) -> bytes | None:
         """The next frame without its size; None at the end of the stream."""
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_SECONDS):
             while True:
                 if len(self._buffer) >= 4:
                     size = struct.unpack_from(">i", self._buffer)[0]

@@ -80,7 +80,7 @@ async def test_a_parked_request_mutes_its_connection_and_no_other() -> None:
         client, other = await reactor.connect(), await reactor.connect()
         await client.send(heartbeat("before", 1) + heartbeat("park", 2) + heartbeat("after", 3))
         assert await answers(client, 1) == [1]
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await reactor.heartbeats.arrived.wait()
         await other.send(heartbeat("other", 9))
         assert await answers(other, 1) == [9]
@@ -153,12 +153,12 @@ async def test_throttling_answers_at_once_and_mutes_for_the_time() -> None:
     async with running_reactor() as reactor:
         client = await reactor.connect()
         began = trio.current_time()
-        await client.send(heartbeat("throttle200", 1) + heartbeat("next", 2))
+        await client.send(heartbeat("throttle800", 1) + heartbeat("next", 2))
         assert await answers(client, 1) == [1]
         answered_after = trio.current_time() - began
         assert await answers(client, 1) == [2]
-        assert answered_after < 0.19
-        assert trio.current_time() - began >= 0.19
+        assert answered_after < 0.7
+        assert trio.current_time() - began >= 0.79
 
 
 async def test_a_slow_reader_does_not_hurt_others_and_is_bounded() -> None:
