@@ -25,6 +25,14 @@ class TopicWaits:
             changed, self._changed = self._changed, trio.Event()
             changed.set()
 
+    def all_partitions(self) -> list[tuple[str, int]]:
+        """As this broker knows them now."""
+        return [
+            (topic, index)
+            for topic in self._cache.topics()
+            for index in self._cache.partitions(topic)
+        ]
+
     async def until_led(self, topic: str, partition_count: int, deadline: float) -> bool:
         """True once all partitions have a leader; False if that takes beyond the deadline."""
         partitions = range(partition_count)

@@ -1,5 +1,6 @@
 """What other brokers ask of the controller: AlterPartition v0-3, ControlledShutdown v0-3,
-AllocateProducerIds v0, and ElectLeaders v0-2, which administrators ask.
+AllocateProducerIds v0. What administrators ask: ElectLeaders v0-2, AlterPartitionReassignments v0,
+ListPartitionReassignments v0, UpdateFeatures v0-1.
 
 Each request becomes an event of the controller machine; the answer is the machine's. A broker that
 is not the controller answers NOT_CONTROLLER.
@@ -43,6 +44,9 @@ class ControlHandlers:
             ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
             ApiKey.ALLOCATE_PRODUCER_IDS: self.allocate_producer_ids,
             ApiKey.ELECT_LEADERS: self.elect_leaders,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: self.alter_partition_reassignments,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: self.list_partition_reassignments,
+            ApiKey.UPDATE_FEATURES: self.update_features,
         }
 
     async def alter_partition(self, request: Request) -> None:
@@ -58,23 +62,40 @@ class ControlHandlers:
         body = request.body
         request.respond(await self._controller.ask(lambda t: events.AllocateProducerIds(t, body)))
 
+    async def alter_partition_reassignments(self, request: Request) -> None:
+        body = request.body
+        answer = await self._controller.ask(lambda t: events.AlterPartitionReassignments(t, body))
+        request.respond(answer)
+
+    async def list_partition_reassignments(self, request: Request) -> None:
+        body = request.body
+        answer = await self._controller.ask(lambda t: events.ListPartitionReassignments(t, body))
+        request.respond(answer)
+
+    async def update_features(self, request: Request) -> None:
+        body, version = request.body, request.api_version
+        answer = await self._controller.ask(lambda t: events.UpdateFeatures(t, body, version))
+        request.respond(answer)
+
     async def elect_leaders(self, request: Request) -> None:
         body: ElectLeadersRequest = request.body
         election = body.election_type if request.api_version >= TYPE_SINCE_VERSION else PREFERRED
         if election not in (PREFERRED, UNCLEAN):
             request.fail(ErrorCode.INVALID_REQUEST)
             return
-        asked = None
-        if body.topic_partitions is not None:
+        everywhere = body.topic_partitions is None
+        if everywhere:
+            asked = tuple(TopicPartition(*partition) for partition in self._waits.all_partitions())
+        else:
             asked = tuple(
                 TopicPartition(topic.topic, index)
-                for topic in body.topic_partitions
+                for topic in body.topic_partitions or ()
                 for index in topic.partitions
             )
         results: dict[TopicPartition, ElectionResult] = await self._controller.ask(
             lambda t: events.ElectLeaders(t, asked, election == UNCLEAN)
         )
-        if asked is None:
+        if everywhere:
             unneeded = ErrorCode.ELECTION_NOT_NEEDED
             results = {p: r for p, r in results.items() if r.error is not unneeded}
         request.respond(await self._election_response(body, results))

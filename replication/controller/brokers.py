@@ -20,6 +20,7 @@ from replication.controller.elections import elect_for_shutdown
 from replication.controller.leadership import fenced_writes
 from replication.controller.operations import Delete, Flow, GetChildren, GetData, run_one
 from replication.controller.parts import ControllerParts
+from replication.controller.reassignment import Reassignments
 from replication.controller.znodes import BrokerRegistration, LeaderAndIsr
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,11 @@ def read_live_brokers() -> Flow[dict[int, BrokerRegistration]]:
 
 
 class BrokerChanges:
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_reassignments")
 
-    def __init__(self, parts: ControllerParts) -> None:
+    def __init__(self, parts: ControllerParts, reassignments: Reassignments) -> None:
         self._parts = parts
+        self._reassignments = reassignments
 
     def process_change(self) -> Flow[None]:
         """The children of /brokers/ids have changed."""
@@ -103,6 +105,9 @@ class BrokerChanges:
         serving = [r for r in replicas if r.topic not in queued]
         yield from parts.replicas.change(serving, replica_states.ONLINE)
         yield from parts.partitions.elect_offline_and_new()
+        yield from self._reassignments.resume(
+            lambda partition: not set(new).isdisjoint(context.assignment(partition).target_replicas)
+        )
         yield from parts.deletion.resume_for(queued)
 
     def _on_failure(self, dead: Sequence[int]) -> Flow[None]:

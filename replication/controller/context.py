@@ -201,8 +201,7 @@ class ControllerContext:
         return [
             partition
             for partition, state in self.leadership.items()
-            if not self.is_replica_online(state.leader, partition)
-            and not self.is_queued_for_deletion(partition.topic)
+            if not self.is_replica_online(state.leader, partition) and not self.is_doomed(partition)
         ]
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
@@ -239,6 +238,11 @@ class ControllerContext:
 
     def is_queued_for_deletion(self, topic: str) -> bool:
         return topic in self.topics_to_be_deleted
+
+    def is_doomed(self, partition: TopicPartition) -> bool:
+        """Being deleted, and no reassignment needs a leader to come to its end before that."""
+        queued = self.is_queued_for_deletion(partition.topic)
+        return queued and partition not in self.partitions_being_reassigned
 
     def counts(self) -> Mapping[str, int]:
         """Gauges of kafka.controller:type=KafkaController, by their names there."""

@@ -5,7 +5,8 @@ Offline and are then told to delete their logs; when every one has answered, the
 removed.
 - Halted (ineligible): a replica is on a dead broker or failed to delete, or the topic is being
   reassigned. Resumed when the broker comes back or the reassignment ends.
-- A topic being deleted gets no leaders and no ISR changes any more.
+- A topic being deleted gets no leaders and no ISR changes any more, but for partitions whose
+  reassignment it waits for.
 
 Invariants: znodes are removed only when all replicas are DeletionSuccessful; the node in
 /admin/delete_topics goes last, so that a new controller finds what is left to do.
@@ -72,6 +73,7 @@ class TopicDeletion:
     def resume_for(self, topics: Iterable[str]) -> Flow[None]:
         """What halted these topics may be over."""
         resumed = set(topics) & self._context.topics_to_be_deleted
+        resumed -= {partition.topic for partition in self._context.partitions_being_reassigned}
         if resumed:
             self._context.topics_ineligible_for_deletion -= resumed
             yield from self.resume_all()

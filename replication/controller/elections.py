@@ -6,7 +6,8 @@ epoch as read) with the brokers to tell, or None if no replica may lead.
 - offline: first assigned replica that is live and in the ISR, ISR shrunk to live members; if none
   and unclean election is allowed, the first live replica alone, recovering (KIP-704).
 - preferred: only the first assigned replica, if live and in the ISR; ISR kept.
-- reassignment: first target replica that is live and in the ISR; ISR kept.
+- reassignment: first target replica that is live and in the ISR; ISR of assigned replicas kept (a
+  leader that writes states itself may just have added one that is not assigned any more).
 - controlled shutdown: first assigned ISR member that is not shutting down; ISR without those.
 
 Mirrors kafka.controller.Election.
@@ -62,7 +63,8 @@ def elect_for_reassignment(
     leader = next((r for r in live if r in state.isr), None)
     if leader is None:
         return None
-    return Elected(_led_by(state, leader, state.isr), live)
+    isr = tuple(r for r in state.isr if r in context.replicas(partition))
+    return Elected(_led_by(state, leader, isr), live)
 
 
 def elect_for_shutdown(

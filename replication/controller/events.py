@@ -10,6 +10,11 @@ from protocol.messages.cluster import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
+    UpdateFeaturesRequest,
+)
+from protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
 )
 from replication.controller.context import TopicPartition
 from replication.controller.effects import ControlRequest
@@ -77,6 +82,25 @@ class ElectLeaders:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterPartitionReassignments:
+    token: object
+    request: AlterPartitionReassignmentsRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignments:
+    token: object
+    request: ListPartitionReassignmentsRequest
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    token: object
+    request: UpdateFeaturesRequest
+    api_version: int
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanElectionEnabled:
     """A config change allows unclean election for a topic, or by default (None)."""
 
@@ -88,16 +112,23 @@ class AutoRebalance:
     """Time to give leadership back to preferred replicas."""
 
 
+RequestEvent: TypeAlias = (
+    AlterPartition
+    | ControlledShutdown
+    | AllocateProducerIds
+    | ElectLeaders
+    | AlterPartitionReassignments
+    | ListPartitionReassignments
+    | UpdateFeatures
+)
+
 Event: TypeAlias = (
     Startup
     | NodeChanged
     | ChildrenChanged
     | SessionLost
     | BrokerResponse
-    | AlterPartition
-    | ControlledShutdown
-    | AllocateProducerIds
-    | ElectLeaders
+    | RequestEvent
     | UncleanElectionEnabled
     | AutoRebalance
 )

@@ -12,8 +12,7 @@ Invariants:
 - Memory changes only after ZooKeeper has taken the write.
 - Each request event is answered exactly once, also when the controller moves in the middle.
 
-Mirrors kafka.controller.KafkaController. Leaves out reassignment (KIP-455; assignments under way
-are carried along and hold up deletions), delegation tokens and KRaft migration.
+Mirrors kafka.controller.KafkaController. Leaves out delegation tokens and KRaft migration.
 """
 
 import logging
@@ -26,9 +25,14 @@ from protocol.messages.cluster import (
     AlterPartitionResponse,
     ControlledShutdownResponse,
     RemainingPartition,
+    UpdateFeaturesResponse,
+)
+from protocol.messages.reassignments import (
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponse,
 )
 from protocol.messages.replication import LeaderAndIsrResponse, StopReplicaResponse
-from replication.controller import events, znodes
+from replication.controller import events, features, znodes
 from replication.controller.brokers import BrokerChanges, read_live_brokers
 from replication.controller.config import ControllerConfig
 from replication.controller.context import ControllerContext, Replica, TopicPartition
@@ -56,6 +60,8 @@ from replication.controller.operations import (
 )
 from replication.controller.partition_states import PartitionStateMachine
 from replication.controller.parts import ControllerParts
+from replication.controller.reassignment import Reassignments
+from replication.controller.reassignment_requests import answer_alter, answer_list
 from replication.controller.requests import ControllerRequests, ElectionResult
 from replication.controller.topics import TopicChanges, read_assignments, read_topic_names
 
@@ -70,7 +76,8 @@ class Controller:
     def __init__(self, config: ControllerConfig, new_topic_id: Callable[[], bytes]) -> None:
         self._config = config
         self._parts = ControllerParts(config)
-        self._brokers = BrokerChanges(self._parts)
+        self._reassignments = Reassignments(self._parts)
+        self._brokers = BrokerChanges(self._parts, self._reassignments)
         self._topics = TopicChanges(self._parts, new_topic_id)
         self._requests = ControllerRequests(self._parts)
         self.active_controller_id = NO_CONTROLLER
@@ -127,16 +134,12 @@ class Controller:
             self._resign()
         elif isinstance(event, events.NodeChanged) and event.path == znodes.CONTROLLER:
             yield from self._on_controller_change()
-        elif isinstance(
-            event,
-            events.AlterPartition
-            | events.ControlledShutdown
-            | events.AllocateProducerIds
-            | events.ElectLeaders,
-        ):
+        elif isinstance(event, events.RequestEvent):
             yield from self._answer(event)
         elif self._active:
             yield from self._handle_active(event)
+        if self._active and self.context.partitions_being_reassigned:
+            yield from self._reassignments.complete()
 
     def _handle_active(self, event: events.Event) -> Flow[None]:
         if isinstance(event, events.ChildrenChanged):
@@ -171,6 +174,8 @@ class Controller:
             yield from self._topics.process_modification(name)
         elif path == znodes.PREFERRED_ELECTION:
             yield from self._elect_preferred_by_znode()
+        elif path == znodes.REASSIGN_PARTITIONS:
+            yield from self._reassignments.process_requests()
 
     def _on_response(self, event: events.BrokerResponse) -> Flow[None]:
         response = event.response
@@ -205,29 +210,13 @@ class Controller:
 
     # Requests
 
-    def _answer(
-        self,
-        event: events.AlterPartition
-        | events.ControlledShutdown
-        | events.AllocateProducerIds
-        | events.ElectLeaders,
-    ) -> Flow[None]:
+    def _answer(self, event: events.RequestEvent) -> Flow[None]:
         response: object = None
         try:
             if not self._active:
                 response = _refusal(event, ErrorCode.NOT_CONTROLLER)
-            elif isinstance(event, events.AlterPartition):
-                response = yield from self._requests.alter_partition(
-                    event.request, event.api_version
-                )
-            elif isinstance(event, events.ControlledShutdown):
-                response = yield from self._shut_down(event)
-            elif isinstance(event, events.AllocateProducerIds):
-                response = yield from self._requests.allocate_producer_ids(event.request)
             else:
-                response = yield from self._requests.elect_leaders(
-                    event.partitions, unclean=event.unclean
-                )
+                response = yield from self._respond(event)
         except (ControllerMoved, SessionExpired):
             response = _refusal(event, ErrorCode.NOT_CONTROLLER)
             raise
@@ -236,6 +225,22 @@ class Controller:
         finally:
             answer = response or _refusal(event, ErrorCode.UNKNOWN_SERVER_ERROR)
             self._parts.effects.append(Reply(event.token, answer))
+
+    def _respond(self, event: events.RequestEvent) -> Flow[object]:
+        requests = self._requests
+        if isinstance(event, events.AlterPartition):
+            return (yield from requests.alter_partition(event.request, event.api_version))
+        if isinstance(event, events.ControlledShutdown):
+            return (yield from self._shut_down(event))
+        if isinstance(event, events.AllocateProducerIds):
+            return (yield from requests.allocate_producer_ids(event.request))
+        if isinstance(event, events.ElectLeaders):
+            return (yield from requests.elect_leaders(event.partitions, unclean=event.unclean))
+        if isinstance(event, events.AlterPartitionReassignments):
+            return (yield from answer_alter(self._reassignments, event.request))
+        if isinstance(event, events.ListPartitionReassignments):
+            return answer_list(self._reassignments, event.request)
+        return (yield from features.update(self.context, event.request, event.api_version))
 
     def _shut_down(self, event: events.ControlledShutdown) -> Flow[ControlledShutdownResponse]:
         remaining = yield from self._brokers.controlled_shutdown(
@@ -323,7 +328,7 @@ class Controller:
     def _fail_over(self) -> Flow[None]:
         """Read the cluster, tell all brokers, elect what has no leader, go on with deletions."""
         parts, context = self._parts, self.context
-        yield from self._set_up_features()
+        yield from features.set_up()
         yield from self._topics.delete_notifications((znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES))
         context.brokers = yield from read_live_brokers()
         parts.effects.extend(OpenChannel(broker) for broker in context.brokers.values())
@@ -338,6 +343,8 @@ class Controller:
         parts.send_update_metadata(context.brokers)
         yield from parts.replicas.startup()
         yield from parts.partitions.startup()
+        requested = yield from self._reassignments.process_requests()
+        yield from self._reassignments.resume(lambda partition: partition not in requested)
         yield from parts.deletion.resume_all()
         yield from self._elect_preferred_by_znode()
         if self._config.auto_leader_rebalance_enable:
@@ -345,18 +352,6 @@ class Controller:
 
     def _schedule_rebalance(self, delay_ms: int) -> None:
         self._parts.effects.append(StartTimer(delay_ms, events.AutoRebalance()))
-
-    def _set_up_features(self) -> Flow[None]:
-        """/feature says that feature versioning is on; 3.9 has no features to finalize here."""
-        stored = yield from run_one(GetData(znodes.FEATURE))
-        expect(stored, znodes.FEATURE, ZkCode.NO_NODE)
-        if stored.code is ZkCode.NO_NODE:
-            created = yield from run_one(Create(znodes.FEATURE, znodes.encode_features({})))
-            expect(created, znodes.FEATURE, ZkCode.NODE_EXISTS)
-        elif not znodes.is_current_feature_node(stored.data):
-            wanted = znodes.encode_features(znodes.decode_features(stored.data))
-            written = yield from run_one(SetData(znodes.FEATURE, wanted))
-            expect(written, znodes.FEATURE)
 
     def _elect_preferred_by_znode(self) -> Flow[None]:
         """The legacy tool's request: elect, then delete the node whatever came of it."""
@@ -403,5 +398,11 @@ def _refusal(event: object, code: ErrorCode) -> object:
         return ControlledShutdownResponse(error_code=code)
     if isinstance(event, events.AllocateProducerIds):
         return AllocateProducerIdsResponse(error_code=code)
+    if isinstance(event, events.AlterPartitionReassignments):
+        return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.description)
+    if isinstance(event, events.ListPartitionReassignments):
+        return ListPartitionReassignmentsResponse(error_code=code, error_message=code.description)
+    if isinstance(event, events.UpdateFeatures):
+        return UpdateFeaturesResponse(error_code=code, error_message=code.description)
     assert isinstance(event, events.ElectLeaders)
     return {partition: ElectionResult(code) for partition in event.partitions or ()}

@@ -98,7 +98,7 @@ class PartitionStateMachine:
         waiting = [
             partition
             for partition in self._context.partitions_in((OFFLINE, NEW), topic)
-            if not self._context.is_queued_for_deletion(partition.topic)
+            if not self._context.is_doomed(partition)
         ]
         return (yield from self.change(waiting, ONLINE, elect_offline))
 

@@ -168,7 +168,7 @@ class ReplicaStateMachine:
             led = [p for p in partitions if p in context.leadership]
             states = yield from self._remove_from_isr(broker_id, led)
             for partition, state in states.items():
-                if not context.is_queued_for_deletion(partition.topic):
+                if not context.is_doomed(partition):
                     others = [r for r in context.replicas(partition) if r != broker_id]
                     self._batch.add_leader_and_isr(
                         others, partition, state, context.assignment(partition), is_new=False

@@ -23,6 +23,7 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 DELETE_TOPICS = "/admin/delete_topics"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 ISR_CHANGES = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 CONFIG_CHANGES = "/config/changes"
@@ -207,6 +208,15 @@ class ReplicaAssignment:
     @property
     def target_replicas(self) -> tuple[int, ...]:
         return tuple(r for r in self.replicas if r not in self.removing)
+
+    def reassign_to(self, target: Sequence[int]) -> "ReplicaAssignment":
+        """On the way from the origin to `target`, whatever was the target before."""
+        origin = self.origin_replicas
+        return ReplicaAssignment(
+            tuple(dict.fromkeys((*target, *origin))),
+            adding=tuple(r for r in dict.fromkeys(target) if r not in origin),
+            removing=tuple(r for r in origin if r not in target),
+        )
 
     def without(self, broker_id: int) -> "ReplicaAssignment":
         return ReplicaAssignment(
@@ -411,6 +421,24 @@ def decode_partition_list(data: bytes | None, what: str) -> list[tuple[str, int]
     payload = _decode(data, what)
     with _Reading(what):
         return [(str(item["topic"]), int(item["partition"])) for item in payload["partitions"]]
+
+
+def encode_reassignment(targets: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
+    partitions = [
+        {"topic": topic, "partition": index, "replicas": list(replicas)}
+        for (topic, index), replicas in sorted(targets.items())
+    ]
+    return _encode({"version": 1, "partitions": partitions})
+
+
+def decode_reassignment(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
+    """What the legacy tool has asked for: the target replicas of each partition."""
+    payload = _decode(data, REASSIGN_PARTITIONS)
+    with _Reading(REASSIGN_PARTITIONS):
+        return {
+            (str(item["topic"]), int(item["partition"])): _ids(item["replicas"])
+            for item in payload["partitions"]
+        }
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:

@@ -10,10 +10,18 @@ from protocol.messages.cluster import (
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     ControlledShutdownRequest,
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
 )
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from tests.support.wire import WireClient, covers
 
@@ -86,3 +94,78 @@ def test_electing_everywhere_leaves_out_what_is_not_needed(kafka: WireClient) ->
     kafka.create_topic()
     answer = kafka.call(ElectLeadersRequest(topic_partitions=None, timeout_ms=1000))
     assert (answer.error_code, answer.replica_election_results) == (ErrorCode.NONE, [])
+
+
+@covers(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+def test_reassignments_that_are_refused_and_one_that_is_done_at_once(kafka: WireClient) -> None:
+    topic = kafka.create_topic(partitions=2)
+    (me,) = kafka.call(MetadataRequest(topics=[])).brokers
+    targets: dict[tuple[str, int], list[int] | None] = {
+        (topic.name, 0): [me.node_id],
+        (topic.name, 1): None,
+        (topic.name, 2): [me.node_id],
+        ("ghost", 0): [NOBODY],
+        ("ghost", 1): [],
+        ("ghost", 2): None,
+    }
+    asked = [
+        ReassignableTopic(
+            name=name,
+            partitions=[
+                ReassignablePartition(partition_index=index, replicas=replicas)
+                for (of, index), replicas in targets.items()
+                if of == name
+            ],
+        )
+        for name in (topic.name, "ghost")
+    ]
+    for version in kafka.versions(ApiKey.ALTER_PARTITION_REASSIGNMENTS):
+        answer = kafka.call(AlterPartitionReassignmentsRequest(topics=asked), version)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+        found = {
+            (result.name, partition.partition_index): partition.error_code
+            for result in answer.responses
+            for partition in result.partitions
+        }
+        assert found == {
+            (topic.name, 0): ErrorCode.NONE,
+            (topic.name, 1): ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+            (topic.name, 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ("ghost", 0): ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ("ghost", 1): ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ("ghost", 2): ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        }
+
+
+@covers(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+def test_no_reassignment_is_under_way(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    asked = ListPartitionReassignmentsTopics(name=topic.name, partition_indexes=[0, 9])
+    for version in kafka.versions(ApiKey.LIST_PARTITION_REASSIGNMENTS):
+        for topics in (None, [], [asked]):
+            answer = kafka.call(ListPartitionReassignmentsRequest(topics=topics), version)
+            assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+            assert answer.topics == []
+
+
+@covers(ApiKey.UPDATE_FEATURES)
+def test_there_is_no_feature_to_update(kafka: WireClient) -> None:
+    for version in kafka.versions(ApiKey.UPDATE_FEATURES):
+        updates = [
+            FeatureUpdateKey(feature="", max_version_level=1),
+            FeatureUpdateKey(feature="raise", max_version_level=1),
+            FeatureUpdateKey(feature="drop", max_version_level=0),
+        ]
+        for update in updates:
+            if version == 0:
+                update.allow_downgrade = update.feature == "drop"
+            else:
+                update.upgrade_type = 2 if update.feature == "drop" else 1
+        if version:
+            updates.append(FeatureUpdateKey(feature="how", max_version_level=1, upgrade_type=9))
+        answer = kafka.call(UpdateFeaturesRequest(feature_updates=updates), version)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+        assert [result.feature for result in answer.results] == [u.feature for u in updates]
+        for result in answer.results:
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert result.error_message

@@ -2,7 +2,8 @@
 
 At every write: one leader an epoch, leader in the ISR, ISR of replicas, epochs never back, clean
 elections, only the present controller writes. When everything has settled: whoever can lead does,
-deleted topics are gone unless a replica is dead, and all brokers agree with ZooKeeper.
+deleted topics are gone unless a replica is dead or a reassignment waits, reassignments whose
+targets are in sync are over, and all brokers agree with ZooKeeper.
 """
 
 from random import Random
@@ -14,6 +15,7 @@ from tests.support.controller_simulation import Simulation
 
 HISTORY_LENGTH = 60
 STEPS_BETWEEN = 12
+CATCH_UP_ROUNDS = 3
 
 
 def act(simulation: Simulation, random: Random) -> None:
@@ -35,6 +37,8 @@ def act(simulation: Simulation, random: Random) -> None:
     if topics:
         choices.append(lambda: simulation.delete_topic(random.choice(topics)))
         choices.append(lambda: simulation.grow_topic(random.choice(topics)))
+        choices += [lambda: simulation.reassign(random.choice(topics))] * 3
+        choices.append(simulation.catch_up)
     random.choice(choices)()
 
 
@@ -73,8 +77,12 @@ def test_with_all_brokers_back_everything_is_served(seed):
     for broker_id in simulation.broker_ids:
         simulation.start_broker(broker_id)
     simulation.settle()
+    for _ in range(CATCH_UP_ROUNDS):
+        simulation.catch_up()
+        simulation.settle()
     note("\n".join(simulation.trace))
     simulation.check_converged()
     (controller,) = [n.controller for n in simulation.nodes.values() if n.controller.is_active]
     assert controller.context.counts()["OfflinePartitionsCount"] == 0
     assert controller.context.topics_to_be_deleted == set()
+    assert controller.context.partitions_being_reassigned == set()

@@ -1,0 +1,94 @@
+"""AlterPartitionReassignments and ListPartitionReassignments as messages (KIP-455).
+
+Job: from requests to what `Reassignments` takes, and from its outcomes to responses. A partition
+that is named twice counts once, with what is said last.
+
+Mirrors the handlers of the same names in KafkaApis.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from protocol.errors import ErrorCode
+from protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from replication.controller.context import TopicPartition
+from replication.controller.operations import Flow
+from replication.controller.reassignment import Reassignments
+
+T = TypeVar("T")
+
+
+def answer_alter(
+    reassignments: Reassignments, request: AlterPartitionReassignmentsRequest
+) -> Flow[AlterPartitionReassignmentsResponse]:
+    targets = {
+        TopicPartition(topic.name, asked.partition_index): (
+            None if asked.replicas is None else tuple(asked.replicas)
+        )
+        for topic in request.topics
+        for asked in topic.partitions
+    }
+    outcomes = yield from reassignments.alter(targets)
+    answers = (
+        (
+            partition.topic,
+            ReassignablePartitionResponse(
+                partition_index=partition.partition,
+                error_code=error.code if error else ErrorCode.NONE,
+                error_message=error.message if error else None,
+            ),
+        )
+        for partition, error in sorted(outcomes.items(), key=lambda item: item[0])
+    )
+    return AlterPartitionReassignmentsResponse(
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(name=topic, partitions=partitions)
+            for topic, partitions in _by_topic(answers)
+        ],
+    )
+
+
+def answer_list(
+    reassignments: Reassignments, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    asked = None
+    if request.topics is not None:
+        asked = {
+            TopicPartition(t.name, index) for t in request.topics for index in t.partition_indexes
+        }
+    answers = (
+        (
+            partition.topic,
+            OngoingPartitionReassignment(
+                partition_index=partition.partition,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding),
+                removing_replicas=list(assignment.removing),
+            ),
+        )
+        for partition, assignment in reassignments.list(asked).items()
+    )
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[
+            OngoingTopicReassignment(name=topic, partitions=partitions)
+            for topic, partitions in _by_topic(answers)
+        ],
+    )
+
+
+def _by_topic(answers: Iterable[tuple[str, T]]) -> Iterable[tuple[str, list[T]]]:
+    topics: dict[str, list[T]] = {}
+    for topic, answer in answers:
+        topics.setdefault(topic, []).append(answer)
+    return topics.items()

@@ -1,0 +1,69 @@
+"""UpdateFeatures: nothing to raise in 3.9, but what another version has left can be deleted."""
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from replication.controller import events, znodes
+from replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+from replication.controller.operations import SetData
+from tests.support.controller_cluster import ControllerCluster
+
+
+def cluster_with_feature() -> ControllerCluster:
+    cluster = ControllerCluster([1])
+    cluster.write(SetData(znodes.FEATURE, znodes.encode_features({"f": 3, "g": 1})))
+    return cluster
+
+
+def update(
+    cluster: ControllerCluster, *asked: FeatureUpdateKey, version: int = 1, validate: bool = False
+) -> list[tuple[str, int]]:
+    request = UpdateFeaturesRequest(feature_updates=[*asked], validate_only=validate)
+    answer = cluster.ask(events.UpdateFeatures, request, version)
+    assert answer.error_code == ErrorCode.NONE
+    return [(result.feature, result.error_code) for result in answer.results]
+
+
+def finalized(cluster: ControllerCluster) -> dict[str, int]:
+    return znodes.decode_features(cluster.tree.nodes[znodes.FEATURE].data)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_finalized_feature_is_deleted(version):
+    cluster = cluster_with_feature()
+    drop = FeatureUpdateKey(feature="f", max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
+    drop.allow_downgrade = True
+    unknown = FeatureUpdateKey(feature="h", max_version_level=1)
+    outcomes = update(cluster, drop, unknown, version=version)
+    assert outcomes == [("f", ErrorCode.NONE), ("h", ErrorCode.INVALID_REQUEST)]
+    assert finalized(cluster) == {"g": 1}
+
+
+def test_validating_only_writes_nothing():
+    cluster = cluster_with_feature()
+    drop = FeatureUpdateKey(feature="f", max_version_level=0, upgrade_type=UNSAFE_DOWNGRADE)
+    assert update(cluster, drop, validate=True) == [("f", ErrorCode.NONE)]
+    assert finalized(cluster) == {"f": 3, "g": 1}
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "upgrade_type"),
+    [
+        ("", 1, UPGRADE),
+        ("f", 4, 0),
+        ("f", 0, UPGRADE),
+        ("h", 0, SAFE_DOWNGRADE),
+        ("f", 3, UPGRADE),
+        ("f", 2, UPGRADE),
+        ("f", 4, SAFE_DOWNGRADE),
+        ("f", 4, UPGRADE),
+        ("f", 2, SAFE_DOWNGRADE),
+        ("h", 1, UPGRADE),
+    ],
+)
+def test_everything_else_is_refused(feature, level, upgrade_type):
+    cluster = cluster_with_feature()
+    asked = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=upgrade_type)
+    assert update(cluster, asked) == [(feature, ErrorCode.INVALID_REQUEST)]
+    assert finalized(cluster) == {"f": 3, "g": 1}
