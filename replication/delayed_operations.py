@@ -17,7 +17,8 @@ Delayed fetch. It is complete, whatever the other partitions hold, when for one 
   E. the fetch offset is past the readable end (the log was truncated), or there is data and the
      offset is on an older segment than the active one;
   G. the fetcher's log diverges from ours by its last fetched epoch;
-or when F. the partitions together hold `min_bytes`, or H. its time is over. It is then read anew.
+or when F. the partitions together hold `min_bytes`, or H. its time is over. What has changed in
+one of these ways, or in its HW, is then read anew.
 
 Delayed delete-records: a partition is settled when A. it is no longer led here (error), B. the
 low watermark has reached the wanted offset; C. time over: REQUEST_TIMED_OUT with the low watermark.
@@ -86,7 +87,9 @@ class DelayedProduce(Operation):
 
 
 class DelayedFetch(Operation):
-    __slots__ = ("entries", "index_of", "params", "sizes", "total_bytes")
+    """What was read when it came is kept: in the end only what has changed is read anew."""
+
+    __slots__ = ("changed", "entries", "index_of", "params", "results", "sizes", "total_bytes")
 
     def __init__(
         self,
@@ -99,7 +102,18 @@ class DelayedFetch(Operation):
         super().__init__(token)
         self.params = params
         self.entries = entries
+        self.results = results
         self.index_of = index_of
+        # Those that cannot be waited for (unknown here) are looked up once more.
+        self.changed = (
+            {
+                index
+                for index, entry in enumerate(entries)
+                if entry.topic is None or (entry.topic, entry.partition) not in index_of
+            }
+            if len(index_of) < len(entries)
+            else set()
+        )
         # Bytes each partition would return; only the partition that changed is looked at again.
         self.sizes = [len(data.records) if data.records else 0 for data in results]
         self.total_bytes = sum(self.sizes)
@@ -108,9 +122,10 @@ class DelayedFetch(Operation):
         self, key: PartitionKey, partition: Partition | None, quota: ReplicationQuota
     ) -> bool:
         """Look at the partition that changed."""
+        index = self.index_of[key]
+        self.changed.add(index)
         if partition is None:  # Cases B and C
             return True
-        index = self.index_of[key]
         entry = self.entries[index]
         params = self.params
         try:

@@ -61,6 +61,7 @@ class SessionPartition(FetchEntry):
         self.sent_log_start_offset = -1
 
     def take_over(self, entry: FetchEntry) -> None:
+        self.latest = None
         self.fetch_offset = entry.fetch_offset
         self.max_bytes = entry.max_bytes
         self.current_leader_epoch = entry.current_leader_epoch

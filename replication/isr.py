@@ -53,6 +53,12 @@ class RemoteReplica:
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def is_still_caught_up(self, now_ms: int) -> None:
+        """A fetch at the log end, where the one before it was, too."""
+        if now_ms > self.last_caught_up_ms:
+            self.last_caught_up_ms = now_ms
+        self.last_fetch_ms = now_ms
+
     def reset(
         self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, in_isr: bool
     ) -> None:

@@ -99,6 +99,7 @@ class FetchEntry:
         "current_leader_epoch",
         "fetch_offset",
         "last_fetched_epoch",
+        "latest",
         "log_start_offset",
         "max_bytes",
         "partition",
@@ -126,6 +127,8 @@ class FetchEntry:
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
+        # In a session: what was read last, until the client asks for something else.
+        self.latest: FetchResponsePartitionData | None = None
 
 
 @dataclass(slots=True, frozen=True)
