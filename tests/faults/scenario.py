@@ -71,14 +71,14 @@ class Scenario:
         self.cluster.wait_for_isr(TOPIC)
 
     def moved_from(self, node: int) -> None:
-        """Until others lead all that it led."""
-        self.cluster.wait_for(
-            lambda: all(
-                view.leader in self.cluster.serving and view.leader != node
-                for view in self.cluster.partitions(TOPIC).values()
-            ),
-            f"{node} leads nothing",
-        )
+        """Until all others know that others lead all that it led. It may be the last to know."""
+        others = [other for other in self.cluster.serving if other != node]
+
+        def moved() -> bool:
+            views = [self.cluster.partitions(TOPIC, other).values() for other in others]
+            return all(view.leader in others for partitions in views for view in partitions)
+
+        self.cluster.wait_for(moved, f"{node} leads nothing")
 
     def out_of_sync(self, node: int) -> None:
         self.cluster.wait_for(
@@ -149,7 +149,7 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
             running.create_topic(
                 TOPIC, PARTITIONS, config=what.topic_config, assignment=what.assignment
             )
-            with working_on(running) as ledger:
+            with working_on(running, what) as ledger:
                 try:
                     broken += play_on(what, Scenario(running, ledger, seed))
                 except Exception:
@@ -167,8 +167,9 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
 
 
 @contextlib.contextmanager
-def working_on(running: Cluster) -> Iterator[Ledger]:
-    ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS)
+def working_on(running: Cluster, what: Case) -> Iterator[Ledger]:
+    # An idempotent producer ends when records that it knows as acknowledged are gone.
+    ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS, idempotent=not what.may_lose)
     ledger.start()
     running.tell("under load")
     try:

@@ -20,7 +20,7 @@ from kafka.errors import KafkaError
 
 from protocol.records.batch import iter_batch_headers, read_records
 from tests.support.cluster import Cluster
-from tests.support.ledger import KEYS, ConsumerLoad, Ledger, ProducerLoad
+from tests.support.ledger import KEYS, ConsumerLoad, Ledger, Place, ProducerLoad
 from tests.support.observer import Observer
 
 SHOWN = 5
@@ -90,7 +90,7 @@ def settle(cluster: Cluster, topic: str) -> list[str]:
         return not left
 
     try:
-        cluster.wait_for(equal, "replicas are equal", 20)
+        cluster.wait_for(equal, "replicas are equal", 40)
     except AssertionError:
         return left
     return []
@@ -158,6 +158,12 @@ def producer_violations(producer: ProducerLoad, log: Log) -> list[str]:
     ]
     if moved:
         found.append(f"{producer.name}: {len(moved)} not where acknowledged: {moved[:SHOWN]}")
+    return found + (disorder(producer.name, numbers) if producer.is_ordered else [])
+
+
+def disorder(name: str, numbers: Sequence[tuple[Place, int]]) -> list[str]:
+    """Where the first copies of a key's records are not in the order in which they were sent."""
+    found = []
     last: dict[int, int] = {}
     seen = set()
     for place, number in numbers:
@@ -166,9 +172,9 @@ def producer_violations(producer: ProducerLoad, log: Log) -> list[str]:
         seen.add(number)
         key = number % KEYS
         if number < last.get(key, -1):
-            found.append(f"{producer.name}: {number} at {place} comes after {last[key]}")
+            found.append(f"{number} at {place} comes after {last[key]}")
         last[key] = number
-    return found
+    return [f"{name}: {len(found)} out of order: {found[:SHOWN]}"] if found else []
 
 
 def waited_for_consumers(cluster: Cluster, ledger: Ledger, log: Log) -> list[str]:

@@ -28,11 +28,12 @@ from tests.support.links import ZOOKEEPER, Links
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
 from tests.support.wire import WireClient
-from tests.support.zygote import Zygote
+from tests.support.zygote import shared_zygote
 
 SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
+POLL_SECONDS = 0.1
 CALL_TIMEOUT_SECONDS = 3.0
 TOLD_SECONDS = 0.2  # waits that are longer are part of the story
 CONFIG = {
@@ -81,16 +82,15 @@ class Cluster:
     ) -> None:
         self.zookeepers = zookeepers
         self.directory = directory
-        self.links = Links(self._processes)
+        self.links = Links()
         doors = [self.links.listen(ZOOKEEPER, server.port) for server in zookeepers]
         connect = ",".join(f"127.0.0.1:{port}" for port in doors)
         self.nodes = {
             node: self._broker(node, connect, config or {}) for node in range(1, count + 1)
         }
-        self.zygote = Zygote()
         for server in (*zookeepers, *self.nodes.values()):
             if isinstance(server, ServerProcess):
-                server.zygote = self.zygote
+                server.zygote = shared_zygote()
         self.paused: set[int] = set()
         self.story: list[str] = []
         self._closings: list[Callable[[], object]] = []
@@ -107,9 +107,6 @@ class Cluster:
         }
         directory = self.directory / f"broker-{node}"
         return BrokerProcess(directory, connect, properties, node, port)
-
-    def _processes(self) -> dict[int, int]:
-        return {node: broker.pid for node, broker in self.nodes.items() if broker.is_running}
 
     def tell(self, event: str) -> None:
         """Into the story of this cluster, which a failing test prints."""
@@ -136,6 +133,7 @@ class Cluster:
     def start(self, *nodes: int) -> None:
         for node in nodes:
             self.nodes[node].launch()
+            self.links.started(node, self.nodes[node].pid)
         for node in nodes:
             seconds = self.nodes[node].wait_until_ready()
             self.tell(f"node {node} started, ready after {seconds:.1f} s")
@@ -199,7 +197,6 @@ class Cluster:
         for server in self.zookeepers:
             server.kill()
         self.links.close()
-        self.zygote.close()
         for closing in self._closings:
             closing()
 
@@ -281,13 +278,16 @@ class Cluster:
         return self.wait_for(found, f"a coordinator of {group}")
 
     def wait_for_isr(self, topic: str, members: frozenset[int] | set[int] | None = None) -> None:
-        """Until every partition has exactly these nodes in sync (its replicas by default)."""
+        """Until every node says that each partition has these in sync (its replicas by default)."""
 
         def settled() -> bool:
-            partitions = self.partitions(topic).values()
-            return bool(partitions) and all(
-                p.leader in p.isr and p.isr == frozenset(p.replicas if members is None else members)
-                for p in partitions
+            views = [
+                view for node in self.serving for view in self.partitions(topic, node).values()
+            ]
+            return bool(views) and all(
+                view.leader in view.isr
+                and view.isr == frozenset(view.replicas if members is None else members)
+                for view in views
             )
 
         self.wait_for(settled, f"{topic} has {sorted(members) if members else 'all'} in sync")
@@ -311,7 +311,7 @@ class Cluster:
                 return found
             if waited > seconds:
                 raise AssertionError(f"not within {seconds:.0f} s: {what}")
-            time.sleep(0.05)
+            time.sleep(POLL_SECONDS)
 
     # -- administration -----------------------------------------------------------------------
 

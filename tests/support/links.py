@@ -1,6 +1,7 @@
 """The connections between the nodes of a test cluster, each of which a test can cut.
 
-Job: `listen(target, port)` opens a port that leads to a node's real one; brokers register that
+Job: `Links` speaks to a process of its own, so that a busy test does not slow down the cluster.
+`listen(target, port)` opens a port that leads to a node's real one; brokers register that
 port, so all that they send each other passes here. Whose connection it is says the process that
 owns its other end. `cut(a, b)` closes what is open between two nodes and refuses what is new;
 `silence(a, b)` lets connections stand and carry nothing, as a pulled cable does; `heal()` undoes
@@ -12,12 +13,18 @@ Leaves out: delays, loss and reordering, which the simulation has.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 CHUNK_BYTES = 1 << 16
 ZOOKEEPER = 0
 
@@ -37,20 +44,61 @@ class Connection:
 
 
 class Links:
-    """`processes()` tells the process id of each running node."""
+    """The proxies' process: one request and one answer at a time, a JSON line each."""
 
-    def __init__(self, processes: Callable[[], Mapping[int, int]]) -> None:
-        self._processes = processes
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.links"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def listen(self, target: int, target_port: int) -> int:
+        """The port that leads to `target_port` of this node."""
+        port = self._ask("listen", target, target_port)
+        assert port is not None
+        return port
+
+    def started(self, node: int, pid: int) -> None:
+        """From now on this process is the node."""
+        self._ask("started", node, pid)
+
+    def cut(self, a: int, b: int) -> None:
+        self._ask("cut", a, b)
+
+    def silence(self, a: int, b: int) -> None:
+        self._ask("silence", a, b)
+
+    def heal(self) -> None:
+        self._ask("heal")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _ask(self, name: str, *arguments: int) -> int | None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([name, *arguments]).encode() + b"\n")
+        self._process.stdin.flush()
+        answer: int | None = json.loads(self._process.stdout.readline())
+        return answer
+
+
+class Proxies:
+    """What runs in that process."""
+
+    def __init__(self) -> None:
+        self._pids: dict[int, int] = {}
         self._changed = threading.Condition()
         self._cut: set[Pair] = set()
         self._silent: set[Pair] = set()
         self._connections: set[Connection] = set()
-        self._listeners: list[socket.socket] = []
-        self._closing = False
 
     def listen(self, target: int, target_port: int) -> int:
         listener = socket.create_server(("127.0.0.1", 0))
-        self._listeners.append(listener)
         self._spawn(self._accept, listener, target, target_port)
         port: int = listener.getsockname()[1]
         return port
@@ -72,17 +120,8 @@ class Links:
             self._silent.clear()
             self._changed.notify_all()
 
-    def close(self) -> None:
-        with self._changed:
-            self._closing = True
-            doomed = list(self._connections)
-            self._changed.notify_all()
-        for listener in self._listeners:
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-        for connection in doomed:
-            connection.close()
+    def started(self, node: int, pid: int) -> None:
+        self._pids[node] = pid
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -108,7 +147,7 @@ class Links:
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection = Connection(pair, near, far)
                 with self._changed:
-                    if pair in self._cut or self._closing:
+                    if pair in self._cut:
                         return
                     self._connections.add(connection)
                 self._spawn(self._pump, connection, far, near)
@@ -120,17 +159,27 @@ class Links:
             while data := source.recv(CHUNK_BYTES):
                 if connection.pair in self._silent:
                     with self._changed:
-                        self._changed.wait_for(
-                            lambda: connection.pair not in self._silent or self._closing
-                        )
+                        self._changed.wait_for(lambda: connection.pair not in self._silent)
                 sink.sendall(data)
         connection.close()
 
     def _owner(self, port: int) -> int:
         """The node whose process has a connection from this port; -1 if there is none any more."""
-        for node, pid in self._processes().items():
+        for node, pid in list(self._pids.items()):
             with contextlib.suppress(psutil.Error):
                 for one in psutil.Process(pid).net_connections("tcp4"):
                     if one.laddr.port == port:
                         return node
         return -1
+
+
+def serve() -> None:
+    proxies = Proxies()
+    for line in sys.stdin.buffer:
+        name, *arguments = json.loads(line)
+        answer = getattr(proxies, name)(*arguments)
+        os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    serve()

@@ -180,11 +180,12 @@ def zookeeper_process(directory: Path, port: int | None = None) -> Iterator[str]
 
 @contextlib.contextmanager
 def running_broker(
-    directory: Path, config: Mapping[str, str] | None = None
+    directory: Path, config: Mapping[str, str] | None = None, zygote: Zygote | None = None
 ) -> Iterator[BrokerProcess]:
     """A ZooKeeper and one broker, both started and both killed at the end."""
     with zookeeper_process(directory) as connect:
         broker = BrokerProcess(directory / "broker", connect, config)
+        broker.zygote = zygote
         broker.start()
         try:
             yield broker

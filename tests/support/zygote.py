@@ -9,6 +9,7 @@ When the pipe to it closes, the zygote kills what it has forked and ends.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import runpy
@@ -79,10 +80,11 @@ class Zygote:
             answer: int | None = json.loads(self._process.stdout.readline())
         return answer
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+
+@functools.cache
+def shared_zygote() -> Zygote:
+    """One for all tests of a run; ends with it."""
+    return Zygote()
 
 
 # -- in the zygote --------------------------------------------------------------------------------
