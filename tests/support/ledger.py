@@ -108,7 +108,7 @@ class ConfluentProducer(ProducerLoad):
         self, bootstrap: str, name: str, topic: str, partitions: int, *, idempotent: bool
     ) -> None:
         super().__init__(name, topic, partitions, idempotent=idempotent)
-        # One request in flight is a limit of a connection: librdkafka sends on to a new leader while
+        # One request in flight is a limit of a connection: librdkafka goes on to a new leader while
         # the old one has not answered, and retries the old request later.
         self.is_ordered = idempotent
         self._producer = Producer(
