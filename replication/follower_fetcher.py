@@ -40,6 +40,7 @@ from replication.follower_steps import (
     FetcherConfig,
     Wait,
 )
+from replication.throttle import UNLIMITED
 from replication.types import CONSUMER_REPLICA_ID, NO_EPOCH, PartitionKey
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class FollowerFetcher:
         "_session",
         "_states",
         "_unflushed",
+        "appended_batches",
+        "appended_bytes",
         "failed_keys",
         "fetcher_id",
         "source_id",
@@ -88,6 +91,9 @@ class FollowerFetcher:
         self.failed_keys: set[PartitionKey] = set()
         # Appended up to this offset, but not yet flushed as the topic asks.
         self._unflushed: dict[PartitionKey, int] = {}
+        # What the last answer brought.
+        self.appended_batches = 0
+        self.appended_bytes = 0
 
     def __len__(self) -> int:
         return len(self._states)
@@ -128,7 +134,18 @@ class FollowerFetcher:
         self._drop_stale()
         if self._unflushed:
             return Wait(None)
-        self._end_delays(now_ms)
+        if self._delayed:
+            self._end_delays(now_ms)
+        for state in self._changed.values():
+            if state.state is not FollowerState.FETCHING:
+                question = self._ask(now_ms)
+                if question is not None:
+                    return question
+                break
+        return self._fetch(now_ms)
+
+    def _ask(self, now_ms: int) -> Exchange | None:
+        """What must be known before all can fetch."""
         asking = [state for state in self._changed.values() if state.key not in self._delayed]
         truncating = []
         for state in asking:
@@ -146,7 +163,7 @@ class FollowerFetcher:
         ]
         if searching:
             return follower_queries.ask_offsets(searching, self._manager.config.broker_id)
-        return self._fetch(now_ms)
+        return None
 
     def _has_epochs(self, state: FollowerPartition) -> bool:
         return state.partition.log.leader_epochs.latest_epoch >= 0
@@ -178,13 +195,14 @@ class FollowerFetcher:
         config, manager = self._config, self._manager
         changed: dict[PartitionKey, Wanted] = {}
         later: dict[PartitionKey, FollowerPartition] = {}
+        has_quota = manager.follower_quota.limit != UNLIMITED
         for key, state in self._changed.items():
             if key in self._delayed:
                 self._forget.add(key)
             elif state.state is not FollowerState.FETCHING:
                 self._forget.add(key)
                 later[key] = state
-            elif not state.is_in_sync and self._is_over_quota(state, now_ms):
+            elif has_quota and not state.is_in_sync and self._is_over_quota(state, now_ms):
                 self._forget.add(key)
                 state.delayed_until_ms = now_ms + THROTTLED_WAIT_MS
                 self._delayed[key] = state
@@ -193,13 +211,13 @@ class FollowerFetcher:
                 changed[key] = self._wanted(state)
         self._changed = later
         request = self._session.build(changed, self._forget)
-        self._forget = set()
+        self._forget.clear()
         if not len(self._session) and not request.forgotten:
             return Wait(self._next_due_ms())
         # A new session is to be answered at once: nobody else would open it meanwhile.
         is_long_poll = self._session.is_settled
         wait_ms = config.wait_max_ms if is_long_poll else 0
-        due_ms = self._next_due_ms()
+        due_ms = self._next_due_ms() if self._delayed else None
         if due_ms is not None:
             wait_ms = max(0, min(wait_ms, due_ms - now_ms))
         broker_id, by_id = manager.config.broker_id, request.uses_topic_ids
@@ -255,6 +273,7 @@ class FollowerFetcher:
 
     def take_answer(self, exchange: Exchange, response: Message, now_ms: int) -> Iterator[None]:
         """Take an answer partition by partition: other work may be done at each yield."""
+        self.appended_batches = self.appended_bytes = 0
         if isinstance(response, FetchResponse):
             assert exchange.session is not None
             for key, data in self._session_data(exchange.session, response, now_ms):

@@ -11,7 +11,7 @@ change between names and ids begins anew.
 Mirrors org.apache.kafka.clients.FetchSessionHandler.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
@@ -85,15 +85,19 @@ class FollowerSession:
     def build(
         self,
         changed: Mapping[PartitionKey, Wanted],
-        gone: Iterable[PartitionKey],
+        gone: Collection[PartitionKey],
     ) -> SessionRequest:
         """The next request: `changed` are new or have moved, `gone` are to be forgotten."""
         sent = self._sent
+        if self.is_established and not gone and changed.keys() <= sent.keys():
+            topics = self._moved(changed)
+            if topics is not None:
+                return SessionRequest(self._id, self._epoch, self._uses_topic_ids, topics, [])
         forgotten = [sent.pop(key) for key in gone if key in sent and key not in changed]
         news = {key: wanted for key, wanted in changed.items() if sent.get(key) != wanted}
         for key, wanted in news.items():
             known = sent.get(key)
-            if known is not None and known.topic_id != wanted.topic_id:
+            if known is not None and known.topic_id != wanted.topic_id and self._uses_topic_ids:
                 forgotten.append(known)  # deleted and made anew under the same name
             sent[key] = wanted
         uses_topic_ids = all(wanted.topic_id != ZERO_TOPIC_ID for wanted in news.values())
@@ -119,6 +123,15 @@ class FollowerSession:
             _by_topic(news.values()),
             _forgotten(forgotten),
         )
+
+    def _moved(self, changed: Mapping[PartitionKey, Wanted]) -> list[FetchTopic] | None:
+        """The usual change: the same partitions, at other offsets. None if it is more than that."""
+        sent = self._sent
+        for key, wanted in changed.items():
+            if sent[key].topic_id != wanted.topic_id:
+                return None
+        sent.update(changed)
+        return _by_topic(changed.values()) if changed else []
 
     def accept(
         self, request: SessionRequest, response: FetchResponse
