@@ -49,7 +49,12 @@ async def serve_metrics(
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     pass
 
-    listeners = await trio.open_tcp_listeners(port, host=host)
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"metrics cannot be served on port {port}: {error.strerror}"
+        ) from error
     bound: int = listeners[0].socket.getsockname()[1]
     log.info("Metrics on http://%s:%d/metrics", host, bound)
     await trio.serve_listeners(answer, listeners, task_status=_PortStatus(task_status, bound))

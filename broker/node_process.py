@@ -8,6 +8,7 @@ SIGTERM or Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import logging
@@ -112,6 +113,10 @@ def root_of(error: BaseException) -> BaseException:
 
 def describe(error: BaseException) -> str:
     error = root_of(error)
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
+        if error.errno == errno.EADDRINUSE:
+            return f"{error.strerror}; stop what uses it or choose another port"
+        return error.strerror
     return str(error) or type(error).__name__
 
 
@@ -153,9 +158,11 @@ async def _broker(
             if lifeline_fd is not None:
                 # Everybody stops at once then: there is nobody to hand leaderships over to.
                 nursery.start_soon(_stop_with_supervisor, lifeline_fd, servers.cancel_scope.cancel)
-            bound = await servers.start(serve)
-            _, port = next(iter(bound.listeners.values()))
-            ready(f"broker {bound.broker_id}", port)
+            with trio.CancelScope() as start:
+                nursery.start_soon(_cancel_after, stop, start)
+                bound = await servers.start(serve)
+                _, port = next(iter(bound.listeners.values()))
+                ready(f"broker {bound.broker_id}", port)
         nursery.cancel_scope.cancel()
 
 
@@ -183,6 +190,15 @@ async def _stop_on_signal(stop: trio.Event) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             stop.set()
+
+
+async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
+    """Told to stop while it starts, a broker has nothing to hand over, and waits for nobody.
+
+    Once it is ready it is in its own nursery's scope, out of the reach of `start`.
+    """
+    await stop.wait()
+    start.cancel()
 
 
 async def _stop_with_supervisor(lifeline_fd: int, stop: Callable[[], None]) -> None:

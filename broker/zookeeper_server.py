@@ -74,9 +74,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(LISTEN_BACKLOG)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        raise OSError(
+            error.errno, f"ZooKeeper cannot listen on {host}:{port}: {error.strerror}"
+        ) from error
     return listener
 
 

@@ -91,15 +91,17 @@ def node_table(state: ClusterState, view: ClusterView | None) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    # All columns fit into 80 characters, which is also what a pipe gets: nothing is cut short.
+    padding = 1 if view is None else 0
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, padding, 0, 0))
     table.add_column("node", no_wrap=True)
     table.add_column("status", no_wrap=True)
     if view is not None:
-        for column in ("role", "leaders", "replicas", "behind"):
-            table.add_column(column, no_wrap=True, justify="left" if column == "role" else "right")
-    table.add_column("port", justify="right")
-    table.add_column("pid", justify="right")
-    table.add_column("memory", justify="right")
+        table.add_column("role", no_wrap=True)
+    for column in ("leaders", "replicas", "behind") if view is not None else ():
+        table.add_column(column, no_wrap=True, justify="right")
+    for column in ("port", "pid", "memory"):
+        table.add_column(column, no_wrap=True, justify="right")
     for node in state.nodes:
         row = [node.name, _colored(node)]
         if view is not None:

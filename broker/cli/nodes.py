@@ -43,7 +43,13 @@ def _show(state: ClusterState, view: ClusterView | None) -> None:
     )
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker status
+  pybroker status --json --data-dir /tmp/cluster
+"""
+)
 @data_dir_option
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 @user_errors
@@ -88,7 +94,13 @@ def status(data_dir: Path, as_json: bool) -> None:
     click.echo(json.dumps(summary, indent=2))
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker stop
+  pybroker stop 2
+"""
+)
 @click.argument("node", metavar="[NODE]", required=False)
 @data_dir_option
 @user_errors
@@ -119,7 +131,13 @@ def stop(node: str | None, data_dir: Path) -> None:
     )
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker restart 2
+  pybroker restart zookeeper
+"""
+)
 @node_argument
 @data_dir_option
 @user_errors
@@ -128,7 +146,12 @@ def restart(node: str, data_dir: Path) -> None:
     _command("restart", node, data_dir.absolute())
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker kill 2
+"""
+)
 @node_argument
 @data_dir_option
 @user_errors
@@ -137,7 +160,12 @@ def kill(node: str, data_dir: Path) -> None:
     _command("kill", node, data_dir.absolute())
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker pause 2
+"""
+)
 @node_argument
 @data_dir_option
 @user_errors
@@ -146,7 +174,12 @@ def pause(node: str, data_dir: Path) -> None:
     _command("pause", node, data_dir.absolute())
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker resume 2
+"""
+)
 @node_argument
 @data_dir_option
 @user_errors

@@ -10,7 +10,14 @@ from broker.cli.options import parse_overrides, user_errors
 
 
 @click.command(
-    epilog="Environment variables KAFKA_LOG_DIRS, KAFKA_ZOOKEEPER_CONNECT ... override the file."
+    epilog="""Environment variables KAFKA_LOG_DIRS, KAFKA_ZOOKEEPER_CONNECT ... override the file.
+
+\b
+Examples:
+  pybroker broker server.properties
+  pybroker broker server.properties --override broker.id=2 --metrics-port 7071
+  KAFKA_ZOOKEEPER_CONNECT=zk1:2181 KAFKA_LOG_DIRS=/var/lib/kafka pybroker broker
+"""
 )
 @click.argument("properties", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
@@ -38,7 +45,13 @@ def broker(
     node_process.run_foreground_broker(properties, overrides, metrics_port, verbose=verbose)
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker zookeeper
+  pybroker zookeeper --port 2181 --data-dir /var/lib/zookeeper
+"""
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=2181, show_default=True, type=click.IntRange(0, 65535))
 @click.option(

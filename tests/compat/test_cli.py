@@ -11,9 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import click.testing
 import psutil
 import pytest
 
+from broker.cli.main import COMMANDS, main
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 90
@@ -108,11 +110,14 @@ def test_records_go_in_and_come_out(data_dir: Path) -> None:
 
 def test_status_shows_the_nodes(data_dir: Path) -> None:
     state = status(data_dir)
+    table = succeed("status", "--data-dir", str(data_dir))
+    assert "\u2026" not in table  # whole in 80 columns
     nodes = state["nodes"]
     assert isinstance(nodes, list)
     assert [node["name"] for node in nodes] == ["zookeeper", "broker 1", "broker 2", "broker 3"]
     assert all(node["resident_bytes"] > 1_000_000 for node in nodes)
-    assert str(state["bootstrap"]) in succeed("status", "--data-dir", str(data_dir))
+    assert str(state["bootstrap"]) in table
+    assert all(str(node["port"]) in table for node in nodes)
 
 
 def test_a_locked_directory_is_refused(data_dir: Path) -> None:
@@ -194,6 +199,8 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         assert f"port {port}" in fail("start", *new, "--port", port, "--zookeeper-port", "0")
         assert f"port {port}" in fail("start", *new, "--port", "0", "--zookeeper-port", port)
+        line = fail("zookeeper", "--port", port)
+        assert f"127.0.0.1:{port}: Address already in use; stop what uses it" in line
     assert "HOST:PORT" in fail("topics", "list", "--bootstrap-server", "nonsense")
     assert "pybroker start" in fail("topics", "list", "--bootstrap-server", "127.0.0.1:1")
     assert not any(
@@ -215,12 +222,34 @@ def test_server_properties_of_another_broker_are_refused(tmp_path: Path) -> None
         assert (missing.returncode, "cannot read" in missing.stderr) == (2, True)
 
 
+def test_a_broker_that_starts_heeds_ctrl_c(tmp_path: Path) -> None:
+    """It waits for a ZooKeeper that never answers, for as long as it may."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        settings = [
+            f"log.dirs={tmp_path / 'data'}",
+            f"zookeeper.connect=127.0.0.1:{silent.getsockname()[1]}",
+            "zookeeper.connection.timeout.ms=100000000",
+        ]
+        overrides = [f"--override={setting}" for setting in settings]
+        process = subprocess.Popen([*PYBROKER, "broker", *overrides], cwd=ROOT)
+        silent.accept()[0].recv(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_SECONDS) == 0
+
+
 def test_help_teaches() -> None:
     text = succeed("--help")
-    for command in ("start", "topics", "produce", "consume", "broker", "zookeeper"):
+    for command in COMMANDS:
         assert command in text
-        assert "Usage: " in succeed(command, "--help")
-    assert "Examples:" in succeed("start", "--help")
+        assert f"  pybroker {command}" in help_of(command), command
+
+
+def help_of(command: str) -> str:
+    done = click.testing.CliRunner().invoke(main, [command, "--help"])
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
