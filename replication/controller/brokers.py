@@ -108,6 +108,7 @@ class BrokerChanges:
         yield from self._reassignments.resume(
             lambda partition: not set(new).isdisjoint(context.assignment(partition).target_replicas)
         )
+        self._reassignments.delete_left_behind(new)
         yield from parts.deletion.resume_for(queued)
 
     def _on_failure(self, dead: Sequence[int]) -> Flow[None]:

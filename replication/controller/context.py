@@ -64,6 +64,7 @@ class ControllerContext:
         "epoch",
         "epoch_zk_version",
         "leadership",
+        "left_behind",
         "offline_dir_replicas",
         "partition_states",
         "partitions_being_reassigned",
@@ -91,6 +92,8 @@ class ControllerContext:
         self.partition_states: dict[TopicPartition, PartitionStateName] = {}
         self.replica_states: dict[Replica, ReplicaStateName] = {}
         self.offline_dir_replicas: dict[int, set[TopicPartition]] = {}
+        # Removed replicas whose brokers have not confirmed yet that they have deleted them.
+        self.left_behind: dict[int, set[TopicPartition]] = {}
         self.partitions_being_reassigned: set[TopicPartition] = set()
         self.topics_to_be_deleted: set[str] = set()
         self.topics_with_deletion_started: set[str] = set()

@@ -32,7 +32,7 @@ from protocol.messages.reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from protocol.messages.replication import LeaderAndIsrResponse, StopReplicaResponse
-from replication.controller import events, features, znodes
+from replication.controller import events, features, replica_states, znodes
 from replication.controller.brokers import BrokerChanges, read_live_brokers
 from replication.controller.config import ControllerConfig
 from replication.controller.context import ControllerContext, Replica, TopicPartition
@@ -189,12 +189,12 @@ class Controller:
     def _on_stop_replica_response(
         self, event: events.BrokerResponse, response: StopReplicaResponse
     ) -> Flow[None]:
-        """Only the deletion of topics cares how StopReplica went."""
-        asked = {
+        """Only the deletion of topics and of removed replicas cares how StopReplica went."""
+        deleting = {
             TopicPartition(topic.topic_name, state.partition_index)
             for topic in getattr(event.request, "topic_states", ())
             for state in topic.partition_states
-            if state.delete_partition and self.context.is_queued_for_deletion(topic.topic_name)
+            if state.delete_partition
         }
         errors = {
             TopicPartition(e.topic_name, e.partition_index): e.error_code
@@ -202,9 +202,14 @@ class Controller:
         }
         failed: list[Replica] = []
         done: list[Replica] = []
-        for partition in sorted(asked):
+        for partition in sorted(deleting):
             error = response.error_code or errors.get(partition, ErrorCode.NONE)
-            (failed if error else done).append(Replica(*partition, event.broker_id))
+            replica = Replica(*partition, event.broker_id)
+            if not error:
+                done.append(replica)
+            elif self.context.replica_state(replica) is replica_states.DELETION_STARTED:
+                failed.append(replica)
+        self._reassignments.confirm_deletion(event.broker_id, (r.topic_partition for r in done))
         yield from self._parts.deletion.fail_replicas(failed)
         yield from self._parts.deletion.complete_replicas(done)
 

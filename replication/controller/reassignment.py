@@ -23,6 +23,8 @@ Invariants:
   point leaves no stranger in an ISR. (Kafka drops them after U.)
 - No reassignment drops the last live copy: where the ISR would hold none of the new replicas, the
   new target is refused (Kafka's ZooKeeper controller would delete the data).
+- A broker that was away when its replica was removed is told to delete it when it is back, as long
+  as the controller stays the same.
 - The write of a topic's znode keeps partitions that another broker has added meanwhile.
 
 Mirrors KafkaController.onPartitionReassignment, processApiPartitionReassignment,
@@ -189,6 +191,25 @@ class Reassignments:
         expect(result, path, ZkCode.NO_NODE)
         yield [Exists(path, watch=True)]
 
+    # What removed replicas have left on disks
+
+    def delete_left_behind(self, broker_ids: Iterable[int]) -> None:
+        """These brokers were away when their replicas were removed (Kafka leaves the files)."""
+        context, batch = self._parts.context, self._parts.batch
+        for broker_id in broker_ids:
+            for partition in sorted(context.left_behind.get(broker_id, ())):
+                if broker_id not in context.replicas(partition):
+                    batch.add_stop_replica(broker_id, partition, delete=True)
+        self._parts.send_batch()
+
+    def confirm_deletion(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+        left_behind = self._parts.context.left_behind
+        remaining = left_behind.get(broker_id, set()) - set(partitions)
+        if remaining:
+            left_behind[broker_id] = remaining
+        else:
+            left_behind.pop(broker_id, None)
+
     # Going on
 
     def resume(self, is_concerned: Callable[[TopicPartition], bool]) -> Flow[None]:
@@ -337,8 +358,10 @@ class Reassignments:
         return bool(written.written)
 
     def _delete_offline(self, replicas: Sequence[Replica]) -> Flow[None]:
-        """Delete without waiting for the brokers' answers, as Kafka does."""
-        machine = self._parts.replicas
+        """Without waiting for the answers; a broker that misses it is told when it is back."""
+        machine, left_behind = self._parts.replicas, self._parts.context.left_behind
+        for replica in replicas:
+            left_behind.setdefault(replica.broker_id, set()).add(replica.topic_partition)
         yield from machine.change(replicas, replica_states.DELETION_STARTED)
         yield from machine.change(replicas, replica_states.DELETION_SUCCESSFUL)
         yield from machine.change(replicas, replica_states.NON_EXISTENT)

@@ -290,6 +290,35 @@ def test_partitions_that_another_broker_adds_meanwhile_are_kept():
     assert cluster.state("t", 1).leader == 3
 
 
+# Replicas whose brokers are away when they are removed
+
+
+def test_a_removed_replica_is_deleted_when_its_broker_is_back():
+    cluster = cluster_of(3, [2, 1])
+    cluster.kill(1)
+    assert reassign(cluster, [2]) == ErrorCode.NONE
+    cluster.take_sent()
+    cluster.start(1)
+    stops = [line for line in cluster.take_sent() if "StopReplica" in line]
+    assert stops == [f"1 <- StopReplica t-0:epoch={cluster.state('t').leader_epoch} delete"]
+    cluster.kill(1)
+    cluster.start(1)
+    assert not [line for line in cluster.take_sent() if "StopReplica" in line]  # it has confirmed
+
+
+def test_a_removed_replica_that_is_added_again_is_not_deleted():
+    cluster = cluster_of(3, [2, 1])
+    cluster.kill(1)
+    reassign(cluster, [2])
+    cluster.write(
+        Create(LEGACY, znodes.encode_reassignment({("t", 0): [2, 1]}))
+    )  # by the API it would have to be alive
+    cluster.take_sent()
+    cluster.start(1)
+    assert not [line for line in cluster.take_sent() if "StopReplica" in line]
+    assert cluster.brokers[1].replicas[("t", 0)].adding_replicas == [1]
+
+
 # Deletion
 
 
