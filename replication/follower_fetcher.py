@@ -364,10 +364,11 @@ class FollowerFetcher:
         self._delayed[state.key] = state
         self._changed[state.key] = state
 
-    def fail(self, state: FollowerPartition, reason: str) -> None:
+    def fail(self, state: FollowerPartition, reason: str, level: int = logging.ERROR) -> None:
         """Give the partition up until the controller speaks of it again."""
         topic, partition = state.key
-        logger.error(
+        logger.log(
+            level,
             "Partition %s-%d is not fetched from broker %d any more, until its next leader epoch: "
             "%s", topic, partition, self.source_id, reason,
         )  # fmt: skip
@@ -380,7 +381,7 @@ class FollowerFetcher:
         topic, partition = state.key
         if code is ErrorCode.FENCED_LEADER_EPOCH:
             # Ours is the newest epoch we know of, so the controller has news that are on the way.
-            self.fail(state, f"its leader epoch {state.leader_epoch} is over")
+            self.fail(state, f"its leader epoch {state.leader_epoch} is over", logging.INFO)
             return
         logger.info(
             "Broker %d says %s of %s-%d (leader epoch %d); trying again",
