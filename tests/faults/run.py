@@ -2,8 +2,8 @@
 
     python -m tests.faults.run [--schedules 20] [--seed N] [--only NAME ...] [--zookeeper KIND]
 
-The table fills as cases end; a case that fails is told in full below it, with its story and the
-directory that its brokers' logs are in. The exit status is 1 if a case failed.
+A case that fails is told in full when it does, with its story and the directory that its brokers'
+logs are in; the table comes at the end. The exit status is 1 if a case failed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.faults.scenario import Case, Outcome, Unavailable, play
 from tests.faults.schedules import schedule
 
 MAX_SEED = 2**32
+MIN_WIDTH = 100
 
 
 def plan(arguments: argparse.Namespace) -> list[tuple[Case, str, int]]:
@@ -70,15 +71,16 @@ def main() -> int:
     arguments = parser.parse_args()
 
     console = Console()
+    console.width = max(console.width, MIN_WIDTH)
     table = Table(title="Faults", title_justify="left")
     for column in ("case", "ZooKeeper"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for column in ("seconds", "acknowledged"):
         table.add_column(column, justify="right")
     table.add_column("verdict")
 
     started = time.monotonic()
-    failures: list[tuple[Outcome, Path]] = []
+    failures: list[str] = []
     passed = skipped = 0
     for one, kind, seed in plan(arguments):
         console.print(f"{one.name} on {kind} ZooKeeper, seed {seed} ...", highlight=False)
@@ -91,13 +93,11 @@ def main() -> int:
         cells = f"{outcome.seconds:.1f}", f"{outcome.acknowledged}"
         table.add_row(one.name, kind, *cells, verdict)
         if outcome.broken:
-            failures.append((outcome, directory))
+            failures.append(one.name)
             tell(console, outcome, directory)
         else:
             passed += 1
     console.print(table)
-    for outcome, directory in failures:
-        tell(console, outcome, directory)
     console.print(
         f"{passed} kept all promises, {len(failures)} failed, {skipped} skipped, "
         f"{time.monotonic() - started:.0f} s, seed {arguments.seed}",
@@ -108,8 +108,8 @@ def main() -> int:
 
 def tell(console: Console, outcome: Outcome, directory: Path) -> None:
     console.print(f"\n[red]{outcome.case}[/red] on {outcome.zookeeper} ZooKeeper: {directory}")
-    for line in (*outcome.broken, "the story:", *outcome.story):
-        console.print("  " + line, markup=False, highlight=False)
+    for line in outcome.told():
+        console.print("  " + line, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -39,12 +39,12 @@ class Scenario:
         self.ledger = ledger
         self.random = random.Random(seed)
 
-    def make_progress(self, records: int = 60) -> None:
-        """Until every producer has more acknowledgements: the cluster serves."""
+    def make_progress(self, records: int = 15, producers: str = "") -> None:
+        """Until every producer (whose name begins so) has more acknowledgements."""
         before = self.ledger.acknowledged
         self.cluster.wait_for(
-            self.ledger.progress(records),
-            f"{records} more records after {before}",
+            self.ledger.progress(records, producers),
+            f"{records} more records of each producer after {before}",
         )
 
     def under_load_for(self, seconds: float) -> None:
@@ -110,7 +110,11 @@ class Outcome:
     seconds: float
     acknowledged: int
     broken: Sequence[str]
+    details: Sequence[str]
     story: Sequence[str]
+
+    def told(self) -> list[str]:
+        return [*self.broken, *self.details, "the story:", *self.story]
 
 
 CASES: dict[str, Case] = {}
@@ -142,6 +146,7 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
     started = time.monotonic()
     acknowledged = 0
     broken: list[str] = []
+    details: list[str] = []
     story: list[str] = []
     try:
         with cluster(directory, zookeeper, what.config, what.prepare) as running:
@@ -153,17 +158,17 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
                 try:
                     broken += play_on(what, Scenario(running, ledger, seed))
                 except Exception:
-                    broken += last_words(running)
+                    details += [*last_words(running), *ledger.summary()]
                     raise
                 finally:
                     acknowledged = ledger.acknowledged
     except Unavailable:
         raise
     except Exception as error:
-        broken.insert(0, f"{type(error).__name__}: {error}")
-        broken += traceback.format_tb(error.__traceback__)[-3:]
+        broken.append(f"{type(error).__name__}: {error}")
+        details += traceback.format_tb(error.__traceback__)[-3:]
     seconds = time.monotonic() - started
-    return Outcome(what.name, zookeeper, seconds, acknowledged, broken, story)
+    return Outcome(what.name, zookeeper, seconds, acknowledged, broken, details, story)
 
 
 @contextlib.contextmanager

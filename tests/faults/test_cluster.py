@@ -19,4 +19,4 @@ def test_promises_are_kept(name: str, tmp_path: Path) -> None:
         outcome = play(CASES[name], tmp_path, "embedded", SEED)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    assert not outcome.broken, "\n".join((*outcome.broken, "the story:", *outcome.story))
+    assert not outcome.broken, "\n".join(outcome.told())

@@ -370,14 +370,27 @@ class Ledger:
     def errors(self) -> list[str]:
         return [error for producer in self.producers for error in producer.errors]
 
+    def summary(self) -> list[str]:
+        """How far everybody is, after a failure."""
+        return [
+            f"{one.name}: {one.sent} sent, {len(one.acknowledged)} acknowledged, "
+            f"{len(one.errors)} errors, the last {one.errors[-1:]}"
+            for one in self.producers
+        ] + [
+            f"{one.name}: {len(one.read)} read, at {one.positions}, committed {one.committed}"
+            for one in self.consumers
+        ]
+
     def start(self) -> None:
         for thread in (*self.producers, *self.consumers):
             thread.start()
 
-    def progress(self, records: int = 100) -> Callable[[], bool]:
-        """Whether every producer has got that many more acknowledgements from now on."""
+    def progress(self, records: int, prefix: str = "") -> Callable[[], bool]:
+        """Whether each producer with this prefix has got so many more answers from now on."""
         goals = {
-            one: len(one.acknowledged) + records // len(self.producers) for one in self.producers
+            one: len(one.acknowledged) + records
+            for one in self.producers
+            if one.name.startswith(prefix)
         }
 
         def reached() -> bool:
