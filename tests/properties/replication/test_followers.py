@@ -37,6 +37,7 @@ _STEPS = st.lists(
             st.integers(0, 2),
         ),
         st.tuples(st.just("shrink")),
+        st.tuples(st.just("delete"), st.integers(0, 9)),
         st.tuples(st.just("restart"), st.sampled_from(BROKERS)),
         st.tuples(st.just("time"), st.sampled_from([10, 1000])),
     ),
@@ -55,8 +56,11 @@ def epochs_by_offset(log: Log) -> dict[int, int]:
 
 
 def common_end(first: Log, second: Log) -> int:
+    """Where the records that both have stop to be the same ones; 0 if they share no offset."""
     mine, other = epochs_by_offset(first), epochs_by_offset(second)
-    offset = 0
+    offset = max(first.log_start_offset, second.log_start_offset)
+    if offset > min(first.log_end_offset, second.log_end_offset):
+        return 0
     while offset in mine and mine[offset] == other.get(offset):
         offset += 1
     return offset
@@ -97,6 +101,13 @@ class Scenario:
         if count:
             self.produce(count)
 
+    def delete(self, tenths: int) -> None:
+        """DeleteRecords, up to some part of what is committed; it may be inside of a batch."""
+        manager = self.nodes.leader.manager
+        log = self.nodes.leader.log
+        offset = log.log_start_offset + (log.high_watermark - log.log_start_offset) * tenths // 9
+        manager.delete_records("d", {KEY: offset}, 0, self.nodes.now_ms)
+
     def shrink(self) -> None:
         """Whoever has not kept up for a long time is taken out of the ISR."""
         nodes = self.nodes
@@ -130,8 +141,9 @@ class Scenario:
             assert node.log.high_watermark <= node.log.log_end_offset
         if not self.unclean:
             values = self.values(leader.log)
+            start = leader.log.log_start_offset
             for offset, value in self.committed.items():
-                assert values[offset] == value
+                assert offset < start or values[offset] == value
             high_watermark = leader.log.high_watermark
             self.committed.update({o: v for o, v in values.items() if o < high_watermark})
 
@@ -153,12 +165,20 @@ class Scenario:
         for broker in BROKERS:
             if broker != nodes.leader_id:
                 nodes.catch_up(broker)
+        leader = nodes.leader.log
+        start = leader.log_start_offset
         for broker in BROKERS:
-            assert content(nodes[broker].log) == content(nodes.leader.log)
-            assert nodes[broker].log.leader_epochs.entries[-1] == (
-                history(nodes.leader.log)[-1][1],
-                nodes.leader.log.leader_epochs.latest_start_offset,
-            )
+            log = nodes[broker].log
+            assert log.log_start_offset == start
+            assert log.log_end_offset == leader.log_end_offset
+            assert common_end(log, leader) == leader.log_end_offset
+            assert log.leader_epochs.latest_epoch == leader.leader_epochs.latest_epoch
+            if leader.segments.first.base_offset == log.segments.first.base_offset:
+                assert content(log) == content(leader)
+            ours, theirs = self.values(log), self.values(leader)
+            assert {o: v for o, v in ours.items() if o >= start} == {
+                o: v for o, v in theirs.items() if o >= start
+            }
 
 
 @settings(max_examples=120, deadline=None)

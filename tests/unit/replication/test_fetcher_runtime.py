@@ -103,10 +103,13 @@ class Pair:
             if node is self.follower:
                 self.runtime.on_leadership(result)
 
-    def produce(self, partition: int = 0) -> None:
+    def produce(self, partition: int = 0, *, damaged: bool = False) -> None:
         node = self.leader
         entries = {(TOPIC, partition): batch()}
         node.manager.append("p", 1, 0, entries, node.shell.clock())
+        if damaged:
+            file = node.manager.partitions[TOPIC, partition].log.segments.active.log_file
+            file.write_at(b"?", file.size() - 1)
         node.shell.settle()
 
     def end(self, partition: int = 0) -> int:
@@ -192,6 +195,29 @@ async def test_a_leader_that_comes_back_elsewhere_is_asked_at_once(
         pair.follower.cluster.alive([LEADER, FOLLOWER])
         pair.runtime.on_metadata(None)  # type: ignore[arg-type]
         assert await pair.caught_up() < 0.05
+
+
+async def test_corrupt_records_stop_no_other_partition(
+    pair: Pair, autojump_clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pair.running():
+        for partition in range(2):
+            pair.elect(partition=partition)
+        await trio.sleep(1)
+        file = pair.leader.log.segments.active.log_file
+        pair.produce()
+        await pair.caught_up()
+        end = file.size()
+        healthy = file.read_at(end, 0)
+        pair.produce(damaged=True)
+        for _ in range(20):
+            pair.produce(partition=1)
+            assert await pair.caught_up(partition=1) < 0.05
+            await trio.sleep(0.1)
+        assert pair.end() == 1
+        assert pair.follower.log.segments.active.log_file.read_at(end + 1, 0) == healthy
+        assert "invalid records from broker 1 for topic-0 at offset 1" in caplog.text
+        assert "topic-1" not in caplog.text
 
 
 async def test_a_fetcher_without_partitions_ends(pair: Pair, autojump_clock) -> None:
