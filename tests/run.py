@@ -41,7 +41,7 @@ def stages() -> list[Stage]:
         Stage("simulation", "test", [*pytest, "tests/simulation"]),
         Stage("wire tests", "test", [*pytest, "tests/wire"]),
         Stage("real clients", "test", [*pytest, "tests/compat"]),
-        Stage("faults", "test", [*pytest, "tests/faults"]),
+        Stage("faults", "test", [*pytest, "-n", "2", "tests/faults"]),
         Stage("beside Apache Kafka", "test", [*pytest, "tests/mixed"]),
     ]
 
