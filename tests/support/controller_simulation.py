@@ -279,6 +279,20 @@ class Simulation:
                 [Create(f"{znodes.ISR_CHANGES}/isr_change_", change, sequential=True)]
             )
 
+    def elect(self) -> None:
+        """An administrator, or the clock, wants leaders elected."""
+        unclean = self.unclean and self.random.random() < 0.5
+        choices = [
+            events.ElectLeaders(object(), None, unclean),
+            events.AutoRebalance(),
+            events.UncleanElectionEnabled(None) if self.unclean else events.AutoRebalance(),
+        ]
+        event = self.random.choice(choices)
+        for node in self.nodes.values():
+            if node.controller.is_active:
+                node.events.append(event)
+        self.trace.append(f"{event}")
+
     def shut_down(self, broker_id: int) -> None:
         """A controlled shutdown is asked of whoever is, or was, the controller."""
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=-1)

@@ -38,7 +38,7 @@ def act(simulation: Simulation, random: Random) -> None:
         choices.append(lambda: simulation.delete_topic(random.choice(topics)))
         choices.append(lambda: simulation.grow_topic(random.choice(topics)))
         choices += [lambda: simulation.reassign(random.choice(topics))] * 3
-        choices.append(simulation.catch_up)
+        choices += [simulation.catch_up, simulation.elect]
     random.choice(choices)()
 
 
