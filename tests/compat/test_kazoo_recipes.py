@@ -34,7 +34,7 @@ from tests.support.real_zookeeper import real_zookeeper
 pytestmark = pytest.mark.filterwarnings("ignore:No chroot path exists")
 
 TICK_MS = 200
-SESSION_TIMEOUT_S = 2.0
+SESSION_TIMEOUT_S = 10.0
 WAIT_S = 15.0
 
 
