@@ -9,6 +9,7 @@ import random
 from typing import TYPE_CHECKING
 
 from broker.consumer_offsets import ConsumerOffsets
+from broker.gauges import register_session_gauges
 from broker.handlers.alter_configs import AlterConfigsHandler
 from broker.handlers.configs import DescribeConfigsHandler
 from broker.handlers.fetch import FetchHandler
@@ -51,7 +52,9 @@ def register_handlers(broker: Broker) -> None:
     broker.topics.register(broker.dispatcher)
     register(ProduceHandler(broker.shell).handlers())
     slots = config.get_int("max.incremental.fetch.session.cache.slots")
-    register(FetchHandler(broker.shell, FetchSessions(random.randint, slots)).handlers())
+    sessions = FetchSessions(random.randint, slots)
+    register_session_gauges(broker.metrics, sessions)
+    register(FetchHandler(broker.shell, sessions).handlers())
     register(OffsetsHandler(broker.shell).handlers())
     register(
         MetadataHandlers(

@@ -116,10 +116,6 @@ class Request:
         return self.channel.info
 
     @property
-    def received_ns(self) -> int:
-        return int(self.received_at * 1e9)
-
-    @property
     def answered(self) -> bool:
         return self.responded_at != 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.metrics import BrokerMetrics
 from broker.zookeeper_client import ZooKeeperClient
+from replication.fetch_session import FetchSessions
 from replication.partition import Partition
 from replication.replica_manager import ReplicaManager
 
@@ -18,12 +19,16 @@ def register_gauges(
     gauge(replicas + "offlinereplicacount", lambda: len(manager.offline))
     gauge(
         replicas + "underreplicatedpartitions",
-        lambda: sum(len(p.isr.committed) < len(p.remotes) + 1 for p in _led(manager)),
+        lambda: sum(p.is_under_replicated for p in _led(manager)),
     )
     gauge(
         replicas + "underminisrpartitioncount",
-        lambda: sum(len(p.isr.committed) < p.effective_min_isr for p in _led(manager)),
+        lambda: sum(p.is_under_min_isr for p in _led(manager)),
     )
+    changes = manager.isr_changes
+    gauge(replicas + "isrexpands_total", lambda: changes.expands)
+    gauge(replicas + "isrshrinks_total", lambda: changes.shrinks)
+    gauge(replicas + "failedisrupdates_total", lambda: changes.failed)
     for name, purgatory in (
         ("Produce", manager.produces),
         ("Fetch", manager.fetches),
@@ -34,11 +39,22 @@ def register_gauges(
             purgatory.__len__,
             delayedoperation=name,
         )
+    gauge(
+        "kafka_server_delayedproducemetrics_expires_total",
+        lambda: manager.produces.expired_count,
+    )
     gauge("kafka_log_log_size", lambda: sum(p.log.size_bytes for p in manager.partitions.values()))
     gauge(
         "kafka_server_sessionexpirelistener_zookeeperexpires_total",
         lambda: zookeeper.session_generation,
     )
+
+
+def register_session_gauges(metrics: BrokerMetrics, sessions: FetchSessions) -> None:
+    cache = "kafka_server_fetchsessioncache_"
+    metrics.gauge(cache + "numincrementalfetchsessions", sessions.__len__)
+    metrics.gauge(cache + "numincrementalfetchpartitionscached", lambda: sessions.partition_count)
+    metrics.gauge(cache + "incrementalfetchsessionevictions_total", lambda: sessions.eviction_count)
 
 
 def _led(manager: ReplicaManager) -> list[Partition]:

@@ -134,12 +134,6 @@ def register_broker(
         expect((yield from run_one(Delete(path))), path, ZkCode.NO_NODE)
 
 
-def update_registration(registration: BrokerRegistration, now_ms: int) -> Flow[None]:
-    """Rewrite our registration (changed listeners); the broker epoch stays."""
-    path = znodes.broker_path(registration.broker_id)
-    expect((yield from run_one(SetData(path, znodes.encode_broker(registration, now_ms)))), path)
-
-
 def _check_endpoints(
     registration: BrokerRegistration, others: Sequence[BrokerRegistration]
 ) -> None:

@@ -12,7 +12,7 @@ Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the c
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 
@@ -26,12 +26,6 @@ _MS = 1000
 # While something waits, look at the clock this often: it might have been set back.
 MAX_TIMER_SLEEP_MS = 1000
 CLOCK_STEP_MS = 500
-
-
-class Waiter(Protocol):
-    """The token of an operation that may wait."""
-
-    def complete(self, result: Any) -> None: ...
 
 
 class ReplicaShell:

@@ -26,7 +26,6 @@ _STAT = Struct(">qqqqiiiqiiq")
 _REPLY_HEADER = Struct(">iqi")
 _REQUEST_HEADER = Struct(">ii")
 
-REPLY_HEADER_SIZE = _REPLY_HEADER.size
 
 Buffer = bytes | bytearray | memoryview
 Reader = Callable[[Buffer, int], tuple[Any, int]]

@@ -31,7 +31,6 @@ from replication.types import (
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
 
-LEADER_EPOCH_DURING_DELETE = -2
 LEADER_EPOCH_UNKNOWN = -1
 
 

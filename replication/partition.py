@@ -250,11 +250,6 @@ class Partition:
         else:
             self._unflushed_from = max(self._unflushed_from, offset)
 
-    @property
-    def unflushed_end(self) -> int:
-        """The offset up to which a flush is owed, -1 if none is."""
-        return self._unflushed_end
-
     def is_durable(self, required_offset: int) -> bool:
         """Whether the leader's own copy below `required_offset` is as safe as its topic asks."""
         return self._unflushed_from < 0 or required_offset <= self._unflushed_from

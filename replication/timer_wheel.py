@@ -29,10 +29,6 @@ class TimerEntry:
         self.deadline_ms: int = 0
         self.wheel_slot: int = -1
 
-    @property
-    def is_scheduled(self) -> bool:
-        return self.wheel_slot >= 0
-
 
 class TimerWheel:
     __slots__ = ("_count", "_occupied", "_slots", "now_ms")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 FLIGHT_COUNT = 336_776
-DISORDER_DAYS = 334
 _TEXTS = frozenset(["carrier", "tailnum", "origin", "dest", "time_hour"])
 
 

@@ -101,9 +101,6 @@ class KafkaConfig:
         assert isinstance(value, int), f"{name} is not set"
         return value
 
-    def get_double(self, name: str) -> float:
-        return float(self.value(name))
-
     def get_boolean(self, name: str) -> bool:
         value = self.value(name)
         assert isinstance(value, bool)

@@ -282,10 +282,6 @@ class Connection:
         self.out.popleft()
         return True
 
-    @property
-    def unread_input(self) -> bool:
-        return self.end > self.start
-
 
 class _Rest:
     """What is left of a file part after the socket took some of it. Keeps the file open."""

@@ -1,6 +1,5 @@
 """Leaders, ISRs and controllers come and go: the controller's story, scene by scene."""
 
-from broker.registration import update_registration
 from protocol.messages.replication import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
 from replication.controller import events, znodes
 from replication.controller.context import TopicPartition
@@ -266,8 +265,8 @@ def test_changed_listeners_are_told_to_all():
     cluster = ControllerCluster([1, 2])
     cluster.take_sent()
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "elsewhere", 1)
-    cluster.tree.run(update_registration(BrokerRegistration(2, (endpoint,)), 0))
-    cluster.settle()
+    registration = znodes.encode_broker(BrokerRegistration(2, (endpoint,)), 0)
+    cluster.write(SetData(znodes.broker_path(2), registration))
     assert cluster.brokers[1].cache.broker_endpoint(2, "PLAINTEXT") == endpoint
 
 

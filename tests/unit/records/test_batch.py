@@ -35,7 +35,6 @@ from protocol.records.builder import (
 )
 from protocol.records.compression import Compression
 from protocol.records.message_set import build_message_set
-from protocol.records.scan import validate_records
 from tests.support.dumb_records import dumb_decode
 
 RECORDS = [
@@ -167,7 +166,6 @@ def test_log_append_time_in_place() -> None:
     assert header.max_timestamp == 5555
     assert crc_is_valid(log, 3, header)
     assert [r.timestamp for r in iter_records(log, 3)] == [5555] * 3
-    assert validate_records(log, 3).max_timestamp == 5555
     # ... and back, as for a topic whose type was changed.
     set_max_timestamp(log, 3, TimestampType.CREATE_TIME, 1010)
     assert log[3:] == make(compression=Compression.GZIP)
@@ -182,7 +180,6 @@ def test_timestamps_wrap_as_in_java() -> None:
     records = [SimpleRecord(-(2**63), b"k", None), SimpleRecord(2**63 - 1, b"k", None)]
     batch = build_batch(records)
     assert [r.timestamp for r in iter_records(batch)] == [-(2**63), 2**63 - 1]
-    assert validate_records(batch).max_timestamp == 2**63 - 1
 
 
 def test_header_keys_that_are_not_utf8_are_replaced() -> None:
@@ -224,12 +221,9 @@ def test_hand_made_records(record: bytes, message: str | None) -> None:
     batch = block_of(record)
     if message is None:
         assert list(iter_records(batch)) == [Record(0, 1000, None, None)]
-        assert validate_records(batch).null_key_indexes == [0]
         return
     with pytest.raises(ProtocolError, match=message):
         list(iter_records(batch))
-    with pytest.raises(ProtocolError):
-        validate_records(batch)
 
 
 @pytest.mark.parametrize("count", [-1, 2, 4, 2**31 - 1])
@@ -238,8 +232,6 @@ def test_record_counts_that_are_not_true(count: int) -> None:
     struct.pack_into(">i", batch, 57, count)
     with pytest.raises(InvalidRecord):
         list(iter_records(batch))
-    with pytest.raises(InvalidRecord):
-        validate_records(batch)
 
 
 def test_base_offsets_without_room() -> None:
@@ -349,17 +341,3 @@ def test_empty_batches() -> None:
     assert (after.record_count, after.base_timestamp, after.max_timestamp) == (0, -1, 1010)
     assert not after.is_compressed
     assert list(iter_records(empty)) == []
-    assert validate_records(empty).record_count == 0
-
-
-def test_validation_reports_what_the_leader_asks() -> None:
-    report = validate_records(make(compression=Compression.SNAPPY))
-    assert report.record_count == 3
-    assert (report.max_timestamp, report.offset_delta_of_max_timestamp) == (1010, 1)
-    assert report.offsets_are_sequential
-    assert report.null_key_indexes == [1]
-    assert report.bad_timestamps == []
-    bounded = validate_records(make(), earliest_ms=1001, latest_ms=1009)
-    assert bounded.bad_timestamps == [(0, 1000), (1, 1010)]
-    untimed = build_batch([SimpleRecord(-1, b"k", b"v")])
-    assert validate_records(untimed, earliest_ms=1001).bad_timestamps == []

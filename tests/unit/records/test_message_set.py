@@ -22,7 +22,6 @@ from protocol.records.builder import build_batch, build_end_txn_marker
 from protocol.records.compression import Compression, compress
 from protocol.records.convert import down_convert, read_message_set, recompress, up_convert
 from protocol.records.message_set import build_message_set, read_message
-from protocol.records.scan import validate_records
 
 RECORDS = [SimpleRecord(1000 + n, b"key%d" % n, b"value%d" % n) for n in range(3)]
 
@@ -131,7 +130,6 @@ def test_inner_crcs_are_checked_only_when_asked() -> None:
     assert len(read_message(damaged)) == 2
     for check in (
         lambda: read_message(damaged, check_inner_crc=True),
-        lambda: validate_records(damaged),
         lambda: up_convert(damaged),
     ):
         with pytest.raises(ProtocolError, match="wrong CRC"):
@@ -144,16 +142,6 @@ def test_wrappers_are_bounded() -> None:
         read_message(bomb, max_decompressed_bytes=1000)
     with pytest.raises(ProtocolError, match="more than 1000"):
         up_convert(bomb, max_decompressed_bytes=1000)
-
-
-def test_validation_of_legacy_entries() -> None:
-    report = validate_records(wrapper(40, 1, relative(1, 0, 1, 2)), latest_ms=1001)
-    assert report.record_count == 3
-    assert report.offsets_are_sequential
-    assert (report.max_timestamp, report.offset_delta_of_max_timestamp) == (1002, 2)
-    assert report.bad_timestamps == [(2, 1002)]
-    assert not validate_records(wrapper(40, 1, relative(1, 0, 2))).offsets_are_sequential
-    assert validate_records(entry(0, 0, 0, 0, b"v")).null_key_indexes == [0]
 
 
 def test_mixed_message_sets_are_refused() -> None:
