@@ -1,0 +1,238 @@
+"""One cluster of one pybroker and two Apache Kafka brokers over one ZooKeeper, shared by tests.
+
+Job: a `Cluster` of the fault tests whose nodes KAFKA_A and KAFKA_B are Apache Kafka; `elect` makes
+one node the controller; `under_load` runs producers and consumers while a test breaks and mends,
+then has their books and all replicas audited.
+Invariants: every test leaves all three nodes running and in sync. Nodes reach each other directly:
+no link is cut here. Apache Kafka cannot come back before ZooKeeper has expired its old session, so
+`kill_and_expire` waits for that. What all must say, every node that serves is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.audit import audit
+from tests.support.cluster import CONFIG, Cluster, PartitionView, ZooKeeperServer
+from tests.support.ledger import ConfluentProducer, ConfluentReader, Ledger
+from tests.support.observer import Observer
+from tests.support.processes import BrokerProcess, ZooKeeperProcess
+from tests.support.real_zookeeper import RealZooKeeper
+
+OURS, KAFKA_A, KAFKA_B = 1, 2, 3
+EACH_LEADS = {0: [OURS, KAFKA_A, KAFKA_B], 1: [KAFKA_A, KAFKA_B, OURS], 2: [KAFKA_B, OURS, KAFKA_A]}
+WAIT_SECONDS = 120.0
+# A JVM on a busy machine is silent for longer than our broker.
+MIXED_CONFIG = {
+    **{name: value for name, value in CONFIG.items() if "listener" not in name},
+    "zookeeper.session.timeout.ms": "6000",
+    "replica.lag.time.max.ms": "10000",
+    "replica.socket.timeout.ms": "10000",
+    "controller.socket.timeout.ms": "10000",
+    "auto.leader.rebalance.enable": "false",
+    "log.cleaner.enable": "false",
+}
+
+T = TypeVar("T")
+
+
+class MixedCluster(Cluster):
+    def __init__(self, directory: Path, zookeeper: ZooKeeperServer) -> None:
+        super().__init__(directory, [zookeeper])
+        for node in (KAFKA_A, KAFKA_B):
+            self.nodes[node].zygote = None  # it forks ours only
+        self._zookeeper = KazooClient(f"127.0.0.1:{zookeeper.port}")
+
+    def _broker(self, node: int, _: str, config: Mapping[str, str]) -> BrokerProcess:
+        kind = BrokerProcess if node == OURS else ApacheKafkaProcess
+        (server,) = self.zookeepers
+        connect = f"127.0.0.1:{server.port}"
+        return kind(self.directory / f"broker-{node}", connect, {**MIXED_CONFIG, **config}, node)
+
+    def start_all(self) -> None:
+        super().start_all()
+        self._zookeeper.start(timeout=WAIT_SECONDS)
+        self.all_agree_on_brokers()
+
+    def close(self) -> None:
+        self._zookeeper.stop()
+        self._zookeeper.close()
+        super().close()
+
+    def wait_for(
+        self, condition: Callable[[], T | None], what: str, seconds: float = WAIT_SECONDS
+    ) -> T:
+        try:
+            return super().wait_for(condition, what, seconds)
+        except AssertionError as error:
+            lines = [f"{node}: {self.nodes[node].log_text[-600:]}" for node in self.nodes]
+            raise AssertionError("\n".join([f"{error}; {self.serving} serve", *lines])) from None
+
+    # -- what is done to it -----------------------------------------------------------------------
+
+    def elect(self, node: int) -> None:
+        """Make this node the controller: the others stand still while it is elected."""
+        if self._elected() != node:
+            others = [other for other in self.serving if other != node]
+            for other in others:
+                self.pause(other)
+            try:
+                self._zookeeper.delete("/controller")
+                self.wait_for(lambda: self._elected() == node, f"{node} is elected")
+            finally:
+                for other in others:
+                    self.resume(other)
+        for each in self.serving:
+            self.wait_for(
+                lambda each=each: self.metadata("", each).controller_id == node,
+                f"{each} hears that {node} is the controller",
+            )
+
+    def _elected(self) -> int | None:
+        try:
+            node: int = json.loads(self._zookeeper.get("/controller")[0])["brokerid"]
+        except NoNodeError:
+            return None
+        return node
+
+    def kill_and_expire(self, node: int) -> None:
+        """SIGKILL; returns once ZooKeeper has given the node up."""
+        self.kill(node)
+        path = f"/brokers/ids/{node}"
+        self.wait_for(lambda: self._zookeeper.exists(path) is None, f"{path} is gone")
+
+    # -- what all nodes say -----------------------------------------------------------------------
+
+    def all_agree_on_brokers(self) -> None:
+        """Each node that serves names exactly the nodes that serve."""
+        for node in self.serving:
+            self.wait_for(
+                lambda node=node: (
+                    {broker.node_id for broker in self.metadata("", node).brokers}
+                    == set(self.serving)
+                ),
+                f"{node} knows all of {self.serving}",
+            )
+
+    def all_agree(self, topic: str, holds: Callable[[PartitionView], bool], what: str) -> None:
+        """Each node that serves says so of every partition."""
+        for node in self.serving:
+            self.wait_for(
+                lambda node=node: all(map(holds, self.partitions(topic, node).values())),
+                f"{node} says that {what}",
+            )
+
+    def all_agree_on_in_sync(self, topic: str) -> None:
+        self.all_agree(
+            topic,
+            lambda view: view.leader in view.isr and view.isr == set(view.replicas),
+            f"all replicas of {topic} are in sync",
+        )
+
+    def all_agree_on_loss(self, topic: str, dead: int) -> None:
+        self.all_agree(
+            topic,
+            lambda view: view.leader in self.serving and dead not in view.isr,
+            f"{topic} goes on without {dead}",
+        )
+
+    def all_agree_on_placement(self, topic: str, expected: Mapping[int, Sequence[int]]) -> None:
+        """Each partition is on these nodes, and all of them are in sync."""
+        for node in self.serving:
+            self.wait_for(
+                lambda node=node: (
+                    {
+                        p: (list(v.replicas), set(v.isr))
+                        for p, v in self.partitions(topic, node).items()
+                    }
+                    == {p: (list(nodes), set(nodes)) for p, nodes in expected.items()}
+                ),
+                f"{node} says that {topic} is on {expected}",
+            )
+
+    def all_know_partitions(self, topic: str, count: int) -> None:
+        for node in self.serving:
+            self.wait_for(
+                lambda node=node: len(self.partitions(topic, node)) == count,
+                f"{node} knows {count} partitions of {topic}",
+            )
+
+    def all_agree_on_topics(
+        self, *, present: Sequence[str] = (), absent: Sequence[str] = ()
+    ) -> None:
+        def holds(node: int) -> bool:
+            names = {topic.name for topic in self.metadata(None, node).topics}
+            return names.issuperset(present) and names.isdisjoint(absent)
+
+        for node in self.serving:
+            self.wait_for(
+                lambda node=node: holds(node), f"{node} has {list(present)}, not {list(absent)}"
+            )
+
+
+class Books(Ledger):
+    """Of librdkafka's clients only: those of kafka-python would take the machine from the JVMs."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.producers = [
+            ConfluentProducer(bootstrap, name, topic, partitions, idempotent=idempotent)
+            for name, idempotent in (("once", True), ("at-least-once", False))
+        ]
+        self.consumers = [ConfluentReader(bootstrap, "reader", topic)]
+
+
+class Load:
+    """Producers and consumers at work, and what the test waits for meanwhile."""
+
+    def __init__(self, cluster: MixedCluster, ledger: Books) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+
+    def goes_on(self, records: int = 60) -> None:
+        """Until every producer has more acknowledgements."""
+        before = self._ledger.acknowledged
+        self._cluster.wait_for(self._ledger.progress(records), f"more records after {before}")
+
+
+@contextmanager
+def under_load(cluster: MixedCluster, topic: str) -> Iterator[Load]:
+    """Load on a new topic that every node leads a partition of; audited at the end."""
+    cluster.create_topic(topic, assignment=EACH_LEADS, config={"segment.bytes": "30000"})
+    ledger = Books(cluster.bootstrap, topic, len(EACH_LEADS))
+    observer = Observer(cluster, topic)
+    ledger.start()
+    observer.start()
+    try:
+        load = Load(cluster, ledger)
+        load.goes_on()
+        yield load
+        load.goes_on()
+        broken = audit(cluster, ledger, observer)
+    finally:
+        ledger.abandon()
+        observer.end()
+    assert broken + ledger.errors == [], "\n".join(cluster.story)
+
+
+@contextmanager
+def mixed_cluster(directory: Path, zookeeper: str) -> Iterator[MixedCluster]:
+    kafka_jars()
+    place = directory / "zookeeper"
+    server: ZooKeeperServer
+    server = ZooKeeperProcess(place) if zookeeper == "embedded" else RealZooKeeper(place)
+    started = MixedCluster(directory, server)
+    try:
+        started.start_all()
+        yield started
+    finally:
+        started.close()

@@ -1,0 +1,58 @@
+"""What brokers log about each other, and which of it is no defect.
+
+Every line of WARN or worse in a broker's log must be explained by what the tests do to the cluster:
+anything else is a request or an answer that the other kind does not like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+FOUND_AT = re.compile(r"^\[[^]]*\] (WARN|WARNING|ERROR|FATAL|CRITICAL) (.*)|^(Traceback .*)")
+
+# As Apache Kafka brokers say it.
+EXPLAINED = [
+    # Nodes are killed and stopped, and come back.
+    r"Connection to node -?\d+ .* could not be established",
+    r"Error in response for fetch request",
+    r"Error in response for OffsetsForLeaderEpoch request",
+    r"Error when sending leader epoch request",
+    r"Broker had a stale broker epoch",
+    r"Controller \d+'s connection to broker .* was unsuccessful",
+    r"Controller \d+ (epoch \d+ )?fails to send (a )?request",
+    r"Client session timed out",
+    r"Session 0x\w+ for server",
+    r"Unable to reconnect to ZooKeeper service",
+    r"An exception was thrown while closing send thread",
+    r"ControlledShutdownRequest|controlled shutdown",
+    r"\[BrokerToControllerChannelManager .*disconnected|Disconnecting from node",
+    # A new leader knows its epoch before its followers do, and has the topic before its id.
+    r"marked as failed",
+    r"Received UNKNOWN_TOPIC_ID from the leader",
+    r"Received UNKNOWN_TOPIC_OR_PARTITION from the leader",
+    # A new controller tells of a dead leader before it has elected another.
+    r"cannot become follower since the new leader -1 is unavailable",
+    # The tests take the controller's place away from it.
+    r"Broker moved to another controller|ControllerMovedException|stale controller",
+    # Fewer replicas than min.insync.replicas are in sync for a moment.
+    r"NotEnoughReplicas|NOT_ENOUGH_REPLICAS",
+    # As pybroker says it.
+    r"cannot send \w+ to .*trying again until it is gone",
+    r"Fetching from broker \d+: connection failed",
+    r"its leader epoch \d+ is over",
+]
+_EXPLAINED = re.compile("|".join(EXPLAINED))
+# What a controller cannot finish when its session ends, on a machine that is too busy.
+_EXPLAINED_BY_EXPIRY = re.compile(r"\(kafka\.(controller|zk|zookeeper)\.")
+
+
+def unexplained(log: Sequence[str]) -> list[str]:
+    has_expired = any("has expired" in line for line in log)
+    return [
+        line
+        for line in log
+        if FOUND_AT.match(line)
+        and not _EXPLAINED.search(line)
+        and not (has_expired and _EXPLAINED_BY_EXPIRY.search(line))
+    ]
