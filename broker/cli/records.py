@@ -33,14 +33,13 @@ def _lines() -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _to_record(line: bytes, separator: bytes | None) -> SimpleRecord:
+def _to_record(line: bytes, separator: bytes | None) -> SimpleRecord | None:
+    """None if the line has no key."""
     key: bytes | None = None
     if separator is not None:
         head, found, tail = line.partition(separator)
         if not found:
-            raise UserError(
-                f"no {separator.decode()!r} between key and value in line {line[:80]!r}"
-            )
+            return None
         key, line = head, tail
     return SimpleRecord(int(time.time() * 1000), key, line)
 
@@ -65,7 +64,8 @@ Examples:
 def produce(topic: str, key_separator: str | None, compression: str, bootstrap: str) -> None:
     """Write each line of standard input as a record to TOPIC.
 
-    The topic is created if it is missing. Every record is acknowledged by all in-sync replicas.
+    The topic is created if it is missing. Every record is acknowledged by all in-sync replicas. A
+    line without a key, where one is asked for, ends it; what came before is written.
     """
     from client.producer import Producer
 
@@ -73,6 +73,7 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap: 
 
     async def run() -> int:
         written = 0
+        bad_line: bytes | None = None
         async with Cluster(bootstrap) as cluster:
             producer = Producer(cluster, topic, compression=Compression[compression.upper()])
             await producer.start()
@@ -80,7 +81,11 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap: 
                 batch: list[SimpleRecord] = []
                 size = 0
                 for line in lines:
-                    batch.append(_to_record(line, separator))
+                    record = _to_record(line, separator)
+                    if record is None:
+                        bad_line = line
+                        break
+                    batch.append(record)
                     size += len(line)
                     if size >= BATCH_MAX_BYTES:
                         await producer.send(batch)
@@ -89,6 +94,11 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap: 
                 if batch:
                     await producer.send(batch)
                     written += len(batch)
+                if bad_line is not None:
+                    raise UserError(
+                        f"line {written + 1} has no {key_separator!r} between key and value: "
+                        f"{bad_line[:80]!r}; the lines before it are written"
+                    )
         return written
 
     written = run_client(run)

@@ -108,6 +108,14 @@ def test_records_go_in_and_come_out(data_dir: Path) -> None:
     assert "pybroker topics create users" in fail("topics", "describe", "users", *bootstrap)
 
 
+def test_a_line_without_a_key_ends_producing_after_what_came_before(data_dir: Path) -> None:
+    bootstrap = ["--bootstrap-server", str(status(data_dir)["bootstrap"])]
+    done = run("produce", "keyed", "--key-separator", ":", *bootstrap, text="a:1\nb:2\n3\nd:4\n")
+    assert (done.returncode, "line 3 has no ':'" in done.stderr) == (2, True), done.stderr
+    read = ["consume", "keyed", "--from-beginning", "--timeout-ms", "1000", "--format", "%k %v"]
+    assert sorted(succeed(*read, *bootstrap).splitlines()) == ["a 1", "b 2"]
+
+
 def test_status_shows_the_nodes(data_dir: Path) -> None:
     state = status(data_dir)
     table = succeed("status", "--data-dir", str(data_dir))
