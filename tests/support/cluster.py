@@ -32,12 +32,13 @@ from tests.support.zygote import shared_zygote
 
 SESSION_TIMEOUT_SECONDS = 4.0
 LAG_LIMIT_SECONDS = 2.0
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.1
 CALL_TIMEOUT_SECONDS = 3.0
 TOLD_SECONDS = 0.2  # waits that are longer are part of the story
 CONFIG = {
     "zookeeper.session.timeout.ms": str(int(SESSION_TIMEOUT_SECONDS * 1000)),
+    "zookeeper.connection.timeout.ms": "60000",
     "replica.lag.time.max.ms": str(int(LAG_LIMIT_SECONDS * 1000)),
     "replica.fetch.wait.max.ms": "200",
     "replica.fetch.backoff.ms": "100",

@@ -99,7 +99,7 @@ class ServerProcess:
             waited = time.monotonic() - self._launched
             if code is not None or waited > READY_TIMEOUT_SECONDS:
                 raise AssertionError(
-                    f"{self._command}: exit {code} after {waited:.1f} s\n{self.log_text}"
+                    f"{self._command}: exit {code} after {waited:.1f} s\n{self.log_text[-TOLD_CHARACTERS:]}"
                 )
             time.sleep(0.01)
         return time.monotonic() - self._launched

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.processes import free_port
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 SERVER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 WORDS = "ruok,srvr,stat,mntr,conf,isro"
 

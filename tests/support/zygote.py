@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
-PRELOADED = ("broker.server", "broker.node_process", "broker.cli.main", "broker.zookeeper_server")
+PRELOADED = ("broker.server", "broker.node_process", "broker.cli.server", "broker.zookeeper_server")
 
 
 class ForkedProcess:
