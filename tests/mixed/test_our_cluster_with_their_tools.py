@@ -17,6 +17,11 @@ from confluent_kafka import Consumer, Producer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tests.support.apache_kafka import kafka_jars, kafka_tool
 from tests.support.audit import log_bytes
 from tests.support.cluster import Cluster, cluster
@@ -143,22 +148,29 @@ def test_a_topic_moves_with_its_data(ours: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_a_move_that_waits_for_a_dead_broker_is_cancelled(ours: Cluster, tmp_path: Path) -> None:
-    here, there = {0: [1]}, {0: [3]}
-    ours.create_topic("waiting", assignment=here, config={"min.insync.replicas": "1"})
+def test_a_move_to_a_broker_that_stands_still_is_cancelled(ours: Cluster, tmp_path: Path) -> None:
+    controller = ours.controller()
+    origin, target = (node for node in ours.nodes if node != controller)
+    ours.create_topic("waiting", assignment={0: [origin]}, config={"min.insync.replicas": "1"})
     produce(ours, "waiting", 1)
-    file = plan(tmp_path / "plan.json", "waiting", there)
-    # Throttled to nothing, so that it is still under way when its target dies.
-    reassign(ours, file, "--execute", "--throttle", "1")
-    ours.kill(3)
-    ours.wait_for(lambda: 3 not in ours.brokers(), "the broker's session expires")
-    view = ours.partitions("waiting")[0]
-    if view.replicas == (3, 1):  # else it was faster than the kill
-        assert "Successfully cancelled" in reassign(ours, file, "--cancel")
-        ours.wait_for(lambda: ours.partitions("waiting")[0].replicas == (1,), "it is cancelled")
-        assert consume(ours, "waiting", "waiters") == RECORDS
-    ours.start(3)
-    ours.wait_for(lambda: 3 in ours.brokers(), "the broker is back")
+    ours.pause(target)
+    asked = ReassignablePartition(partition_index=0, replicas=[target])
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="waiting", partitions=[asked])]
+    )
+    (result,) = ours.ask(controller, request).responses
+    assert [partition.error_code for partition in result.partitions] == [0]
+    ours.wait_for(
+        lambda: ours.partitions("waiting", controller)[0].replicas == (target, origin), "it moves"
+    )
+    file = plan(tmp_path / "plan.json", "waiting", {0: [target]})
+    assert "Successfully cancelled" in reassign(ours, file, "--cancel", "--preserve-throttles")
+    ours.wait_for(
+        lambda: ours.partitions("waiting", controller)[0].replicas == (origin,), "it is cancelled"
+    )
+    ours.resume(target)
+    ours.wait_for(lambda: target in ours.brokers(), "the target is back")
+    assert consume(ours, "waiting", "waiters") == RECORDS
 
 
 def test_elections_by_the_tool_and_by_the_legacy_znode(ours: Cluster) -> None:
