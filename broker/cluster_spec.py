@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
+# What makes the nodes one cluster.
+OWN_KEYS = {
+    "broker.id": "the brokers have the ids 1 to N, see --brokers",
+    "node.id": "the brokers have the ids 1 to N, see --brokers",
+    "zookeeper.connect": "name an ensemble with --zookeeper HOST:PORT",
+}
+
+
 @dataclass(slots=True)
 class ClusterSpec:
     """What to start. Port 0: any free port; `zookeeper_connect` replaces the embedded one."""
@@ -70,6 +78,9 @@ class ClusterSpec:
         from broker.config import ConfigError
         from broker.config.checks import check_config
 
+        for key, advice in OWN_KEYS.items():
+            if key in self.overrides:
+                raise ClusterError(f"{key} is not for --config: {advice}")
         directory = str(self.data_dir / "broker-1")
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
         try:

@@ -196,6 +196,8 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     line = fail("start", *new, *free, "--config", "num.partitons=3")
     assert "did you mean num.partitions?" in line
     assert "num.partitions" in fail("start", *new, *free, "--config", "num.partitions=three")
+    for own, option in (("broker.id=5", "--brokers"), ("zookeeper.connect=zk:1", "--zookeeper")):
+        assert option in fail("start", *new, *free, "--config", own)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "holiday.jpg").touch()
