@@ -22,6 +22,7 @@ from tests.support.zygote import ForkedProcess, Zygote
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
+TOLD_CHARACTERS = 3000
 PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 
 
@@ -99,7 +100,8 @@ class ServerProcess:
             waited = time.monotonic() - self._launched
             if code is not None or waited > READY_TIMEOUT_SECONDS:
                 raise AssertionError(
-                    f"{self._command}: exit {code} after {waited:.1f} s\n{self.log_text[-TOLD_CHARACTERS:]}"
+                    f"{self._command}: exit {code} after {waited:.1f} s\n"
+                    f"{self.log_text[-TOLD_CHARACTERS:]}"
                 )
             time.sleep(0.01)
         return time.monotonic() - self._launched
