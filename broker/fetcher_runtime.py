@@ -14,7 +14,7 @@ Mirrors ReplicaFetcherManager, ReplicaFetcherThread.doWork, BrokerBlockingSender
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf
 from time import perf_counter
 
@@ -82,8 +82,19 @@ class FetcherRuntime:
         fetchers, manager = "kafka_server_replicafetchermanager_", self._shell.manager
         metrics.gauge(fetchers + "maxlag", lambda: self.fetchers.max_lag)
         metrics.gauge(fetchers + "failedpartitionscount", lambda: self.fetchers.failed_count)
+        metrics.gauge_family(
+            "kafka_server_fetcherlagmetrics_consumerlag",
+            ("clientid", "topic", "partition"),
+            self._lags,
+        )
         for name, quota in (("leader", manager.leader_quota), ("follower", manager.follower_quota)):
             metrics.gauge(f"kafka_server_{name}replication_byte_rate", quota.rate)
+
+    def _lags(self) -> Iterator[tuple[tuple[str, ...], float]]:
+        for (source_id, fetcher_id), fetcher in self.fetchers.fetchers.items():
+            client_id = f"ReplicaFetcherThread-{fetcher_id}-{source_id}"
+            for state in fetcher.states:
+                yield (client_id, state.key[0], str(state.key[1])), state.lag
 
     # -- news for the fetchers --------------------------------------------------------------------
 

@@ -98,18 +98,20 @@ _TOPIC_COUNTERS = {
 }
 
 Gauge = Callable[[], float]
+GaugeFamily = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
 
 class BrokerMetrics:
     """Everything one broker exports. Rooms keep their own numbers and register gauges on them."""
 
-    __slots__ = ("_gauges", "_requests", "topic_stats")
+    __slots__ = ("_families", "_gauges", "_requests", "topic_stats")
 
     def __init__(self) -> None:
         # By topic, objects with the counters of _TOPIC_COUNTERS; set once replicas exist.
         self.topic_stats: Mapping[str, object] = {}
         self._requests: list[RequestMetrics] = []
         self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
+        self._families: list[tuple[str, tuple[str, ...], GaugeFamily]] = []
 
     def request(self, name: str, version: int) -> RequestMetrics:
         metrics = RequestMetrics(name, version)
@@ -119,6 +121,10 @@ class BrokerMetrics:
     def gauge(self, name: str, read: Gauge, **labels: str) -> None:
         """Export `read()` as a gauge under the JMX exporter's name."""
         self._gauges.append((name, labels, read))
+
+    def gauge_family(self, name: str, labels: tuple[str, ...], read: GaugeFamily) -> None:
+        """Export (label values, value) of each pair that `read()` gives: the members change."""
+        self._families.append((name, labels, read))
 
     # -- export --
 
@@ -186,6 +192,11 @@ class BrokerMetrics:
                 )
             family.add_metric(list(labels.values()), read())
         yield from families.values()
+        for name, names, read_all in self._families:
+            family = GaugeMetricFamily(name, name.replace("_", " "), labels=names)
+            for values, value in read_all():
+                family.add_metric(values, value)
+            yield family
 
 
 def _add_times(times: Mapping[str, Metric], name: str, versions: list[RequestMetrics]) -> None:

@@ -73,7 +73,7 @@ def _append(
                 records, leader_epoch=state.leader_epoch, now_ms=now_ms
             )
         except UnexpectedAppendOffset as error:
-            if not _starts_inside(error, state):
+            if not _starts_inside(error, state, data.log_start_offset):
                 raise
             # The leader's log starts inside of its first batch, which comes as a whole.
             log.truncate_fully_and_start_at(error.first_offset, now_ms)
@@ -107,10 +107,17 @@ def is_throttled(manager: ReplicaManager, state: FollowerPartition) -> bool:
     )
 
 
-def _starts_inside(error: UnexpectedAppendOffset, state: FollowerPartition) -> bool:
+def _starts_inside(
+    error: UnexpectedAppendOffset, state: FollowerPartition, leader_start_offset: int
+) -> bool:
+    """Whether the batch holds the leader's log start, with nothing of ours worth keeping before it.
+
+    Kafka gives the partition up if our log has records; they are all deleted on the leader.
+    """
     log = state.partition.log
-    is_empty = log.log_end_offset == log.log_start_offset
-    return is_empty and error.first_offset < log.log_end_offset <= error.last_offset
+    end_offset = log.log_end_offset
+    is_over = log.log_start_offset == end_offset or leader_start_offset >= end_offset
+    return is_over and error.first_offset < end_offset <= error.last_offset
 
 
 def truncate(fetcher: FollowerFetcher, state: FollowerPartition, offset: int, now_ms: int) -> None:

@@ -12,7 +12,7 @@ The hot path (one partition, acks=1 or a leader without followers) is a dict loo
 the HW, and one look-up a purgatory to see that nobody waits.
 
 Mirrors Kafka's ReplicaManager. LeaderAndIsr and StopReplica are in leadership.py, offset queries
-in offsets.py, the ISR's round trip in alter_partition.py. Leaves out tiered storage, future
+in offsets.py, the ISR's round trip in isr.py. Leaves out tiered storage, future
 replicas and transaction verification.
 """
 
@@ -40,6 +40,7 @@ from replication.types import (
     FetchParams,
     FetchResults,
     FlushNeeded,
+    IsrChangeCounts,
     LeadershipResult,
     Parked,
     PartitionKey,
@@ -76,6 +77,7 @@ class ReplicaManager:
         "effects",
         "fetches",
         "follower_quota",
+        "isr_changes",
         "leader_quota",
         "log_manager",
         "metadata",
@@ -109,6 +111,7 @@ class ReplicaManager:
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", now_ms)
         self.fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", now_ms)
         self.deletes: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", now_ms)
+        self.isr_changes = IsrChangeCounts()
         self.leader_quota = ReplicationQuota(config.broker_id)
         self.follower_quota = ReplicationQuota(config.broker_id)
         self.completed: list[Completion] = []
@@ -378,7 +381,9 @@ class ReplicaManager:
         partition = self.partitions.get(key)
         if partition is None or not partition.is_leader:
             return
+        before = len(partition.isr.committed)
         again = partition.isr_altered(proposal, error, frozenset(isr), partition_epoch)
+        self.isr_changes.count(len(partition.isr.committed) - before, error)
         if again is not None:
             self.effects.append(again)
         elif partition.maybe_advance_high_watermark(now_ms):

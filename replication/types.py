@@ -223,6 +223,25 @@ class FailedLogDir(NamedTuple):
 Effect = FlushNeeded | AlterIsr | FailedLogDir
 
 
+class IsrChangeCounts:
+    """How many members came and went, by changes that the controller has confirmed, or not."""
+
+    __slots__ = ("expands", "failed", "shrinks")
+
+    def __init__(self) -> None:
+        self.expands = 0
+        self.shrinks = 0
+        self.failed = 0
+
+    def count(self, growth: int, error: ErrorCode) -> None:
+        if error:
+            self.failed += 1
+        elif growth > 0:
+            self.expands += 1
+        elif growth < 0:
+            self.shrinks += 1
+
+
 class TopicStats:
     """Counters of one topic; the metrics exporter reads them as they are."""
 

@@ -10,6 +10,7 @@ from trio.testing import memory_stream_pair
 
 from broker.fetcher_runtime import FetcherRuntime
 from broker.handlers.fetch import FetchHandler
+from broker.metrics import BrokerMetrics
 from client.frames import FrameReader
 from protocol.api import ApiKey
 from protocol.framing import decode_request, encode_response
@@ -257,3 +258,23 @@ async def test_another_number_of_fetchers(pair: Pair, autojump_clock) -> None:
         for partition in range(4):
             pair.produce(partition)
             assert await pair.caught_up(partition) <= 0.002
+
+
+async def test_gauges(pair: Pair, autojump_clock) -> None:
+    metrics = BrokerMetrics()
+    pair.runtime.register_gauges(metrics)
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(1)
+        pair.produce()
+        await pair.caught_up()
+        families = {family.name: family for family in metrics.collect()}
+        (lag,) = families["kafka_server_fetcherlagmetrics_consumerlag"].samples
+        assert lag.labels == {
+            "clientid": "ReplicaFetcherThread-0-1",
+            "topic": TOPIC,
+            "partition": "0",
+        }
+        assert lag.value == 0
+        (largest,) = families["kafka_server_replicafetchermanager_maxlag"].samples
+        assert largest.value == 0

@@ -77,7 +77,18 @@ def test_a_follower_that_was_out_comes_back_into_the_isr(tmp_path: Path) -> None
         nodes.produce()
     assert nodes.leader.manager.partitions[KEY].isr.committed == {1}
     nodes.catch_up(2)
-    assert nodes.leader.manager.partitions[KEY].isr.committed == {1, 2}
+    manager = nodes.leader.manager
+    assert manager.partitions[KEY].isr.committed == {1, 2}
+    nodes.produce()
+    nodes.pass_time(30_001)
+    manager.maybe_shrink_isr(nodes.now_ms)
+    nodes.leader.settle()
+    nodes.answer_proposals()
+    assert manager.partitions[KEY].isr.committed == {1}
+    assert manager.partitions[KEY].log.high_watermark == 4
+    nodes.catch_up(2)
+    changes = manager.isr_changes
+    assert (changes.expands, changes.shrinks, changes.failed) == (2, 1, 0)
 
 
 def test_deleted_records_are_deleted_on_followers(tmp_path: Path) -> None:
@@ -258,6 +269,20 @@ def test_a_log_start_inside_of_a_batch(tmp_path: Path) -> None:
     nodes.catch_up(2)
     assert nodes[2].log.log_start_offset == 2
     assert nodes[2].log.log_end_offset == 4
+    assert agree(nodes, 1, 2)
+
+
+def test_a_log_start_inside_of_a_batch_over_other_records(tmp_path: Path) -> None:
+    """Kafka gives the follower up here; but all that it has is deleted on the leader."""
+    nodes = Nodes(tmp_path, (1, 2))
+    nodes.elect(2, isr=[2])
+    nodes.produce(b"other")
+    nodes.elect(1, isr=[1], told=[1])
+    nodes.produce(b"a", b"b", b"c")
+    nodes.leader.log.maybe_increment_log_start_offset(1)
+    nodes.tell(2)
+    nodes.catch_up(2)
+    assert nodes[2].log.log_start_offset == 1
     assert agree(nodes, 1, 2)
 
 

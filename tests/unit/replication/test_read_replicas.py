@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from broker import startup
+from broker.config import ConfigError, KafkaConfig
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from replication.metadata_cache import MetadataCache
 from replication.replica_selector import RackAwareReplicaSelector
 from tests.support.followers import Node, Nodes
 from tests.support.handlers import Call
@@ -95,3 +98,18 @@ def test_a_follower_answers_for_its_own_range(nodes: Nodes) -> None:
     assert (answer.error_code, bytes(answer.records)) == (ErrorCode.NONE, b"")
     answer = data(consume(nodes[2], 0, "", version=10))
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_selector_is_named_in_the_config() -> None:
+    metadata = MetadataCache(1, "cluster")
+
+    def selector_of(**configs: str):
+        return startup.replica_selector(KafkaConfig(configs), metadata)
+
+    assert selector_of() is None
+    name = "replica.selector.class"
+    assert selector_of(**{name: startup.LEADER_SELECTOR}) is None
+    chosen = selector_of(**{name: startup.RACK_AWARE_SELECTOR})
+    assert isinstance(chosen, RackAwareReplicaSelector)
+    with pytest.raises(ConfigError, match="there are"):
+        selector_of(**{name: "com.example.Selector"})
