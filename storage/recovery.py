@@ -252,9 +252,10 @@ class LogLoader:
                     break
                 segment.index_batch(position, header)
                 if header.magic >= 2:
-                    self.epochs.assign(
-                        header.partition_leader_epoch, header.base_offset, flush=False
-                    )
+                    epoch = header.partition_leader_epoch
+                    if epoch > self.epochs.latest_epoch:
+                        # A known epoch may have begun before this segment.
+                        self.epochs.assign(epoch, header.base_offset, flush=False)
                     if header.producer_id >= 0:
                         aborted = state.apply(
                             header, header.base_offset, batch, header.max_timestamp

@@ -242,3 +242,20 @@ def test_metadata_damaged_later_takes_the_directory_offline(tmp_path: Path) -> N
     (partition / "leader-epoch-checkpoint").write_text("0\n9\n")
     manager = manager_of(tmp_path / "a", tmp_path / "b")
     assert [d.path for d in manager.online_directories()] == [str(tmp_path / "b")]
+
+
+def test_recovery_of_a_later_segment_keeps_where_its_epoch_began(tmp_path: Path) -> None:
+    """Found by simulation: the epoch seemed to begin at the first segment that was recovered, so
+    followers kept batches of an older epoch below it."""
+    manager = manager_of(tmp_path, config=config_of(segment_bytes=250))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    for number in range(4):
+        log.append_as_leader(batch_of(b"a" * 60, b"b" * 60), leader_epoch=min(number, 1), now_ms=0)
+    assert log.segments.base_offsets == [0, 2, 4, 6]
+    log.flush(6)
+    manager.checkpoint_recovery_points()
+    manager.release()
+    _, log = reopened(tmp_path, segment_bytes=250)
+    assert log.recovery_point == 6
+    assert log.leader_epochs.entries == [(0, 0), (1, 2)]
+    assert log.end_offset_for_epoch(0) == (0, 2)
