@@ -256,7 +256,10 @@ class Broker:
             register=self._register,
         )
         self.controller_client = ControllerClient(
-            self.broker_id, self.cache, config.inter_broker_listener
+            self.broker_id,
+            self.cache,
+            config.inter_broker_listener,
+            request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
         )
         self.groups = GroupRuntime(
             self.shell,
