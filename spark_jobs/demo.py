@@ -8,9 +8,11 @@ why, if any count differs.
 
 from __future__ import annotations
 
+import argparse
 import collections
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -223,6 +225,11 @@ def result_topic_is_complete(session: SparkSession, bootstrap: str, result: Data
 
 
 def main() -> int:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    # Also then the cluster is stopped, as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     from spark_jobs.session import kafka_session
 
     started = time.monotonic()

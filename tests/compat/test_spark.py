@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import collections
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,7 +24,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from spark_jobs import flight_delays
 from spark_jobs.session import kafka_session
-from tests.support.processes import BrokerProcess
+from tests.support.processes import ROOT, BrokerProcess
 
 WAIT_SECONDS = 90.0
 BASE_MS = 1_700_000_000_000
@@ -200,3 +204,21 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
     for row in flight_delays.read_result(spark, options).collect():
         counted[row.carrier] += row.flights
     assert counted == {"A": 1000, "B": 1000, "C": 1000}
+
+
+def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs.demo"],
+        cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=str(ROOT), TMPDIR=str(tmp_path), COLUMNS="200"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert demo.stdout is not None
+    while "kafka-python writes" not in (line := demo.stdout.readline()):
+        assert line, "the demo ended"
+    assert list(tmp_path.glob("pybroker-demo-*"))
+    demo.terminate()
+    assert demo.wait(60) == 128 + signal.SIGTERM
+    assert not list(tmp_path.glob("pybroker-demo-*"))
