@@ -258,21 +258,25 @@ def _refuse_change(self: Struct, name: str, value: object) -> NoReturn:
     raise AttributeError(f"a default {type(self).__name__} is shared: assign a new one instead")
 
 
-_SHARED_DEFAULTS: dict[type[Struct], Struct] = {}
+S = TypeVar("S", bound="Struct")
+
+_SHARED_DEFAULTS: dict[type[Any], Any] = {}
 
 
-def shared_default(cls: type[Struct]) -> Struct:
+def shared_default(cls: type[S]) -> S:
     """The one, unchangeable instance that stands for "absent" in fields of this struct type.
 
     Sharing it spares a construction for each absent struct, and makes "is it the default?" an `is`.
     """
     try:
-        return _SHARED_DEFAULTS[cls]
+        known: S = _SHARED_DEFAULTS[cls]
+        return known
     except KeyError:
         frozen = StructMeta(cls.__name__, (cls,), {"__setattr__": object.__setattr__})
-        default: Struct = frozen()
+        default: S = frozen()
         frozen.__setattr__ = _refuse_change  # type: ignore[method-assign,assignment]
-        return _SHARED_DEFAULTS.setdefault(cls, default)
+        shared: S = _SHARED_DEFAULTS.setdefault(cls, default)
+        return shared
 
 
 class MessageSpec(NamedTuple):

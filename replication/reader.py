@@ -15,6 +15,7 @@ from protocol.messages.fetch import (
     FetchResponsePartitionData,
     SnapshotId,
 )
+from protocol.schema import shared_default
 from replication.partition import Partition
 from replication.types import (
     UNKNOWN_OFFSET,
@@ -24,10 +25,10 @@ from replication.types import (
     Isolation,
 )
 
-# Shared defaults of the wire's tagged structs: replaced in a response, never written to.
-_NO_DIVERGENCE = FetchResponseEpochEndOffset()
-_NO_LEADER = FetchResponseLeaderIdAndEpoch()
-_NO_SNAPSHOT = SnapshotId()
+# The wire's tagged structs at their defaults, which the encoder knows by identity.
+_NO_DIVERGENCE = shared_default(FetchResponseEpochEndOffset)
+_NO_LEADER = shared_default(FetchResponseLeaderIdAndEpoch)
+_NO_SNAPSHOT = shared_default(SnapshotId)
 _EMPTY = b""
 NO_PREFERRED_REPLICA = -1
 

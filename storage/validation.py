@@ -104,9 +104,7 @@ def validate(
     lines let the plain good batch through; whatever is odd about it is found out below.
     """
     try:
-        base_offset, length, _, magic, _, attributes, delta, *_, count = header = read_batch_header(
-            records
-        )
+        header = read_batch_header(records)
     except ProtocolError:
         return _validate_any(
             records,
