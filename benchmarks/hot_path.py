@@ -14,25 +14,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
-import time
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.raw_load import produce_frame, run_produce_load
+from benchmarks import bulk_load
+from benchmarks.bulk_load import RECORD_BYTES
+from benchmarks.raw_load import produce_frame, run_fetch_load, run_produce_load
 from tests.support.processes import cpu_seconds, running_broker
 
 BULK_RECORDS = 600_000
-RECORD_BYTES = 1024
-WAIT_SECONDS = 120.0
 
 
 @dataclass(slots=True)
@@ -52,14 +47,10 @@ class Target:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * 4096 / 1e6
 
     def new_topic(self, partitions: int) -> str:
-        name = f"load-{uuid.uuid4().hex[:8]}"
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(WAIT_SECONDS)
-        return name
+        return bulk_load.new_topic(self.bootstrap, partitions)
 
     def delete_topic(self, name: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.delete_topics([name])[name].result(WAIT_SECONDS)
+        bulk_load.delete_topic(self.bootstrap, name)
 
 
 @dataclass(slots=True)
@@ -89,61 +80,36 @@ def small_produce(connections: int, in_flight: int) -> Callable[[Target, float],
 
 def bulk_produce(target: Target, _seconds: float) -> Figure:
     topic = target.new_topic(1)
-    figure = _produce_bulk(target, topic)
+    before = cpu_seconds(target.pid)
+    seconds = bulk_load.produce(target.bootstrap, topic, BULK_RECORDS, "1")
+    figure = _bulk_figure(seconds, cpu_seconds(target.pid) - before)
     target.delete_topic(topic)
     return figure
 
 
 def bulk_consume(target: Target, _seconds: float) -> Figure:
     topic = target.new_topic(1)
-    _produce_bulk(target, topic)
-    settings = {
-        "bootstrap.servers": target.bootstrap,
-        "group.id": "bulk",
-        "fetch.message.max.bytes": 1 << 20,
-        "queued.max.messages.kbytes": 1 << 18,
-    }
-    before, started = cpu_seconds(target.pid), time.perf_counter()
-    with closing(Consumer(settings)) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        seen = 0
-        while seen < BULK_RECORDS:
-            seen += len(consumer.consume(100_000, 1.0))
-        seconds = time.perf_counter() - started
+    bulk_load.produce(target.bootstrap, topic, BULK_RECORDS, "1")
+    before = cpu_seconds(target.pid)
+    seconds = bulk_load.consume(target.bootstrap, topic, BULK_RECORDS)
+    figure = _bulk_figure(seconds, cpu_seconds(target.pid) - before)
+    target.delete_topic(topic)
+    return figure
+
+
+def raw_fetch(target: Target, seconds: float) -> Figure:
+    topic = target.new_topic(1)
+    bulk_load.produce(target.bootstrap, topic, BULK_RECORDS, "1")
+    before = cpu_seconds(target.pid)
+    result = run_fetch_load((target.host, target.port), topic, seconds=seconds)
     cost = cpu_seconds(target.pid) - before
     target.delete_topic(topic)
-    gigabytes = BULK_RECORDS * RECORD_BYTES / 1e9
-    return Figure(gigabytes * 1e3 / seconds, cost / gigabytes)
+    return Figure(result.bytes / 1e6 / result.seconds, cost / (result.bytes / 1e9))
 
 
-def _produce_bulk(target: Target, topic: str) -> Figure:
-    producer = Producer(
-        {
-            "bootstrap.servers": target.bootstrap,
-            "batch.size": 1 << 20,
-            "batch.num.messages": 100_000,
-            "linger.ms": 50,
-            "queue.buffering.max.kbytes": 1 << 19,
-            "queue.buffering.max.messages": 1_000_000,
-            "message.max.bytes": 1_048_000,
-            "acks": "1",
-        }
-    )
-    value = b"x" * RECORD_BYTES
-    before, started = cpu_seconds(target.pid), time.perf_counter()
-    for number in range(BULK_RECORDS):
-        while True:
-            try:
-                producer.produce(topic, value)
-                break
-            except BufferError:
-                producer.poll(0.01)
-        if number % 10_000 == 0:
-            producer.poll(0)
-    assert producer.flush(WAIT_SECONDS) == 0
-    seconds = time.perf_counter() - started
-    gigabytes = BULK_RECORDS * RECORD_BYTES / 1e9
-    return Figure(gigabytes * 1e3 / seconds, (cpu_seconds(target.pid) - before) / gigabytes)
+def _bulk_figure(seconds: float, cpu: float) -> Figure:
+    size = bulk_load.gigabytes(BULK_RECORDS)
+    return Figure(size * 1e3 / seconds, cpu / size)
 
 
 LOADS: dict[str, tuple[Callable[[Target, float], Figure], str, str]] = {
@@ -152,6 +118,7 @@ LOADS: dict[str, tuple[Callable[[Target, float], Figure], str, str]] = {
     "small-64x5": (small_produce(64, 5), "requests/s", "CPU us/request"),
     "bulk-produce": (bulk_produce, "MB/s", "CPU s/GB"),
     "bulk-consume": (bulk_consume, "MB/s", "CPU s/GB"),
+    "raw-fetch": (raw_fetch, "MB/s", "CPU s/GB"),
 }
 
 

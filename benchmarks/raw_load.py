@@ -15,13 +15,27 @@ import time
 from typing import NamedTuple
 
 from protocol.api import ApiKey
-from protocol.framing import encode_request
+from protocol.framing import decode_response, encode_request
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.batch import iter_batch_headers
 from protocol.records.builder import build_batch
 from protocol.records.record import SimpleRecord
 
 PRODUCE_VERSION = 9
 RECEIVE_BYTES = 1 << 18
+
+
+FETCH_VERSION = 11
+FETCH_BYTES = 1 << 20
+_INT64 = struct.Struct(">q")
+# Where a fetch request has its offset: a number that nothing else in it looks like.
+_OFFSET_MARK = 0x5A11C0DE5A11C0DE
+
+
+class FetchResult(NamedTuple):
+    bytes: int
+    seconds: float
 
 
 class LoadResult(NamedTuple):
@@ -33,11 +47,11 @@ class LoadResult(NamedTuple):
         return self.requests / self.seconds
 
 
-def produce_frame(topic: str, partition: int, value_bytes: int) -> bytes:
-    """One Produce request (acks=1) with one record of `value_bytes`."""
+def produce_frame(topic: str, partition: int, value_bytes: int, *, acks: int = 1) -> bytes:
+    """One Produce request with one record of `value_bytes`."""
     batch = build_batch([SimpleRecord(int(time.time() * 1000), None, b"x" * value_bytes)])
     request = ProduceRequest(
-        acks=1,
+        acks=acks,
         timeout_ms=30_000,
         topic_data=[
             TopicProduceData(
@@ -50,19 +64,90 @@ def produce_frame(topic: str, partition: int, value_bytes: int) -> bytes:
     return b"".join(bytes(part) for part in parts)
 
 
+def fetch_frame(topic: str) -> tuple[bytearray, int]:
+    """A Fetch request for a megabyte of partition 0, and where its offset goes."""
+    partition = FetchPartition(
+        partition=0, fetch_offset=_OFFSET_MARK, partition_max_bytes=FETCH_BYTES
+    )
+    request = FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+    )
+    parts = encode_request(ApiKey.FETCH, FETCH_VERSION, 1, "raw-load", request)
+    frame = bytearray(b"".join(bytes(part) for part in parts))
+    return frame, frame.index(_INT64.pack(_OFFSET_MARK))
+
+
+def run_fetch_load(address: tuple[str, int], topic: str, *, seconds: float) -> FetchResult:
+    """Read partition 0 over and over from its start, two requests in flight.
+
+    The first pass reads every answer to learn its next offset; later ones only count bytes.
+    """
+    frame, place = fetch_frame(topic)
+    with socket.create_connection(address) as connection:
+        offsets = _offsets_of_answers(connection, frame, place)
+        scratch = bytearray(2 * FETCH_BYTES)
+        total = turn = 0
+        started = time.perf_counter()
+        deadline = started + seconds
+        _INT64.pack_into(frame, place, offsets[0])
+        connection.sendall(frame)
+        while time.perf_counter() < deadline:
+            turn += 1
+            _INT64.pack_into(frame, place, offsets[turn % len(offsets)])
+            connection.sendall(frame)
+            total += _skip_answer(connection, scratch)
+        return FetchResult(total, time.perf_counter() - started)
+
+
+def _offsets_of_answers(connection: socket.socket, frame: bytearray, place: int) -> list[int]:
+    """The offsets at which fetches of one pass over the partition begin."""
+    offsets = [0]
+    while True:
+        _INT64.pack_into(frame, place, offsets[-1])
+        connection.sendall(frame)
+        _, message = decode_response(ApiKey.FETCH, FETCH_VERSION, _answer(connection)[4:])
+        assert isinstance(message, FetchResponse)
+        data = message.responses[0].partitions[0]
+        assert not data.error_code, f"error {data.error_code} at offset {offsets[-1]}"
+        records = data.records
+        assert isinstance(records, bytes | bytearray | memoryview)
+        *_, (_, last) = iter_batch_headers(records)
+        if last.next_offset >= data.high_watermark:
+            return offsets
+        offsets.append(last.next_offset)
+
+
+def _skip_answer(connection: socket.socket, scratch: bytearray) -> int:
+    """Receive one answer into `scratch`, whatever is in it; returns its bytes."""
+    size: int = struct.unpack(">i", _exactly(connection, 4))[0]
+    view = memoryview(scratch)
+    left = size
+    while left:
+        received = connection.recv_into(view, min(left, len(scratch)))
+        if not received:
+            raise ConnectionError("the broker closed the connection")
+        left -= received
+    return size
+
+
 def _answer(connection: socket.socket) -> bytes:
     head = _exactly(connection, 4)
     return head + _exactly(connection, struct.unpack(">i", head)[0])
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        chunk = connection.recv(size - len(data))
-        if not chunk:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        received = connection.recv_into(view)
+        if not received:
             raise ConnectionError("the broker closed the connection")
-        data += chunk
-    return data
+        view = view[received:]
+    return bytes(data)
 
 
 def run_produce_load(
