@@ -68,7 +68,14 @@ class Supervisor:
         Returns the exit status. Raises ClusterError if the cluster cannot start; nothing is left
         running then.
         """
-        self.spec.check()
+        try:
+            self.spec.check()
+            return self._run(on_ready)
+        finally:
+            if self.spec.ephemeral:
+                shutil.rmtree(self.spec.data_dir, ignore_errors=True)
+
+    def _run(self, on_ready: Callable[[ClusterState], None]) -> int:
         lock = cluster_state.claim(self.spec.data_dir)
         try:
             check_ports(self.spec)
@@ -84,8 +91,6 @@ class Supervisor:
             with contextlib.suppress(FileNotFoundError):
                 (self.spec.data_dir / cluster_state.STATE_FILE).unlink()
             os.close(lock)
-            if self.spec.ephemeral:
-                shutil.rmtree(self.spec.data_dir, ignore_errors=True)
 
     def _install_signals(self) -> None:
         def note(_signal: int, _frame: object) -> None:

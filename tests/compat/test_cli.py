@@ -175,6 +175,14 @@ def test_ctrl_c_stops_in_order_and_ephemeral_leaves_nothing() -> None:
     assert not any(child.is_running() for child in children)
 
 
+def test_an_ephemeral_cluster_that_cannot_start_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert "num.partitions" in fail("start", "--ephemeral", "--config", "num.partitions=three")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nodes_do_not_outlive_a_killed_supervisor(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     start(directory)
