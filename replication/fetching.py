@@ -186,7 +186,7 @@ def _read_one(
         return error_data(entry.partition, manager.missing_error(key))
     stats = partition.stats
     stats.fetch_requests += 1
-    leader_end_offset = partition.log.log_end_offset
+    leader_end_offset = partition.durable_end_offset
     try:
         if params.client is not None and manager.replica_selector is not None:
             preferred = manager.replica_selector.select(partition, entry, params.client, now_ms)

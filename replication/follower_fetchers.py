@@ -15,7 +15,7 @@ from protocol.java_hash import java_string_hash
 from replication.follower import FollowerPartition
 from replication.follower_fetcher import FollowerFetcher
 from replication.follower_steps import FetcherConfig
-from replication.types import PartitionKey, RoleChange
+from replication.types import FlushNeeded, PartitionKey, RoleChange
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
@@ -58,6 +58,11 @@ class FollowerFetchers:
                 FollowerPartition(partition, truncates_on_fetch=self.config.truncates_on_fetch)
             )
             self._home[key] = fetcher
+            if partition.log.unflushed_from >= 0:
+                # The first fetch acknowledges the whole log.
+                end_offset = partition.log.log_end_offset
+                fetcher.unflushed(key, end_offset)
+                self._manager.effects.append(FlushNeeded(*key, end_offset, partition.log))
             touched.add(fetcher)
         return touched
 

@@ -22,6 +22,7 @@ from protocol.messages.replication import (
 from replication.partition import Partition
 from replication.types import (
     ZERO_TOPIC_ID,
+    FlushNeeded,
     LeadershipResult,
     PartitionKey,
     RoleChange,
@@ -112,6 +113,9 @@ def _change_role(
     if state.leader == manager.config.broker_id:
         if partition.make_leader(state, now_ms):
             result.became_leader.append(RoleChange(*key, state.leader, state.leader_epoch))
+            end_offset = partition.log.log_end_offset
+            if not partition.is_durable(end_offset):
+                manager.effects.append(FlushNeeded(*key, end_offset, partition.log))
             partition.maybe_advance_high_watermark(now_ms)
     elif partition.make_follower(state):
         result.became_follower.append(RoleChange(*key, state.leader, state.leader_epoch))

@@ -80,7 +80,10 @@ def list_offset(manager: ReplicaManager, key: PartitionKey, query: OffsetQuery) 
 def _list_offset(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
     log = partition.log
     timestamp = query.timestamp
-    end_offset = partition.readable_end_offset(query.isolation)
+    if query.isolation is Isolation.LOG_END:
+        end_offset = partition.log.log_end_offset
+    else:
+        end_offset = partition.readable_end_offset(query.isolation)
     is_behind = (
         query.isolation is not Isolation.LOG_END
         and partition.leader_epoch_start_offset > log.high_watermark

@@ -139,6 +139,9 @@ class Partition:
                 )
             self.leader_epoch = state.leader_epoch
             self.leader_epoch_start_offset = start_offset
+            # What a follower, or a life before this one, appended counts when it is on disk.
+            self._unflushed_from = self.log.unflushed_from
+            self._unflushed_end = start_offset if self._unflushed_from >= 0 else -1
         self.leader_id = self.broker_id
         self.is_leader = True
         return True
@@ -188,9 +191,18 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 
+    @property
+    def durable_end_offset(self) -> int:
+        """As far as the leader's log is as safe as its topic asks.
+
+        Followers get no more: a leader that loses power and comes back in the same epoch would
+        write other records where they have those that it lost.
+        """
+        return self.log.log_end_offset if self._unflushed_from < 0 else self._unflushed_from
+
     def readable_end_offset(self, isolation: Isolation) -> int:
         if isolation is Isolation.LOG_END:
-            return self.log.log_end_offset
+            return self.durable_end_offset
         if isolation is Isolation.READ_COMMITTED:
             return self.log.last_stable_offset
         return self.log.high_watermark
@@ -262,7 +274,7 @@ class Partition:
             return False
         log = self.log
         end_offset = log.log_end_offset
-        candidate = end_offset if self._unflushed_from < 0 else self._unflushed_from
+        candidate = self.durable_end_offset
         if self.remotes:
             for replica in self.remotes.values():
                 if replica.log_end_offset < candidate and (

@@ -263,7 +263,10 @@ class Log(LogState):
     def flush(self, up_to_offset: int | None = None) -> None:
         """Force everything below an offset (the log end) to disk. Blocks; any thread may call."""
         truncations = self._truncations
-        target = self.log_end_offset if up_to_offset is None else up_to_offset
+        target = self.log_end_offset
+        if up_to_offset is not None:
+            # What was asked for may have been truncated before this flush began.
+            target = min(target, up_to_offset)
         start = self.recovery_point
         if target <= start and not self._closed_segments:
             return

@@ -135,6 +135,13 @@ class LogState:
         floor = self._recovery_floor
         return max(offset, floor) if truncations == self._truncations else floor
 
+    @property
+    def unflushed_from(self) -> int:
+        """Where the messages begin that flush.messages wants on disk by now; -1: there are none."""
+        recovery_point = self.recovery_point
+        owes = self.log_end_offset - recovery_point >= self.config.flush_messages
+        return recovery_point if owes else -1
+
     def _begin_truncation(self, offset: int) -> None:
         """What is at and above `offset` is about to be replaced; flushes under way are void."""
         self._recovery_floor = min(self.recovery_point, offset)

@@ -170,3 +170,32 @@ def test_errors_by_place(cluster: ReplicaCluster) -> None:
     assert cluster.produce("x").result[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     cluster.role(leader=2, replicas=(ME, 2))
     assert cluster.produce("x").result[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_followers_get_what_is_flushed(tmp_path) -> None:
+    """Found by simulation: a leader that lost its unflushed tail with the power, and was back in
+    the same epoch, wrote other records at offsets that its follower had got."""
+    cluster = ReplicaCluster(tmp_path, topic_config={"flush.messages": "1"})
+    cluster.role(replicas=(1, 2))
+    cluster.produce("p", b"v", acks=1)
+    (data,) = cluster.follow(2, 0).result
+    assert not data.records
+    cluster.partition.log.flush(1)
+    cluster.manager.flushed(TOPIC, 0, 1, cluster.now_ms)
+    (data,) = cluster.follow(2, 0).result
+    assert data.records
+
+
+def test_a_new_leader_owes_the_flush_of_what_it_followed_to(tmp_path) -> None:
+    cluster = ReplicaCluster(tmp_path, topic_config={"flush.messages": "1"})
+    cluster.role(leader=2, replicas=(1, 2))
+    records = batch(b"v")
+    cluster.partition.append_as_follower(records, leader_epoch=0, now_ms=cluster.now_ms)
+    cluster.manager.take_effects()
+    cluster.role(leader=1, replicas=(1, 2), isr=(1,), leader_epoch=1)
+    assert cluster.partition.log.high_watermark == 0
+    (flush,) = [e for e in cluster.manager.take_effects() if isinstance(e, FlushNeeded)]
+    assert flush.offset == 1
+    flush.log.flush(flush.offset)
+    cluster.manager.flushed(TOPIC, 0, flush.offset, cluster.now_ms)
+    assert cluster.partition.log.high_watermark == 1

@@ -415,3 +415,12 @@ def test_delete_records(tmp_path: Path) -> None:
     assert log.delete_segments_below_log_start() == 1
     assert bases(log) == [3, 6]
     assert log.last_stable_offset == 5
+
+
+def test_a_flush_of_what_was_truncated_before_it_began_says_nothing(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    for _ in range(3):
+        log.append_as_leader(batch_of(b"v"), leader_epoch=0, now_ms=0)
+    log.truncate_to(1)
+    log.flush(3)
+    assert log.recovery_point == 1
