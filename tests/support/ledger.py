@@ -29,6 +29,7 @@ END_TIMEOUT_SECONDS = 90.0
 ROUND_RECORDS = 10
 ROUND_SECONDS = 0.1
 COMMIT_EVERY_SECONDS = 0.2
+COMMIT_TIMEOUT_SECONDS = 10.0
 
 Place = tuple[int, int]  # partition, offset
 
@@ -253,8 +254,12 @@ class ConsumerLoad(threading.Thread):
 
 
 class ConfluentReader(ConsumerLoad):
+    """Commits asynchronously and waits a while: a commit that librdkafka was told to wait for may
+    block it for minutes when the coordinator dies with that commit on its way."""
+
     def __init__(self, bootstrap: str, name: str, topic: str) -> None:
         super().__init__(name, topic)
+        self._answers: list[tuple[bool, dict[int, int]]] = []
         self._settings = librdkafka(
             bootstrap,
             group_id=name,
@@ -264,7 +269,7 @@ class ConfluentReader(ConsumerLoad):
             socket_timeout_ms=10_000,
             fetch_wait_max_ms=100,
         )
-        self._consumer = Consumer(self._settings)
+        self._consumer = Consumer({**self._settings, "on_commit": self._answered})
         self._consumer.subscribe([topic])
 
     def poll(self) -> None:
@@ -272,13 +277,24 @@ class ConfluentReader(ConsumerLoad):
             if message.error() is None:
                 self.note(message.partition(), message.offset(), message.value())
 
+    def _answered(self, error: object, partitions: list[TopicPartition]) -> None:
+        good = error is None and all(one.error is None for one in partitions)
+        self._answers.append((good, {one.partition: one.offset for one in partitions}))
+
     def commit(self, offsets: dict[int, int]) -> bool:
         wanted = [TopicPartition(self.topic, p, o) for p, o in offsets.items()]
         try:
-            done = self._consumer.commit(offsets=wanted, asynchronous=False)
+            self._consumer.commit(offsets=wanted, asynchronous=True)
         except KafkaException:
             return False
-        return all(one.error is None for one in done)
+        until = time.monotonic() + COMMIT_TIMEOUT_SECONDS
+        while time.monotonic() < until and not self._ending.is_set():
+            self.poll()
+            for good, committed in self._answers:
+                if committed == offsets:
+                    self._answers.clear()
+                    return good
+        return False
 
     def close(self) -> None:
         self._consumer.close()
