@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_tool
 from tests.support.processes import BrokerProcess, zookeeper_process
@@ -27,6 +28,32 @@ CONFIG = {"log.segment.bytes": "60000", "log.index.interval.bytes": "500"}
 pytestmark = pytest.mark.timeout(400)
 
 Broker = BrokerProcess | ApacheKafkaProcess
+
+
+def create_topic(broker: Broker) -> None:
+    """A new client, once there is a controller: an old one would look for it rarely."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        if admin.list_topics(timeout=WAIT_SECONDS).controller_id >= 0:
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
+            return
+        assert time.monotonic() < deadline, "no controller"
+        time.sleep(0.2)
+
+
+def wait_until_unregistered(connect: str) -> None:
+    """Apache Kafka does not start before ZooKeeper has expired a killed broker's session."""
+    zookeeper = KazooClient(connect)
+    zookeeper.start(timeout=WAIT_SECONDS)
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while zookeeper.exists("/brokers/ids/1") is not None:
+            assert time.monotonic() < deadline, "the session does not expire"
+            time.sleep(0.1)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
 
 
 def produce(broker: Broker, numbers: range) -> None:
@@ -107,8 +134,7 @@ def test_brokers_take_turns_on_one_directory(
             broker.start()
             try:
                 if turn == 0:
-                    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-                    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
+                    create_topic(broker)
                 assert sorted(read_keys(broker)) == list(range(written)), f"{kind} in turn {turn}"
                 produce(broker, range(written, written + 1500))
                 written += 1500
@@ -116,6 +142,7 @@ def test_brokers_take_turns_on_one_directory(
             finally:
                 end(broker)
                 broker.kill()
+            wait_until_unregistered(connect)
     check_with_kafkas_tool(broker.log_dir / f"{TOPIC}-0", written, clean=end is end_cleanly)
 
 

@@ -29,6 +29,9 @@ ARTIFACTS = {
 RESOLVE_TIMEOUT_SECONDS = 300
 TOOL_TIMEOUT_SECONDS = 90
 HEAP = "-Xmx384m"
+STARTS = 3
+# The second follows the first: the lost session's registration stays for a while.
+SESSION_TROUBLE = (b"SessionExpiredException", b"NodeExistsException")
 
 LOGGING = """log4j.rootLogger=WARN, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
@@ -157,6 +160,18 @@ class ApacheKafkaProcess(BrokerProcess):
         if self._java:
             return [*self._java, "kafka.Kafka", str(properties)]
         return java_command("kafka.Kafka", str(properties))
+
+    def wait_until_ready(self) -> float:
+        """A JVM that starves may lose its ZooKeeper session while it starts: then once more."""
+        for _ in range(STARTS - 1):
+            try:
+                return super().wait_until_ready()
+            except AssertionError:
+                output = self._log.read_bytes()[self._mark :]
+                if self.is_running or not any(reason in output for reason in SESSION_TROUBLE):
+                    raise
+                self.launch()
+        return super().wait_until_ready()
 
     def is_ready(self) -> bool:
         """ApiVersions v0 is answered once the broker processes requests."""
