@@ -53,7 +53,7 @@ from broker.replica_shell import ReplicaShell
 from broker.services import Services
 from broker.topic_configs import TopicConfigs
 from broker.topic_services import TopicServices
-from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
+from broker.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 from replication.controller import znodes
 from replication.controller.operations import GetData, SessionExpired
 from replication.metadata_cache import MetadataCache, MetadataUpdate
@@ -65,6 +65,10 @@ from storage.log_manager import LogManager
 log = logging.getLogger("broker.server")
 
 READY_TIMEOUT_SECONDS = 60
+SESSION_LOST = (
+    "the ZooKeeper session expired while the broker was starting: start it again, and on a machine "
+    "this busy with a longer zookeeper.session.timeout.ms"
+)
 SESSION_RETRY_SECONDS = 0.1
 # Young objects of the hot path die by reference count; the collector only has to find cycles.
 GC_THRESHOLDS = (50_000, 25, 50)
@@ -105,8 +109,13 @@ async def run_broker(
         ) as zookeeper:
             broker = Broker(config, zookeeper, clock)
             await broker.run(trio.Event() if stop is None else stop, metrics_port, task_status)
+    except SessionExpired:
+        raise ZooKeeperUnavailable(SESSION_LOST) from None
     except BaseExceptionGroup as group:
-        raise _only_error(group) from None
+        error = _only_error(group)
+        if isinstance(error, SessionExpired):
+            error = ZooKeeperUnavailable(SESSION_LOST)
+        raise error from None
 
 
 def _only_error(error: BaseException) -> BaseException:
@@ -301,6 +310,8 @@ class Broker:
         await services.start("groups", self.groups.run, offsets_partitions)
         await services.start("sockets", self.sockets.run)
         await services.start("controller", self.controller.run)
+        if self.zookeeper.session[0] != self.sessions[-1]:
+            await self._register()  # it expired before the controller runtime could hear of it
         await services.start("topics", self.topics.run)
         await services.start("configs", self.store.follow, self._config_changed, self.clock)
         services.spawn(

@@ -1,0 +1,75 @@
+"""A ZooKeeper session that expires while the broker starts: one clear error, or a new registration.
+
+The session is ended by a second connection that takes it over and closes it, just when the broker
+is about to begin a certain step.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import broker.server
+from broker.controller_runtime import ControllerRuntime
+from broker.server import run_broker
+from broker.zookeeper_client import (
+    SessionEvent,
+    ZooKeeperClient,
+    ZooKeeperUnavailable,
+    open_zookeeper,
+)
+from replication.controller import znodes
+from replication.controller.operations import GetData
+from tests.support.in_process import broker as running_broker
+from tests.support.in_process import config_of, zookeeper
+
+
+async def end_session(client: ZooKeeperClient) -> None:
+    session = client.session
+    async with open_zookeeper(
+        client.connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, session=session
+    ):
+        pass
+
+
+async def test_before_the_broker_can_go_on_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = broker.server.offsets_partition_count
+
+    async def after_the_end(client: ZooKeeperClient, config: Any) -> int:
+        await end_session(client)
+        return await count(client, config)
+
+    monkeypatch.setattr(broker.server, "offsets_partition_count", after_the_end)
+    async with zookeeper() as port:
+        with pytest.raises(ZooKeeperUnavailable, match="expired while the broker was starting"):
+            with trio.fail_after(30):
+                await run_broker(config_of(port, tmp_path))
+
+
+async def test_before_the_controller_can_hear_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ControllerRuntime.run
+
+    async def after_the_end(self: ControllerRuntime, *, task_status: Any) -> None:
+        client = self._zookeeper
+        events, ended = client.session_events(), client.session[0]
+        await end_session(client)
+        with trio.fail_after(20):
+            async for event in events:
+                if event is SessionEvent.CONNECTED and client.session[0] != ended:
+                    break
+        await run(self, task_status=task_status)
+
+    monkeypatch.setattr(ControllerRuntime, "run", after_the_end)
+    async with zookeeper() as port, running_broker(port, tmp_path):
+        address = f"127.0.0.1:{port}"
+        limits = {"session_timeout_ms": 6_000, "connection_timeout_ms": 6_000}
+        async with open_zookeeper(address, **limits) as other:
+            found = await other.execute_one(GetData(znodes.broker_path(3)))
+        assert found.ok
