@@ -6,11 +6,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint venv-demo venv-test clean
+.PHONY: help demo test mixed lint venv-demo venv-test clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
+	@echo "make mixed   our brokers in one cluster with Apache Kafka 3.9 (needs Java and Maven)"
 	@echo "make lint    only format, lint, types and layers"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -38,6 +39,9 @@ demo: venv-demo
 
 test: venv-test
 	$(BIN)/python -m tests.run
+
+mixed: venv-test
+	$(BIN)/python -m tests.run --only mixed
 
 lint: venv-test
 	$(BIN)/python -m tests.run --only lint
