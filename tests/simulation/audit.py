@@ -12,8 +12,9 @@ partition: the batches that some leader's high watermark has passed. From then o
   former life.
 
 A replica that lost power is excused ("lossy") until it has left the ISR: that Kafka does not flush
-is made good by the other members, of which the faults leave one alone (see faults.py). With an
-unclean election the ledger ends where the new leader's log does.
+is made good by the other members, of which the faults leave one alone (see faults.py). Where
+unclean elections are allowed there is no ledger: nothing is promised but epochs, offsets and
+convergence.
 """
 
 from bisect import bisect_left, bisect_right
@@ -54,7 +55,6 @@ class Replica:
         "epoch",
         "hw",
         "is_leader",
-        "ledger_life",
         "leo",
         "log",
         "truncations",
@@ -69,9 +69,8 @@ class Replica:
         self.hw = 0
         self.epoch = -1
         self.is_leader = False
-        # So many batches are as in the ledger, in this life of it.
+        # So many batches are as in the ledger.
         self.verified = 0
-        self.ledger_life = 0
 
     def read(self, log: Log) -> None:
         """Bring the shadow up with the log."""
@@ -103,7 +102,6 @@ class Ledger:
         self.end_at_election: dict[int, int] = {}
         self.state: LeaderAndIsr | None = None
         self.lossy: set[int] = set()
-        self.life = 0  # counts what was taken back (unclean elections)
 
     @property
     def end(self) -> int:
@@ -113,17 +111,13 @@ class Ledger:
         """How many of the batches lie below `end`."""
         return bisect_right(self.batches, end, key=_end_of)
 
-    def pop(self) -> None:
-        self.batches.pop()
-        self.life += 1
-
     def first_difference(self, replica: Replica, end: int) -> str | None:
         """How a replica differs from the ledger below `end`."""
         count = self.count(end)
-        start = replica.verified if replica.ledger_life == self.life else 0
+        start = replica.verified
         batches = replica.batches
         if count <= start or batches[start:count] == self.batches[start:count]:
-            replica.verified, replica.ledger_life = max(count, start), self.life
+            replica.verified = max(count, start)
             return None
         for index, batch in enumerate(self.batches[:count]):
             if index >= len(batches):
@@ -148,6 +142,7 @@ class Audit:
         self.replicas: dict[tuple[int, PartitionKey], Replica] = {}
         self._controller_epochs: dict[int, int] = {}
         self._zxid = 0
+        self._is_unclean = cluster.settings.unclean_elections
         self.acknowledged_batches = 0
 
     def fail(self, text: str) -> None:
@@ -192,14 +187,29 @@ class Audit:
             replica.read(log)
             self._check_offsets(broker, key, log)
             ledger = self.ledger(key)
-            if partition.is_leader:
+            if self._is_unclean and not partition.is_leader:
+                pass
+            elif partition.is_leader:
                 self._check_leader(broker, key, partition.leader_epoch, replica, hw, ledger)
             elif hw != replica.hw:
                 self._check_prefix(broker.broker_id, key, replica, min(hw, ledger.end))
-                if hw > ledger.end and not self._cluster.settings.unclean_elections:
+                if hw > ledger.end:
                     self.fail(f"{broker.name} follows {key} to HW {hw}, none leads to it")
             replica.hw, replica.epoch = hw, partition.leader_epoch
             replica.is_leader = partition.is_leader
+        if len(broker.manager.partitions) < len(self._cluster.keys):
+            self._forget_deleted(broker)
+
+    def _forget_deleted(self, broker: "Broker") -> None:
+        """Replicas that a reassignment has taken away."""
+        for key in self._cluster.keys:
+            found = self.replicas.get((broker.broker_id, key))
+            if (
+                found is not None
+                and found.log is not None
+                and broker.log_manager.get_log(*key) is None
+            ):
+                self.replicas[broker.broker_id, key] = Replica()
 
     def _check_offsets(self, broker: "Broker", key: PartitionKey, log: Log) -> None:
         ordered = (
@@ -219,11 +229,14 @@ class Audit:
         other = ledger.leaders.setdefault(epoch, broker_id)
         if other != broker_id:
             self.fail(f"{key} has two leaders in epoch {epoch}: {other} and {broker_id}")
-        if not replica.is_leader or replica.epoch != epoch:
+        is_same_epoch = replica.is_leader and replica.epoch == epoch
+        if is_same_epoch and hw < replica.hw:
+            self.fail(f"{broker.name} {key}: the HW went from {replica.hw} to {hw} in {epoch}")
+        if self._is_unclean:
+            return
+        if not is_same_epoch:
             promised = ledger.end_at_election.get(epoch, ledger.end)
             self._check_prefix(broker_id, key, replica, promised)
-        elif hw < replica.hw:
-            self.fail(f"{broker.name} {key}: the HW went from {replica.hw} to {hw} in {epoch}")
         if hw > ledger.end:
             self._commit(broker, key, replica, hw, ledger)
         elif hw > replica.hw:
@@ -293,12 +306,9 @@ class Audit:
         self, key: PartitionKey, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
     ) -> None:
         if old is not None and new.leader not in old.isr:
-            if not self._cluster.settings.unclean_elections:
+            if not self._is_unclean:
                 self.fail(f"{key}: unclean election {old} -> {new}")
-            kept = self.replica(new.leader, key)
-            while ledger.first_difference(kept, ledger.end) is not None:
-                ledger.pop()
-            self._cluster.kernel.note(f"unclean: {key} is committed to {ledger.end} only")
+            self._cluster.kernel.note(f"that was an unclean election of {key}")
         ledger.end_at_election[new.leader_epoch] = ledger.end
 
     # -- what brokers and clients report ----------------------------------------------------------
@@ -330,6 +340,8 @@ class Audit:
         if result.error_code or produce.acks != -1:
             return
         self.acknowledged_batches += 1
+        if self._is_unclean:
+            return
         self._look_at(broker)
         ledger = self.ledger(produce.key)
         index = _index_of(ledger.batches, result.base_offset)
@@ -366,13 +378,13 @@ class Audit:
         """A consumer got these bytes at its position; (next position, batches)."""
         ledger = self.ledger(key)
         count = 0
+        if self._is_unclean:
+            return position, count
         for _, header in iter_batch_headers(records):
             if header.next_offset <= position:
                 continue
             index = _index_of(ledger.batches, header.base_offset)
             if index is None or ledger.batches[index].crc != header.crc:
-                if self._cluster.settings.unclean_elections:
-                    return position, count
                 self.fail(f"{who} read {key} at {header.base_offset}: not committed")
             if header.base_offset != position:
                 self.fail(f"{who} asked {key} for {position} and got {header.base_offset}")

@@ -20,6 +20,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from protocol.messages.reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.replication import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
@@ -32,8 +33,7 @@ from replication.controller.znodes import BrokerRegistration
 from replication.fetch_session import FetchSessions
 from replication.follower_fetcher import FollowerFetcher
 from replication.follower_fetchers import FollowerFetchers
-from replication.follower_steps import Exchange as FollowerExchange
-from replication.follower_steps import FetcherConfig, Wait
+from replication.follower_steps import FetcherConfig
 from replication.metadata_cache import Endpoint, MetadataCache
 from replication.replica_manager import ReplicaManager
 from replication.types import AlterIsr, Done, FlushNeeded, ProduceResult, ReplicaConfig
@@ -41,6 +41,7 @@ from storage.files import FileSlice
 from storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import ControllerShell
 from tests.simulation.disk import Disk
+from tests.simulation.fetchers import LISTENER, FetcherTask
 from tests.simulation.kernel import Process
 from tests.simulation.network import Exchange
 from tests.simulation.zookeeper import ZooKeeperSession
@@ -48,13 +49,11 @@ from tests.simulation.zookeeper import ZooKeeperSession
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
-LISTENER = "PLAINTEXT"
 LOG_DIR = "/logs"
 REQUEST_TIMEOUT_MS = 1_500
 CONTROLLER_RETRY_MS = 50
 REREGISTER_MS = 200
 STORAGE_JOBS_MS = 1_000
-MIN_POLL_MS = 20
 CODEC_SHARE = 0.03
 
 
@@ -126,83 +125,6 @@ class _ProduceWait:
 
     def complete(self, results: dict[tuple[str, int], ProduceResult]) -> None:
         self._broker.produced(self._exchange, self._key, results[self._key])
-
-
-class FetcherTask:
-    """The loop of one fetcher (`broker.fetcher_runtime`)."""
-
-    def __init__(self, broker: "Broker", fetcher: FollowerFetcher) -> None:
-        self._broker = broker
-        self.fetcher = fetcher
-        self._exchange: Exchange | None = None
-        self._is_long_poll = False
-        self._polling_since_ms = 0
-        self._turn = 0  # counts steps, so that old wake-ups count no more
-        self._ended = False
-
-    def wake(self) -> None:
-        if self._exchange is None and not self._ended:
-            self._turn += 1
-            self.run(self._turn)
-
-    def interrupt(self) -> None:
-        """Partitions have come: do not let them wait behind an idle poll."""
-        if self._exchange is None:
-            self.wake()
-        elif self._is_long_poll:
-            kernel = self._broker.kernel
-            delay_ms = self._polling_since_ms + MIN_POLL_MS - kernel.now_ms
-            kernel.after(delay_ms, self._broker.process, self._give_up_poll, self._exchange)
-
-    def _give_up_poll(self, exchange: Exchange) -> None:
-        if self._exchange is exchange and exchange.is_open:
-            exchange.give_up()
-            self._exchange = None
-            self.fetcher.abandoned()
-            self._next()
-
-    def _next(self) -> None:
-        self._broker.shell.settle()
-        self._turn += 1
-        self.run(self._turn)
-
-    def run(self, turn: int) -> None:
-        if turn != self._turn or self._ended:
-            return
-        broker, fetcher = self._broker, self.fetcher
-        if not len(fetcher):
-            self._ended = True
-            broker.fetcher_ended(fetcher)
-            return
-        kernel = broker.kernel
-        step = fetcher.next_step(kernel.now_ms)
-        if isinstance(step, Wait):
-            broker.shell.settle()
-            if not len(fetcher):
-                kernel.after(0, broker.process, self.run, turn)
-            elif step.until_ms is not None:
-                kernel.after(step.until_ms - kernel.now_ms, broker.process, self.run, turn)
-            return
-        self._is_long_poll = step.is_long_poll
-        self._polling_since_ms = kernel.now_ms
-        known = broker.manager.metadata.broker_endpoint(fetcher.source_id, LISTENER)
-        if known is None:
-            fetcher.failed(step, kernel.now_ms)
-            self._next()
-            return
-        self._exchange = broker.call(
-            fetcher.source_id, step.request, step.version,
-            lambda response: self._answered(step, response),
-        )  # fmt: skip
-
-    def _answered(self, step: FollowerExchange, response: Any) -> None:
-        self._exchange = None
-        now_ms = self._broker.kernel.now_ms
-        if response is None:
-            self.fetcher.failed(step, now_ms)
-        else:
-            self.fetcher.answered(step, response, now_ms)
-        self._next()
 
 
 class Broker:
@@ -366,6 +288,9 @@ class Broker:
         if isinstance(message, ControlledShutdownRequest):
             self.controller.post(events.ControlledShutdown(exchange.respond, message))
             return
+        if isinstance(message, AlterPartitionReassignmentsRequest):
+            self.controller.post(events.AlterPartitionReassignments(exchange.respond, message))
+            return
         request: Any = Request(message, version, lambda answer: self._respond(exchange, answer))
         if isinstance(message, FetchRequest):
             self._fetches.fetch(request)
@@ -514,7 +439,7 @@ class Broker:
             self.kernel.after(self._flush_ms(), self.process, self._flush, key)
 
     def _flush_ms(self) -> int:
-        return self.kernel.random.randint(0, 15)
+        return self.kernel.random.randint(0, self.cluster.settings.longest_flush_ms)
 
     def _flush(self, key: tuple[str, int]) -> None:
         """A flush is done: it covers what was appended until it began, and no more is said."""

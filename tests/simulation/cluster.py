@@ -116,7 +116,6 @@ class Cluster:
                 for _, index in self.keys
             },
         )
-        self.assignment = assignment
         config = {"min.insync.replicas": str(settings.min_insync_replicas)}
         if settings.unclean_elections:
             config["unclean.leader.election.enable"] = "true"
@@ -126,6 +125,18 @@ class Cluster:
                 Create(znodes.topic_path(TOPIC), znodes.encode_topic(assignment)),
             ],
             lambda _results: self._start_brokers(),
+        )
+
+    def assignment_of(self, key: PartitionKey) -> ReplicaAssignment:
+        """As ZooKeeper has it."""
+        node = self.zookeeper.machine.tree.get(znodes.topic_path(key[0]))
+        assert node is not None
+        return znodes.decode_topic(key[0], node.data).partitions[key[1]]
+
+    def call_as_admin(self, broker: Broker, message: Any, version: int) -> None:
+        """Ask a broker for something; whether it is answered does not matter."""
+        self.network.call(
+            self.admin.process, broker.name, broker, message, version, lambda _answer: None, 4_000
         )
 
     def _start_brokers(self) -> None:
@@ -173,7 +184,10 @@ class Cluster:
 
     def _what_partition_misses(self, key: PartitionKey) -> str:
         state = self.audit.ledger(key).state
-        replicas = self.assignment.partitions[key[1]].replicas
+        assignment = self.assignment_of(key)
+        if assignment.is_being_reassigned:
+            return f"it is being reassigned: {assignment}"
+        replicas = assignment.replicas
         if state is None or state.leader < 0:
             return "no leader"
         if set(state.isr) != set(replicas):

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode
 from protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+from protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from replication.controller import znodes
 from replication.controller.operations import Delete
+from tests.simulation.kernel import Process
 from tests.simulation.zookeeper import NAME as ZOOKEEPER
 
 if TYPE_CHECKING:
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
 CONTROLLED_SHUTDOWN_VERSION = 3
+REASSIGNMENTS_VERSION = 0
 CALM_MS = 1_000
 FRAGILE_CHECK_MS = 50
 
@@ -34,6 +41,8 @@ class Faults:
         # A broker that lost power and is still in an ISR.
         self.fragile: Broker | None = None
         self._last_disturbance_ms = 0
+        # Those that have announced their stop: they will, whatever the answer is.
+        self._stopping: set[Process] = set()
         # In the order of the weights below.
         self._kinds: list[tuple[Callable[[], None], int]] = [
             (self._kill, 6),
@@ -49,6 +58,8 @@ class Faults:
             (self._slow_network, 2),
             (self._kill_all, 1),
         ]
+        if cluster.settings.reassigns:
+            self._kinds.append((self._reassign, 6))
 
     def start(self) -> None:
         self._later()
@@ -111,6 +122,7 @@ class Faults:
 
     def _kill_one(self, broker: "Broker") -> None:
         self._note(f"SIGKILL {broker.name}")
+        self._stopping.discard(broker.process)
         broker.kill()
         self._for(50, 4_000, self._restart, broker)
 
@@ -145,6 +157,7 @@ class Faults:
         if metadata.controller_id not in self._cluster.brokers:
             return
         self._note(f"controlled shutdown of {broker.name}")
+        self._stopping.add(broker.process)
         request = ControlledShutdownRequest(
             broker_id=broker.broker_id, broker_epoch=broker.manager.broker_epoch
         )
@@ -154,8 +167,7 @@ class Faults:
         )  # fmt: skip
 
     def _handed_over(self, broker: "Broker", answer: ControlledShutdownResponse | None) -> None:
-        if self.fragile is not None or self._is_over:
-            return
+        self._stopping.discard(broker.process)
         outcome = "none" if answer is None else ErrorCode(answer.error_code).name
         self._note(f"{broker.name} stops cleanly (answer of the controller: {outcome})")
         broker.stop_cleanly()
@@ -171,6 +183,7 @@ class Faults:
         if not cluster.settings.flushes and not self._is_safe_without(broker):
             return
         self._note(f"power cut at {broker.name}")
+        self._stopping.discard(broker.process)
         broker.kill()
         random = self._kernel.random
         lost = broker.disk.lose_power(
@@ -191,9 +204,15 @@ class Faults:
         cluster = self._cluster
         if self._kernel.now_ms - self._last_disturbance_ms < CALM_MS:
             return False
-        if len(self._alive()) < len(cluster.brokers) or cluster.zookeeper.process.paused:
+        if (
+            self._stopping
+            or len(self._alive()) < len(cluster.brokers)
+            or cluster.zookeeper.process.paused
+        ):
             return False
         if not all(self._is_well(other) for other in cluster.brokers.values()):
+            return False
+        if any(cluster.assignment_of(key).is_being_reassigned for key in cluster.keys):
             return False
         for ledger in cluster.audit.ledgers.values():
             isr = set(ledger.state.isr) if ledger.state is not None else set()
@@ -270,6 +289,26 @@ class Faults:
 
     def _normal_network(self) -> None:
         self._cluster.network.usual_delay_ms = 3
+
+    def _reassign(self) -> None:
+        """Other replicas, or another order of them; now and then the cancellation of that."""
+        cluster, random = self._cluster, self._kernel.random
+        controllers = [b for b in cluster.brokers.values() if b.controller.machine.is_active]
+        if not controllers:
+            return
+        topic, index = random.choice(cluster.keys)
+        factor = cluster.settings.replication_factor
+        replicas = random.sample(list(cluster.brokers), factor) if random.random() < 0.8 else None
+        self._note(f"reassignment of {topic}-{index} to {replicas}")
+        request = AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name=topic,
+                    partitions=[ReassignablePartition(partition_index=index, replicas=replicas)],
+                )
+            ]
+        )
+        cluster.call_as_admin(random.choice(controllers), request, REASSIGNMENTS_VERSION)
 
     def _move_controller(self) -> None:
         self._note("/controller is deleted")

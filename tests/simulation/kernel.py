@@ -2,8 +2,8 @@
 
 Rules: nothing in a simulated cluster looks at a clock or at `random`; everything that happens is an
 event of the heap, and two events of the same millisecond run in the order in which they were made.
-So a run is a function of its seed. Every line of the trace goes into `digest`, which tells whether
-two runs were the same.
+So a run is a function of its seed. Every step and every line of the trace goes into `digest`, which
+tells whether two runs were the same.
 
 An event belongs to a `Process` (or to nobody: the network, the faults). A dead process's events
 vanish with it; those of a stopped one (SIGSTOP) wait until it goes on.
@@ -89,6 +89,8 @@ class Kernel:
 
     def _step(self, owner: Process | None, run: Callable[..., None], args: tuple[Any, ...]) -> None:
         self.steps += 1
+        name = owner.name if owner is not None else "-"
+        self._digest.update(f"{self.now_ms} {name} {run.__qualname__}".encode())
         run(*args)
         if self.after_step is not None:
             self.after_step(owner)

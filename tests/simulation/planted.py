@@ -102,16 +102,6 @@ def _acknowledged_before_min_insync() -> Any:
     return patch.object(Partition, "config_changed", one)
 
 
-def _hw_ignores_newcomers() -> Any:
-    """A replica that is about to join the ISR is not waited for until it is in."""
-
-    def forgetful(self: IsrState, broker_id: int) -> frozenset[int]:
-        self.proposed = self.committed | {broker_id}
-        return self.proposed
-
-    return patch.object(IsrState, "propose_expand", forgetful)
-
-
 def _shrink_before_it_is_agreed() -> Any:
     """A replica that is to leave the ISR is not waited for, before the controller knows."""
     shrink = IsrState.propose_shrink
@@ -138,9 +128,8 @@ def _election_outside_the_isr() -> Any:
     """The first live replica is elected, in sync or not."""
     elect = partition_states.elect_offline
 
-    def careless(*args: Any, **options: Any) -> Any:
-        options["unclean"] = True
-        return elect(*args, **options)
+    def careless(context: Any, partition: Any, state: Any, _unclean: bool) -> Any:
+        return elect(context, partition, state, True)
 
     return patch.object(partition_states, "elect_offline", careless)
 
@@ -154,11 +143,6 @@ def _old_leaders_are_heard() -> Any:
         return None if error is ErrorCode.FENCED_LEADER_EPOCH else error
 
     return patch.object(ControllerRequests, "_check", deaf)
-
-
-def _epochs_are_not_compared() -> Any:
-    """Leaders serve followers and consumers of another leader epoch."""
-    return patch.object(Partition, "check_epoch", lambda _self, _epoch: ErrorCode.NONE)
 
 
 def _dirty_reads() -> Any:
@@ -175,12 +159,10 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "stale controller accepted": _stale_controller,
     "unsynced bytes counted as durable": _unsynced_is_durable,
     "acknowledgement before min.insync": _acknowledged_before_min_insync,
-    "HW ignores a newcomer to the ISR": _hw_ignores_newcomers,
     "ISR shrunk before it is agreed": _shrink_before_it_is_agreed,
     "followers forget producers": _followers_forget_producers,
     "election outside of the ISR": _election_outside_the_isr,
     "ISR changes of old leaders accepted": _old_leaders_are_heard,
-    "leader epochs are not compared": _epochs_are_not_compared,
     "consumers read beyond the HW": _dirty_reads,
 }
 

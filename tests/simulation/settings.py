@@ -17,12 +17,14 @@ class Settings:
         self.min_insync_replicas = random.choice((1, 2, 2, 2))
         # With a flush before every acknowledgement any power cut must be survived.
         self.flushes = random.random() < 0.25
+        self.longest_flush_ms = random.choice((15, 15, 200))
         self.truncates_on_fetch = random.random() < 0.75
         self.unclean_elections = random.random() < 0.05
         self.replica_lag_ms = random.choice((800, 1_500, 3_000))
         self.session_timeout_ms = random.choice((1_000, 1_500, 2_500))
         self.fault_pause_ms = random.choice((300, 700, 1_500))
         self.faults_ms = random.choice((6_000, 9_000, 12_000))
+        self.reassigns = random.random() < 0.4
         self.segment_bytes = random.choice((600, 2_000, 20_000))
         self.log_config = _log_config(
             self.segment_bytes, self.min_insync_replicas, self.flushes, self.unclean_elections
@@ -39,6 +41,8 @@ class Settings:
             words.append("flush.messages=1")
         if self.unclean_elections:
             words.append("unclean elections")
+        if self.reassigns:
+            words.append("reassignments")
         if not self.truncates_on_fetch:
             words.append("truncation by OffsetForLeaderEpoch")
         return ", ".join(words)
