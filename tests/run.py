@@ -1,8 +1,8 @@
 """Run every check of the project, one stage after the other, and print what each stage took.
 
-`make test` calls it; `make mixed` runs the stage beside Apache Kafka, which needs Maven. A stage that fails does not hide the later ones: all run, then the table
-says which failed. The closing line counts what pytest saw, so that a reader of a CI log finds the
-verdict at its end.
+`make test` calls it; `make mixed` runs the stage beside Apache Kafka, which needs Maven. A stage
+that fails does not hide the later ones: all run, then the table says which failed. The closing line
+counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
 from __future__ import annotations
