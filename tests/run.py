@@ -38,7 +38,7 @@ def stages() -> list[Stage]:
             "test",
             [*pytest, "-n", "2", "tests/unit", "tests/properties"],
         ),
-        Stage("simulation", "test", [*pytest, "tests/simulation"]),
+        Stage("simulation", "test", [*pytest, "-n", "2", "tests/simulation"]),
         Stage("wire tests", "test", [*pytest, "tests/wire"]),
         Stage("real clients", "test", [*pytest, "tests/compat"]),
         Stage("faults", "test", [*pytest, "-n", "2", "tests/faults"]),

@@ -13,7 +13,6 @@ import broker.handlers.replication
 from protocol.errors import ErrorCode
 from replication import leadership
 from replication.controller import partition_states
-from replication.controller.requests import ControllerRequests
 from replication.follower import FollowerPartition, FollowerState
 from replication.follower_fetcher import FollowerFetcher
 from replication.isr import IsrState, RemoteReplica
@@ -134,17 +133,6 @@ def _election_outside_the_isr() -> Any:
     return patch.object(partition_states, "elect_offline", careless)
 
 
-def _old_leaders_are_heard() -> Any:
-    """The controller takes ISR changes of leaders whose epoch is over."""
-    check = ControllerRequests._check
-
-    def deaf(self: Any, partition: Any, new: Any, api_version: int) -> Any:
-        error = check(self, partition, new, api_version)
-        return None if error is ErrorCode.FENCED_LEADER_EPOCH else error
-
-    return patch.object(ControllerRequests, "_check", deaf)
-
-
 def _dirty_reads() -> Any:
     """Consumers read up to the log end."""
     return patch.object(
@@ -162,7 +150,6 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "ISR shrunk before it is agreed": _shrink_before_it_is_agreed,
     "followers forget producers": _followers_forget_producers,
     "election outside of the ISR": _election_outside_the_isr,
-    "ISR changes of old leaders accepted": _old_leaders_are_heard,
     "consumers read beyond the HW": _dirty_reads,
 }
 

@@ -31,7 +31,6 @@ KNOWN_SEEDS = {
     "ISR shrunk before it is agreed": 0,
     "followers forget producers": 3,
     "election outside of the ISR": 0,
-    "ISR changes of old leaders accepted": 0,
     "consumers read beyond the HW": 0,
 }
 
