@@ -26,7 +26,7 @@ KNOWN_SEEDS = {
     "truncation to HW instead of by epoch": 4,
     "ISR admitted below HW": 0,
     "stale controller accepted": 0,
-    "unsynced bytes counted as durable": 0,
+    "unsynced bytes counted as durable": 24,
     "acknowledgement before min.insync": 3,
     "ISR shrunk before it is agreed": 0,
     "followers forget producers": 3,
@@ -74,6 +74,7 @@ def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
     assert digests[0] == digests[1]
 
 
+@pytest.mark.timeout(600)  # Some are found after tens of seeds, should the known one not do.
 @pytest.mark.parametrize("name", planted.PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
     result = planted.find(name, range(KNOWN_SEEDS[name], planted.MAX_SEEDS))
