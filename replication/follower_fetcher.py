@@ -68,8 +68,6 @@ class FollowerFetcher:
         "_session",
         "_states",
         "_unflushed",
-        "appended_batches",
-        "appended_bytes",
         "failed_keys",
         "fetcher_id",
         "source_id",
@@ -91,9 +89,6 @@ class FollowerFetcher:
         self.failed_keys: set[PartitionKey] = set()
         # Appended up to this offset, but not yet flushed as the topic asks.
         self._unflushed: dict[PartitionKey, int] = {}
-        # What the last answer brought.
-        self.appended_batches = 0
-        self.appended_bytes = 0
 
     def __len__(self) -> int:
         return len(self._states)
@@ -273,7 +268,6 @@ class FollowerFetcher:
 
     def take_answer(self, exchange: Exchange, response: Message, now_ms: int) -> Iterator[None]:
         """Take an answer partition by partition: other work may be done at each yield."""
-        self.appended_batches = self.appended_bytes = 0
         if isinstance(response, FetchResponse):
             assert exchange.session is not None
             for key, data in self._session_data(exchange.session, response, now_ms):
