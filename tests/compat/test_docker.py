@@ -1,0 +1,118 @@
+"""What docker/ says, run as processes: there is no Docker where the tests run.
+
+The compose file's commands and environments are started with its host names, ports and volume
+directories replaced by local ones; what cannot be checked here is the image itself, beyond that
+it copies every package and starts what it says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kafka import KafkaConsumer, KafkaProducer
+
+from tests.support.processes import free_port
+
+ROOT = Path(__file__).parents[2]
+PYBROKER = [sys.executable, "-m", "broker.cli.main"]
+VOLUME = "/var/lib/pybroker"
+INSIDE_PORT = "19092"
+BROKERS = 3
+
+
+@contextmanager
+def running(
+    arguments: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*PYBROKER, *arguments],
+            env={**os.environ, **environment},
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def service_here(
+    name: str, service: dict[str, Any], ports: dict[str, int], directory: Path
+) -> tuple[list[str], dict[str, str]]:
+    """A service's command and environment on this machine."""
+
+    def local(text: object) -> str:
+        found = str(text).replace(VOLUME, str(directory / name))
+        found = found.replace("zookeeper:2181", f"127.0.0.1:{ports['zookeeper']}")
+        found = re.sub(r"(broker-\d):" + INSIDE_PORT, lambda m: f"127.0.0.1:{ports[m[1]]}", found)
+        found = found.replace(f"0.0.0.0:{INSIDE_PORT}", f"127.0.0.1:{ports.get(name, 0)}")
+        return re.sub(
+            r"(?:0\.0\.0\.0|localhost):(909\d)", lambda m: f"127.0.0.1:{ports[m[1]]}", found
+        )
+
+    command = [local(part) for part in service["command"]]
+    if name == "zookeeper":
+        command[command.index("2181")] = str(ports["zookeeper"])
+    environment = {key: local(value) for key, value in service.get("environment", {}).items()}
+    return command, environment
+
+
+@pytest.mark.timeout(180)
+def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None:
+    services = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]
+    names = ["zookeeper", *(f"broker-{n}" for n in range(1, BROKERS + 1))]
+    assert sorted(services) == sorted(names)
+    outside = [port.split(":")[0] for n in names[1:] for port in services[n]["ports"]]
+    assert outside == ["9092", "9093", "9094"]
+    wanted = [*names, *outside]
+    ports = {name: free_port() for name in wanted}
+    with ExitStack() as stack:
+        for name in names:
+            command, environment = service_here(name, services[name], ports, tmp_path)
+            log = tmp_path / f"{name}.log"
+            stack.enter_context(running(command, environment, log))
+        servers = [f"127.0.0.1:{ports[port]}" for port in outside]
+        producer = KafkaProducer(bootstrap_servers=servers, acks="all", max_block_ms=60_000)
+        sent = producer.send("composed", b"hello").get(timeout=60)
+        assert sent.offset == 0
+        producer.close()
+        consumer = KafkaConsumer(
+            "composed",
+            bootstrap_servers=servers,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+        )
+        assert next(consumer).value == b"hello"
+        consumer.close()
+
+
+def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> None:
+    text = (ROOT / "docker/Dockerfile").read_text()
+    copied = {found[1] for found in re.finditer(r"^COPY (\w+) /src/\1$", text, re.MULTILINE)}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert copied == packages - {"tests", "benchmarks"}
+    found = re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)
+    assert found is not None
+    port, zookeeper_port = free_port(), free_port()
+    command = [part.replace(":9092", f":{port}") for part in json.loads(found[1])]
+    environment = {"PYBROKER_DATA_DIR": str(tmp_path / "data")}
+    with running(
+        [*command, "--zookeeper-port", str(zookeeper_port)], environment, tmp_path / "out.log"
+    ):
+        servers = f"localhost:{port}"
+        producer = KafkaProducer(bootstrap_servers=servers, max_block_ms=60_000)
+        assert producer.send("contained", b"hello").get(timeout=60).partition == 0
+        producer.close()
