@@ -128,6 +128,7 @@ def log_manager_config(config: KafkaConfig) -> LogManagerConfig:
             "producer.id.expiration.check.interval.ms"
         ),
         initial_task_delay_ms=config.get_int("log.initial.task.delay.ms"),
+        validate_fully=config.get_string("record.validation") == "full",
     )
 
 

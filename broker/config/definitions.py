@@ -1,4 +1,4 @@
-"""All 328 broker keys and the three that exist only as dynamic configs, in one mapping.
+"""All 328 broker keys, our own, and the three that exist only as dynamic configs, in one mapping.
 
 Also which keys stand for one setting (`log.retention.hours`, `log.retention.ms`), and which keys
 may be prefixed with `listener.name.<listener>.`.
@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from broker.config.tables import (
     cleaner,
+    extensions,
     groups,
     kraft,
     log,
@@ -29,7 +30,7 @@ from storage.config_def import ConfigDef, DynamicMode
 
 _TABLES = (
     zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,
-    monitoring, security, tokens, tiered, kraft,
+    monitoring, security, tokens, tiered, kraft, extensions,
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(

@@ -11,6 +11,8 @@ from broker.config.checks import check_config
 from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, definition_of
 from broker.config.kafka_config import ConfigSource
 from broker.config.loading import environment_key
+from broker.config.tables import extensions
+from broker.startup import log_manager_config
 from storage.config_def import ConfigType, DynamicMode
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
@@ -24,10 +26,13 @@ def with_keys(values: dict[str, str]) -> KafkaConfig:
     return KafkaConfig({**GOOD, **values})
 
 
-def test_there_are_all_keys_of_kafka() -> None:
-    assert len(BROKER_CONFIGS) == 328
+def test_there_are_all_keys_of_kafka_and_our_own() -> None:
+    ours = {definition.name for definition in extensions.DEFINITIONS}
+    assert ours == {"record.validation"}
+    kafkas = [definition for name, definition in BROKER_CONFIGS.items() if name not in ours]
+    assert len(kafkas) == 328
     assert len(DYNAMIC_ONLY_CONFIGS) == 3
-    modes = [definition.dynamic_mode for definition in BROKER_CONFIGS.values()]
+    modes = [definition.dynamic_mode for definition in kafkas]
     assert {mode: modes.count(mode) for mode in set(modes)} == {
         DynamicMode.READ_ONLY: 239,
         DynamicMode.CLUSTER_WIDE: 52,
@@ -233,3 +238,11 @@ def test_passwords_are_sensitive() -> None:
     passwords = [d for d in BROKER_CONFIGS.values() if d.type is ConfigType.PASSWORD]
     assert len(passwords) == 13
     assert all(definition.sensitive for definition in passwords)
+
+
+@pytest.mark.parametrize(("text", "fully"), [("batch", False), ("full", True)])
+def test_record_validation_reaches_the_logs(text: str, fully: bool) -> None:
+    assert log_manager_config(config_of(record_validation=text)).validate_fully is fully
+    assert not log_manager_config(config_of()).validate_fully
+    with pytest.raises(ConfigError, match=r"record\.validation"):
+        config_of(record_validation="none")
