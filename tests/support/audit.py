@@ -216,10 +216,11 @@ def consumer_violations(cluster: Cluster, consumer: ConsumerLoad, log: Log) -> l
     def stored() -> dict[int, int] | None:
         try:
             return consumer.stored()
-        except (KafkaException, KafkaError):
+        except (KafkaException, KafkaError) as error:
+            cluster.tell(f"{consumer.name} cannot ask for its committed offsets: {error}")
             return None
 
-    offsets = cluster.wait_for(stored, f"{consumer.name}: its committed offsets")
+    offsets = cluster.wait_for(stored, f"{consumer.name}: its committed offsets", 90.0)
     for partition, attempts in consumer.attempted.items():
         if offsets.get(partition) not in attempts:
             found.append(

@@ -26,16 +26,28 @@ TOLD_CHARACTERS = 3000
 PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 
 
-def free_port() -> int:
-    """A port below those that Linux gives to outgoing connections.
+# Sockets in Linux's abstract namespace: a port's name there says that this test process has it.
+_claims: list[socket.socket] = []
 
-    A server that is down for a while must find its port free when it comes back.
+
+def free_port() -> int:
+    """A port below those that Linux gives to outgoing connections, and nobody else's here.
+
+    A server that is down for a while must find its port free when it comes back, so other test
+    processes are kept off it until this one ends.
     """
     while True:
         port = random.randrange(10_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0pybroker-tests-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port
 
 
 class ServerProcess:
