@@ -1,7 +1,8 @@
-"""The broker's periodic jobs on its logs: checkpoints, expiry, deletions; and its I/O threads.
+"""The broker's periodic jobs on its logs: checkpoints, expiry, retention; and its I/O threads.
 
-The log manager says what is due; what blocks runs in a thread, one job after the other, so that a
-slow disk delays jobs and not clients.
+The log manager says what is due; what blocks (fsync, removing files) runs in a thread, one job
+after the other, so that a slow disk delays jobs and not clients. Old segments are taken out of the
+logs on the loop, a few at a time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ async def run_storage_jobs(
     """
     while True:
         await trio.sleep(TICK_SECONDS)
+        for _ in manager.retain(clock()):
+            await trio.lowlevel.checkpoint()
         for job in manager.tick(clock()):
             try:
                 await trio.to_thread.run_sync(job.run, limiter=limiter)

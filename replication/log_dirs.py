@@ -1,6 +1,6 @@
 """DescribeLogDirs: what each log directory holds, and how far its replicas lag.
 
-Mirrors ReplicaManager.describeLogDirs. Leaves out future replicas.
+Mirrors ReplicaManager.describeLogDirs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from protocol.messages.log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from replication.types import PartitionKey
+from replication.types import UNKNOWN_OFFSET, PartitionKey
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
@@ -32,7 +32,7 @@ def describe_log_dirs(
             )
             continue
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for name, partition, size in directory.logs:
+        for name, partition, size, is_future in directory.logs:
             key = (name, partition)
             if wanted is not None and key not in wanted:
                 continue
@@ -43,7 +43,8 @@ def describe_log_dirs(
                 DescribeLogDirsPartition(
                     partition_index=partition,
                     partition_size=size,
-                    offset_lag=_lag(manager, key),
+                    offset_lag=_lag(manager, key, is_future),
+                    is_future_key=is_future,
                 )
             )
         total_bytes, usable_bytes = log_manager.files.disk_space(directory.path)
@@ -58,9 +59,14 @@ def describe_log_dirs(
     return results
 
 
-def _lag(manager: ReplicaManager, key: PartitionKey) -> int:
-    """How far the log end is behind the HW that this replica knows; 0 for a leader."""
+def _lag(manager: ReplicaManager, key: PartitionKey, is_future: bool) -> int:
+    """How far a log end is behind: that of a replica behind the HW that it knows (0 for a leader),
+    that of a future replica behind the log that it copies; -1 if that one is not here."""
     partition = manager.partitions.get(key)
     if partition is None:
-        return 0
-    return max(partition.log.high_watermark - partition.log.log_end_offset, 0)
+        return UNKNOWN_OFFSET
+    log = partition.log
+    if not is_future:
+        return max(log.high_watermark - log.log_end_offset, 0)
+    future = manager.log_manager.future_log(*key)
+    return UNKNOWN_OFFSET if future is None else log.log_end_offset - future.log_end_offset

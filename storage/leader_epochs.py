@@ -42,6 +42,9 @@ class LeaderEpochCache:
         self._unsynced = self._was_synced = bool(self._entries)
         self._update_latest()
 
+    def moved_to(self, directory: str) -> None:
+        self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
+
     @property
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset), ascending."""

@@ -273,14 +273,20 @@ class LogState:
 
     def rename_for_delete(self, unique_id: str) -> str:
         """Rename the directory to `...-delete`; the log takes no more requests."""
-        suffix = f"-{self.partition}.{unique_id}-delete"
-        name = self.topic[: _MAX_FILE_NAME - len(suffix)] + suffix
-        return self.rename(name)
-
-    def rename(self, name: str) -> str:
-        """Give the partition directory another name; closes the log."""
-        target = os.path.join(os.path.dirname(self.directory), name)
         self.release()
+        suffix = f"-{self.partition}.{unique_id}-delete"
+        return self._rename(self.topic[: _MAX_FILE_NAME - len(suffix)] + suffix)
+
+    def move(self, name: str) -> None:
+        """Give the partition directory another name and go on in it; no flush may be under way."""
+        directory = self._rename(name)
+        for segment in self.segments:
+            segment.moved_to(directory)
+        self.snapshots.moved_to(directory)
+        self.leader_epochs.moved_to(directory)
+
+    def _rename(self, name: str) -> str:
+        target = os.path.join(os.path.dirname(self.directory), name)
         try:
             self.files.rename(self.directory, target)
         except OSError as error:

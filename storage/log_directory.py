@@ -23,12 +23,19 @@ FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 
 
+class LogSize(NamedTuple):
+    topic: str
+    partition: int
+    size_bytes: int
+    is_future: bool
+
+
 class LogDirDescription(NamedTuple):
     """One directory as DescribeLogDirs shows it."""
 
     path: str
     error: ErrorCode
-    logs: list[tuple[str, int, int]]  # topic, partition, size in bytes
+    logs: list[LogSize]
 
 
 class StartupError(Exception):
@@ -40,6 +47,7 @@ class LogDirectory:
         "_lock",
         "cleanly_stopped",
         "files",
+        "first_dirty_offsets",
         "health",
         "high_watermarks",
         "log_start_offsets",
@@ -52,6 +60,7 @@ class LogDirectory:
         self.files = files
         self.health = DirectoryHealth(self.path)
         self.cleanly_stopped = False
+        self.first_dirty_offsets: dict[TopicPartition, int] = {}
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -126,6 +135,9 @@ class LogDirectory:
             self.high_watermarks = checkpoints.read_offsets(
                 self.files, self._checkpoint(checkpoints.HIGH_WATERMARK_FILE)
             )
+            self.first_dirty_offsets = checkpoints.read_offsets(
+                self.files, self._checkpoint(checkpoints.CLEANER_FILE)
+            )
         except OSError as error:
             self.fail(error)
 
@@ -177,3 +189,16 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         return None
     return topic, int(partition)
+
+
+def future_name(topic: str, partition: int, unique_id: str) -> str:
+    """The name of a directory that a replica is on its way to."""
+    return f"{topic}-{partition}.{unique_id}{FUTURE_SUFFIX}"
+
+
+def parse_future_name(name: str) -> TopicPartition | None:
+    """Topic and partition of a replica on its way to this directory; None if it is none."""
+    if not name.endswith(FUTURE_SUFFIX):
+        return None
+    partition_name, dot, _ = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
+    return parse_partition_name(partition_name) if dot else None

@@ -1,44 +1,42 @@
 """All logs of a broker, over all its log directories.
 
 Loading takes the checkpoints and the clean-shutdown mark of each directory; a directory with an
-I/O error goes offline while the others live on. New partitions go to the directory with the
-fewest. `tick` hands out the periodic work as jobs that block: the caller runs them one after the
-other in a worker thread; everything else belongs to the caller's loop.
+I/O error goes offline while the others live on. New partitions go to the directory that was asked
+for, else to the one with the fewest. A partition may have a second log in another directory, its
+future replica (`-future`), which takes the first one's place when it has caught up. Periodic work
+is in `log_upkeep`.
+
+Invariants: a partition's log and its future one are in different directories; both maps are the
+loop's, save while loading.
 
 Mirrors: LogManager.
-Leaves out: moving replicas between directories (`-future`), retention and cleaning.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from protocol.errors import ErrorCode, KafkaError
-from storage import checkpoints
-from storage.checkpoints import TopicPartition
+from storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, TopicPartition
 from storage.files import Files
 from storage.log import Log
 from storage.log_config import LogConfig, LogManagerConfig
 from storage.log_directory import (
-    DELETE_SUFFIX,
-    FUTURE_SUFFIX,
-    STRAY_SUFFIX,
     LogDirDescription,
     LogDirectory,
+    LogSize,
     StartupError,
-    parse_partition_name,
+    future_name,
 )
-from storage.log_jobs import CHECKPOINTED, Delete, Job, WriteCheckpoint, run_serially
-from storage.recovery import LogLoader
+from storage.log_jobs import CHECKPOINTED, Job, run_serially
+from storage.log_loading import REPLACED_MARK, Run, load_directories, open_log
+from storage.log_upkeep import LogUpkeep
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
 
 logger = logging.getLogger(__name__)
-
-Run = Callable[[Iterable[Callable[[], None]]], None]
 
 
 class LogManager:
@@ -59,14 +57,16 @@ class LogManager:
         self.cluster_id = cluster_id
         self.config = config or LogManagerConfig()
         self.directories = [LogDirectory(path, files) for path in log_dirs]
-        self._random_below = random_below
+        self.random_below = random_below
+        self.upkeep = LogUpkeep(self)
+        self.homes: dict[TopicPartition, LogDirectory] = {}
+        self.future_homes: dict[TopicPartition, LogDirectory] = {}
         self._logs: dict[TopicPartition, Log] = {}
-        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._future_logs: dict[TopicPartition, Log] = {}
+        # Where a replica is to be made, asked for before it exists.
+        self._preferred: dict[TopicPartition, str] = {}
         self._known_offline: set[str] = set()
-        self._doomed: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
-        self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
-        self._deletions = 0
-        self._next_run: dict[str, int] = {}
+        self._unique_ids = 0
 
     # -- loading ---------------------------------------------------------------------------
 
@@ -82,29 +82,14 @@ class LogManager:
         (num.recovery.threads.per.data.dir).
         """
         try:
-            self._load_directories(now_ms, topic_configs or {}, run_all or run_serially)
+            load_directories(self, now_ms, topic_configs or {}, run_all or run_serially)
         except StartupError:
             self.release()
             raise
-        first = now_ms + self.config.initial_task_delay_ms
-        self._next_run = dict.fromkeys(_PERIODIC, first)
-        # Not delayed as the other jobs: it only begins with the first roles in Kafka.
-        first = now_ms + self.config.high_watermark_checkpoint_interval_ms
-        self._next_run["high watermarks"] = first
+        self.upkeep.begin(now_ms)
 
-    def _load_directories(
-        self, now_ms: int, topic_configs: Mapping[str, LogConfig], run_all: Run
-    ) -> None:
-        for directory in self.directories:
-            directory.open(self.broker_id, self.cluster_id, now_ms)
-        self.check_online()
-        for directory in self.directories:
-            if directory.is_online:
-                directory.read_checkpoints()
-        for directory in self.directories:
-            if directory.is_online:
-                self._load_directory(directory, now_ms, topic_configs, run_all)
-        self.check_online()
+    def loaded(self, key: TopicPartition, log: Log, *, is_future: bool) -> None:
+        (self._future_logs if is_future else self._logs)[key] = log
 
     def check_online(self) -> None:
         """Raises StartupError if no directory is left to work on."""
@@ -115,116 +100,6 @@ class LogManager:
         reasons = "; ".join(f"{d.path}: {d.health.error}" for d in self.directories)
         return f"Shutdown broker because none of the specified log dirs can be used: {reasons}"
 
-    def _load_directory(
-        self,
-        directory: LogDirectory,
-        now_ms: int,
-        topic_configs: Mapping[str, LogConfig],
-        run_all: Run,
-    ) -> None:
-        jobs: list[Callable[[], None]] = []
-        for name in directory.partition_names():
-            path = os.path.join(directory.path, name)
-            if name.endswith(DELETE_SUFFIX):
-                self._doomed.append((now_ms, directory, path))
-                continue
-            if name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
-                logger.warning("Leaving %s alone: moving replicas is not supported yet", path)
-                continue
-            key = parse_partition_name(name)
-            if key is None:
-                raise StartupError(
-                    f"Found directory {path}, {name} is not in the form of topic-partition. "
-                    "Kafka's log directories (and children) should only contain Kafka topic data."
-                )
-            if key in self._home:
-                raise StartupError(
-                    f"Duplicate log directories for {name} are found in both {path} and "
-                    f"{os.path.join(self._home[key].path, name)}. Remove the older one."
-                )
-            self._home[key] = directory
-            config = topic_configs.get(key[0], self.default_config)
-            jobs.append(_Load(self, directory, key, config, now_ms))
-        run_all(jobs)
-
-    def _load_log(
-        self, directory: LogDirectory, key: TopicPartition, config: LogConfig, now_ms: int
-    ) -> None:
-        """Load one partition; an I/O error takes its directory offline."""
-        if not directory.is_online:
-            return
-        path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
-        try:
-            topic_id = self._read_topic_id(directory, path, key)
-            log = self._open_log(
-                directory,
-                path,
-                key,
-                config,
-                now_ms,
-                clean=directory.cleanly_stopped,
-                recovery_point=directory.recovery_points.get(key, 0),
-                log_start_offset=directory.log_start_offsets.get(key, 0),
-            )
-        except OSError as error:
-            directory.fail(error)
-            return
-        except KafkaError as error:
-            directory.fail(OSError(f"loading {path}: {error.message}"))
-            return
-        log.take_stored_topic_id(topic_id)
-        log.update_high_watermark(directory.high_watermarks.get(key, 0))
-        self._logs[key] = log
-
-    def _read_topic_id(
-        self, directory: LogDirectory, path: str, key: TopicPartition
-    ) -> bytes | None:
-        """Damaged before its first sync, it is absent: the controller will name the topic."""
-        try:
-            return checkpoints.read_partition_topic_id(self.files, path)
-        except checkpoints.CheckpointError:
-            if directory.cleanly_stopped or directory.recovery_points.get(key, 0) > 0:
-                raise
-            self.files.remove(os.path.join(path, checkpoints.PARTITION_METADATA_FILE))
-            return None
-
-    def _open_log(
-        self,
-        directory: LogDirectory,
-        path: str,
-        key: TopicPartition,
-        config: LogConfig,
-        now_ms: int,
-        *,
-        clean: bool,
-        recovery_point: int,
-        log_start_offset: int,
-    ) -> Log:
-        expiration_ms = self.config.producer_id_expiration_ms
-        parts = LogLoader(
-            self.files,
-            path,
-            config,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            now_ms=now_ms,
-            expiration_ms=expiration_ms,
-            report=_Report(path),
-        ).load()
-        return Log(
-            self.files,
-            path,
-            key[0],
-            key[1],
-            config,
-            parts,
-            directory.health,
-            jitter=self._random_below,
-            producer_expiration_ms=expiration_ms,
-            validate_fully=self.config.validate_fully,
-        )
-
     # -- logs ------------------------------------------------------------------------------
 
     def get_log(self, topic: str, partition: int) -> Log | None:
@@ -234,12 +109,22 @@ class LogManager:
 
     def is_offline(self, topic: str, partition: int) -> bool:
         """Whether the partition lives in a directory that is offline."""
-        home = self._home.get((topic, partition))
+        home = self.homes.get((topic, partition))
         return home is not None and not home.is_online
 
     def logs(self) -> list[Log]:
-        """All logs of online directories."""
+        """All logs of online directories, future replicas aside."""
         return [log for log in self._logs.values() if log.health.error is None]
+
+    def future_logs(self) -> list[Log]:
+        return [log for log in self._future_logs.values() if log.health.error is None]
+
+    def logs_in(self, directory: LogDirectory) -> Iterator[Log]:
+        """The logs in one directory, future replicas too."""
+        for logs in (self._logs, self._future_logs):
+            for log in logs.values():
+                if log.health is directory.health:
+                    yield log
 
     def get_or_create_log(
         self,
@@ -259,13 +144,8 @@ class LogManager:
         key = topic, partition
         log = self._logs.get(key)
         if log is None:
-            offline = [d.path for d in self.directories if not d.is_online]
-            if self.is_offline(topic, partition) or (offline and not is_new):
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"Can not create log for {topic}-{partition} because log directories "
-                    f"{','.join(offline)} are offline",
-                )
+            if self.is_offline(topic, partition) or not is_new:
+                self._check_all_online(key)
             log = self._create_log(key, config or self.default_config, now_ms)
         elif log.health.error is not None:
             raise KafkaError(
@@ -276,50 +156,143 @@ class LogManager:
             log.assign_topic_id(topic_id)
         return log
 
+    def _check_all_online(self, key: TopicPartition) -> None:
+        offline = [d.path for d in self.directories if not d.is_online]
+        if offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Can not create log for {key[0]}-{key[1]} because log directories "
+                f"{','.join(offline)} are offline",
+            )
+
     def _create_log(self, key: TopicPartition, config: LogConfig, now_ms: int) -> Log:
-        for directory in self._directories_by_load():
-            path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
-            try:
-                self.files.make_directory(path)
-                log = self._open_log(
-                    directory,
-                    path,
-                    key,
-                    config,
-                    now_ms,
-                    clean=True,
-                    recovery_point=0,
-                    log_start_offset=0,
-                )
-            except OSError as error:
-                directory.fail(error)
-                continue
-            self._logs[key] = log
-            self._home[key] = directory
-            return log
+        preferred = self._preferred.get(key)
+        candidates = (
+            self._directories_by_load()
+            if preferred is None
+            else [d for d in self.online_directories() if d.path == preferred]
+        )
+        for directory in candidates:
+            log = self._create_in(directory, key, f"{key[0]}-{key[1]}", config, now_ms)
+            if log is not None:
+                self._logs[key] = log
+                self.homes[key] = directory
+                self._preferred.pop(key, None)
+                return log
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"No log directory can take {key[0]}-{key[1]}: {self._all_offline_message()}",
         )
 
+    def _create_in(
+        self,
+        directory: LogDirectory,
+        key: TopicPartition,
+        name: str,
+        config: LogConfig,
+        now_ms: int,
+    ) -> Log | None:
+        path = os.path.join(directory.path, name)
+        try:
+            self.files.make_directory(path)
+            return open_log(self, directory, path, key, config, now_ms)
+        except OSError as error:
+            directory.fail(error)
+            return None
+
     def _directories_by_load(self) -> list[LogDirectory]:
         counts = {d.path: 0 for d in self.directories}
-        for home in self._home.values():
-            counts[home.path] += 1
+        for homes in (self.homes, self.future_homes):
+            for home in homes.values():
+                counts[home.path] += 1
         return sorted(self.online_directories(), key=lambda d: counts[d.path])
+
+    def unique_id(self, now_ms: int) -> str:
+        """The 32 hexadecimal digits in the names of directories that come and go."""
+        self._unique_ids += 1
+        return f"{now_ms:016x}{self._unique_ids:016x}"
 
     def delete_log(self, topic: str, partition: int, now_ms: int) -> None:
         """Rename the partition to `-delete`; its files go after file.delete.delay.ms."""
         key = topic, partition
+        self.delete_future_log(topic, partition, now_ms)
         log = self._logs.pop(key, None)
-        directory = self._home.pop(key, None)
-        if log is None or directory is None:
-            return
-        self._deletions += 1
-        path = log.rename_for_delete(f"{now_ms:016x}{self._deletions:016x}")
-        self._doomed.append((now_ms + log.config.file_delete_delay_ms, directory, path))
+        directory = self.homes.pop(key, None)
+        if log is not None and directory is not None:
+            self._delete(log, directory, now_ms)
+
+    def _delete(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
+        path = log.rename_for_delete(self.unique_id(now_ms))
+        self.upkeep.doom(directory, path, now_ms + log.config.file_delete_delay_ms)
         # A new topic of this name must not inherit the old one's checkpoints.
-        self._unchecked.add(directory.path)
+        self.upkeep.checkpoint_soon(directory)
+
+    # -- replicas that move to another directory ---------------------------------------------
+
+    def future_log(self, topic: str, partition: int) -> Log | None:
+        """The copy that is to take the partition's place, if it is moved to another directory."""
+        log = self._future_logs.get((topic, partition))
+        return log if log is not None and log.health.error is None else None
+
+    def prefer_directory(self, topic: str, partition: int, path: str) -> None:
+        """Make the replica there, should it be made."""
+        key = topic, partition
+        if path not in (self.directory_of(*key), self.future_directory_of(*key)):
+            self._preferred[key] = path
+
+    def create_future_log(
+        self, topic: str, partition: int, path: str, config: LogConfig, now_ms: int
+    ) -> Log:
+        """An empty log in another directory. None is made while a directory is offline: there
+        may be one already."""
+        key = topic, partition
+        assert path != self.directory_of(*key), "a replica cannot be moved to where it is"
+        self._check_all_online(key)
+        (directory,) = (d for d in self.directories if d.path == path)
+        name = future_name(topic, partition, self.unique_id(now_ms))
+        log = self._create_in(directory, key, name, config, now_ms)
+        if log is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        current = self._logs[key]
+        if current.topic_id is not None:
+            log.assign_topic_id(current.topic_id)
+        self._future_logs[key] = log
+        self.future_homes[key] = directory
+        self._preferred.pop(key, None)
+        return log
+
+    def delete_future_log(self, topic: str, partition: int, now_ms: int) -> None:
+        """The replica is not to be moved any more."""
+        key = topic, partition
+        log = self._future_logs.pop(key, None)
+        directory = self.future_homes.pop(key, None)
+        if log is not None and directory is not None:
+            self._delete(log, directory, now_ms)
+
+    def mark_replaced(self, topic: str, partition: int) -> None:
+        """The future replica is about to take over: after a crash between the two renames the
+        mark tells which of the two is the old one. Blocks; OSError as it comes."""
+        directory = self._logs[topic, partition].directory
+        self.files.write_atomically(os.path.join(directory, REPLACED_MARK), b"")
+
+    def replace_with_future(self, topic: str, partition: int, now_ms: int) -> Log:
+        """The future replica is the partition's log from now on; the old one is deleted."""
+        key = topic, partition
+        old, new = self._logs[key], self._future_logs[key]
+        assert new.log_end_offset == old.log_end_offset, "the copy is not complete"
+        new.move(f"{topic}-{partition}")
+        new.update_high_watermark(old.high_watermark)
+        old_home, new_home = self.homes[key], self.future_homes[key]
+        del self._future_logs[key], self.future_homes[key]
+        self._logs[key] = new
+        self.homes[key] = new_home
+        self.upkeep.checkpoint_soon(new_home)
+        try:
+            self._delete(old, old_home, now_ms)
+        except KafkaError as error:
+            # The old directory is offline, with a replica in it that nobody needs.
+            logger.error("The replaced %s is left where it was: %s", old.name, error.message)
+        return new
 
     # -- directories -----------------------------------------------------------------------
 
@@ -333,11 +306,16 @@ class LogManager:
             if directory.is_online or directory.path in self._known_offline:
                 continue
             self._known_offline.add(directory.path)
-            lost = [key for key, home in self._home.items() if home is directory]
+            lost = [key for key, home in self.homes.items() if home is directory]
             for key in lost:
                 log = self._logs.pop(key, None)
                 if log is not None:
                     log.release()
+            for key in [key for key, home in self.future_homes.items() if home is directory]:
+                del self.future_homes[key]
+                future = self._future_logs.pop(key, None)
+                if future is not None:
+                    future.release()
             logger.error(
                 "Log directory %s is offline (%s); its %d partitions are not served",
                 directory.path,
@@ -348,103 +326,50 @@ class LogManager:
         return failed
 
     def directory_of(self, topic: str, partition: int) -> str | None:
-        home = self._home.get((topic, partition))
+        home = self.homes.get((topic, partition))
+        return None if home is None else home.path
+
+    def future_directory_of(self, topic: str, partition: int) -> str | None:
+        home = self.future_homes.get((topic, partition))
         return None if home is None else home.path
 
     def describe(self) -> list[LogDirDescription]:
         """Every directory with the sizes of its logs (DescribeLogDirs)."""
         result = []
         for directory in self.directories:
-            if not directory.is_online:
-                result.append(LogDirDescription(directory.path, ErrorCode.KAFKA_STORAGE_ERROR, []))
-                continue
-            logs = [
-                (topic, partition, log.size_bytes)
-                for (topic, partition), log in self._logs.items()
-                if log.health is directory.health
+            error = ErrorCode.NONE if directory.is_online else ErrorCode.KAFKA_STORAGE_ERROR
+            sizes = [
+                LogSize(topic, partition, log.size_bytes, is_future)
+                for logs, is_future in ((self._logs, False), (self._future_logs, True))
+                for (topic, partition), log in logs.items()
+                if not error and log.health is directory.health
             ]
-            result.append(LogDirDescription(directory.path, ErrorCode.NONE, logs))
+            result.append(LogDirDescription(directory.path, error, sizes))
         return result
 
-    # -- checkpoints -----------------------------------------------------------------------
+    # -- upkeep ----------------------------------------------------------------------------
 
     def checkpoint_recovery_points(self) -> None:
         """Blocks, as all of these do."""
-        run_serially(job.run for job in self._checkpoint_jobs(checkpoints.RECOVERY_POINT_FILE))
+        run_serially(job.run for job in self.upkeep.checkpoint_jobs(RECOVERY_POINT_FILE))
 
     def checkpoint_log_start_offsets(self) -> None:
-        run_serially(job.run for job in self._checkpoint_jobs(checkpoints.LOG_START_OFFSET_FILE))
-
-    def _checkpoint_jobs(self, name: str, only: set[str] | None = None) -> list[Job]:
-        jobs = []
-        for directory in self.online_directories():
-            if only is not None and directory.path not in only:
-                continue
-            offsets: dict[TopicPartition, int] = {}
-            for key, log in self._logs.items():
-                if log.health is directory.health:
-                    offset = CHECKPOINTED[name](log)
-                    if offset is not None:
-                        offsets[key] = offset
-            jobs.append(Job(f"write {name}", WriteCheckpoint(directory, name, offsets)))
-        return jobs
-
-    # -- periodic work ---------------------------------------------------------------------
+        run_serially(job.run for job in self.upkeep.checkpoint_jobs(LOG_START_OFFSET_FILE))
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
-        jobs: list[Job] = []
-        for log in self.logs():
-            if log.take_truncated():
-                self._unchecked.add(log.health.path)
-        if self._unchecked:
-            for name in CHECKPOINTED:
-                jobs += self._checkpoint_jobs(name, self._unchecked)
-            self._unchecked = set()
-        if self._is_due("recovery points", now_ms, self.config.flush_offset_checkpoint_interval_ms):
-            jobs += self._checkpoint_jobs(checkpoints.RECOVERY_POINT_FILE)
-        interval_ms = self.config.flush_start_offset_checkpoint_interval_ms
-        if self._is_due("log start offsets", now_ms, interval_ms):
-            jobs += self._checkpoint_jobs(checkpoints.LOG_START_OFFSET_FILE)
-        interval_ms = self.config.high_watermark_checkpoint_interval_ms
-        if self._is_due("high watermarks", now_ms, interval_ms):
-            jobs += self._checkpoint_jobs(checkpoints.HIGH_WATERMARK_FILE)
-        interval_ms = self.config.producer_id_expiration_check_interval_ms
-        if self._is_due("producer expiry", now_ms, interval_ms):
-            for log in self.logs():
-                log.producer_state.remove_expired(now_ms, self.config.producer_id_expiration_ms)
-        if self._is_due("log start cleanup", now_ms, self.config.retention_check_interval_ms):
-            for log in self.logs():
-                log.delete_segments_below_log_start()
-        jobs += [
-            Job(f"flush {log.name}", log.flush) for log in self.logs() if log.flush_is_due(now_ms)
-        ]
-        jobs += self._deletion_jobs(now_ms)
-        return jobs
+        return self.upkeep.tick(now_ms)
 
-    def _is_due(self, name: str, now_ms: int, interval_ms: int) -> bool:
-        if now_ms < self._next_run.get(name, 0):
-            return False
-        self._next_run[name] = now_ms + interval_ms
-        return True
-
-    def _deletion_jobs(self, now_ms: int) -> list[Job]:
-        for log in self.logs():
-            if log.doomed_files:
-                due_ms = now_ms + log.config.file_delete_delay_ms
-                directory = self._home[log.topic, log.partition]
-                self._doomed += [(due_ms, directory, path) for path in log.take_doomed_files()]
-        due = [entry for entry in self._doomed if entry[0] <= now_ms]
-        if due:
-            self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
-        return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
+    def retain(self, now_ms: int) -> Iterator[None]:
+        """Delete old segments where that is due; others may have their turn at each step."""
+        return self.upkeep.retain(now_ms)
 
     # -- stopping --------------------------------------------------------------------------
 
     def clean_shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, write all checkpoints and the clean-shutdown marks. Blocks."""
         failed: set[str] = set()
-        for log in self.logs():
+        for log in self.logs() + self.future_logs():
             try:
                 log.flush()
                 log.close()
@@ -452,7 +377,7 @@ class LogManager:
                 logger.error("Not stopped cleanly: %s", error.message)
                 failed.add(log.health.path)
         for name in CHECKPOINTED:
-            run_serially(job.run for job in self._checkpoint_jobs(name))
+            run_serially(job.run for job in self.upkeep.checkpoint_jobs(name))
         for directory in self.online_directories():
             if directory.path not in failed:
                 directory.mark_clean_shutdown(broker_epoch)
@@ -460,36 +385,8 @@ class LogManager:
 
     def release(self) -> None:
         """Let go of all files and locks, as a crash would."""
-        for log in self._logs.values():
-            log.release()
+        for logs in (self._logs, self._future_logs):
+            for log in logs.values():
+                log.release()
         for directory in self.directories:
             directory.release_lock()
-
-
-_PERIODIC = (
-    "recovery points",
-    "log start offsets",
-    "high watermarks",
-    "producer expiry",
-    "log start cleanup",
-)
-
-
-@dataclass(slots=True, frozen=True)
-class _Report:
-    path: str
-
-    def __call__(self, message: str) -> None:
-        logger.info("Loading %s: %s", self.path, message)
-
-
-@dataclass(slots=True, frozen=True)
-class _Load:
-    manager: LogManager
-    directory: LogDirectory
-    key: TopicPartition
-    config: LogConfig
-    now_ms: int
-
-    def __call__(self) -> None:
-        self.manager._load_log(self.directory, self.key, self.config, self.now_ms)

@@ -96,6 +96,9 @@ class SnapshotStore:
         )
         self.last_snapshot_offset = self.offsets[-1] if self.offsets else 0
 
+    def moved_to(self, directory: str) -> None:
+        self._directory = directory
+
     def path(self, offset: int) -> str:
         return os.path.join(self._directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
 

@@ -95,6 +95,13 @@ class Segment:
     def _path(self, suffix: str) -> str:
         return index_path(self.directory, self.base_offset, suffix)
 
+    def moved_to(self, directory: str) -> None:
+        """The partition's directory has another name; the files are open as before."""
+        self.directory = directory
+        self.offset_index.path = self._path(INDEX_SUFFIX)
+        self.time_index.path = self._path(TIME_INDEX_SUFFIX)
+        self.transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
+
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
 

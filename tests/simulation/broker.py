@@ -458,6 +458,8 @@ class Broker:
             self.kernel.after(self._flush_ms(), self.process, self._flush, key)
 
     def _run_storage_jobs(self) -> None:
+        for _ in self.log_manager.retain(self.kernel.now_ms):
+            pass
         for job in self.log_manager.tick(self.kernel.now_ms):
             job.run()
         self.manager.check_log_dirs()

@@ -30,6 +30,7 @@ from protocol.records.builder import build_batch
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from storage.retention import delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_twin import TwinBatch, TwinLog
 
@@ -211,7 +212,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.update_high_watermark(self.log.log_end_offset)
         target = self.twin.start + int(share * (self.twin.end - self.twin.start))
         self.log.maybe_increment_log_start_offset(target)
-        self.log.delete_segments_below_log_start()
+        delete_segments_below_start(self.log, self.time)
         self.twin.start = max(self.twin.start, target)
 
     @rule(share=fractions)

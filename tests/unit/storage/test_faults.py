@@ -64,7 +64,7 @@ def test_a_full_disk_leaves_no_torn_batch(tmp_path: Path, files: FaultyFiles, ke
     assert manager.take_newly_offline() == []
     described = {d.path: (d.error, d.logs) for d in manager.describe()}
     assert described[str(tmp_path / "a")] == (ErrorCode.KAFKA_STORAGE_ERROR, [])
-    assert described[str(tmp_path / "b")][1] == [("t", 1, 2 * SIZE)]
+    assert described[str(tmp_path / "b")][1] == [("t", 1, 2 * SIZE, False)]
     manager.clean_shutdown()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()

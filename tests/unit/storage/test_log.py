@@ -15,6 +15,7 @@ from storage.append_info import UnexpectedAppendOffset
 from storage.files import Files
 from storage.log import Log
 from storage.log_manager import LogManager
+from storage.retention import delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of
 
@@ -412,7 +413,7 @@ def test_delete_records(tmp_path: Path) -> None:
     assert log.maybe_increment_log_start_offset(4)
     assert not log.maybe_increment_log_start_offset(3)
     assert log.leader_epochs.entries == [(0, 4)]
-    assert log.delete_segments_below_log_start() == 1
+    assert delete_segments_below_start(log, 0) == 1
     assert bases(log) == [3, 6]
     assert log.last_stable_offset == 5
 

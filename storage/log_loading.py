@@ -1,0 +1,229 @@
+"""Loading all logs of a broker when it starts: what each sub-directory is, and what becomes of it.
+
+A partition is loaded, a `-delete` directory removed, a `-future` one (a replica on its way to this
+directory) loaded as such, a `-stray` one left alone. Any other name stops the start, as does a
+partition in two directories; unless one of them carries the mark that it has been replaced: then a
+crash came between the two renames that end a move, and the marked one is deleted.
+
+Mirrors: LogManager.loadLogs and loadLog. Beyond Kafka: the mark; Kafka wants one of the two
+directories deleted by hand.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from protocol.errors import KafkaError
+from storage import checkpoints
+from storage.checkpoints import TopicPartition
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_directory import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    LogDirectory,
+    StartupError,
+    parse_future_name,
+    parse_partition_name,
+)
+from storage.recovery import LogLoader
+
+if TYPE_CHECKING:
+    from storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+Run = Callable[[Iterable[Callable[[], None]]], None]
+
+# In a partition's directory: the replica in another directory of this broker has taken its place.
+REPLACED_MARK = ".replaced"
+
+
+def load_directories(
+    manager: LogManager, now_ms: int, topic_configs: Mapping[str, LogConfig], run_all: Run
+) -> None:
+    """Open all directories and load all logs in them; StartupError if that cannot be."""
+    for directory in manager.directories:
+        directory.open(manager.broker_id, manager.cluster_id, now_ms)
+    manager.check_online()
+    for directory in manager.directories:
+        if directory.is_online:
+            directory.read_checkpoints()
+    loads = [
+        (directory, _sort_out(manager, directory, now_ms))
+        for directory in manager.directories
+        if directory.is_online
+    ]
+    for directory, found in loads:
+        jobs: list[Callable[[], None]] = []
+        for path, key, is_future in found:
+            home = (manager.future_homes if is_future else manager.homes).get(key)
+            if home is directory and directory.is_online:
+                config = topic_configs.get(key[0], manager.default_config)
+                jobs.append(_Load(manager, directory, path, key, is_future, config, now_ms))
+        run_all(jobs)
+    manager.check_online()
+
+
+def _sort_out(
+    manager: LogManager, directory: LogDirectory, now_ms: int
+) -> list[tuple[str, TopicPartition, bool]]:
+    """The logs of a directory: path, partition, and whether it is a future replica."""
+    found = []
+    for name in directory.partition_names():
+        path = os.path.join(directory.path, name)
+        if name.endswith(DELETE_SUFFIX):
+            manager.upkeep.doom(directory, path, now_ms)
+            continue
+        if name.endswith(STRAY_SUFFIX):
+            logger.warning("Leaving %s alone: a KRaft broker has put it aside", path)
+            continue
+        future = parse_future_name(name)
+        key = future or parse_partition_name(name)
+        if key is None:
+            raise StartupError(
+                f"Found directory {path}, {name} is not in the form of topic-partition. "
+                "Kafka's log directories (and children) should only contain Kafka topic data."
+            )
+        homes = manager.homes if future is None else manager.future_homes
+        other = homes.get(key)
+        if other is None or (future is None and _is_replaced(manager, other, key, now_ms)):
+            homes[key] = directory
+        elif future is not None or not _is_replaced(manager, directory, key, now_ms):
+            raise StartupError(
+                f"Duplicate log directories for {key[0]}-{key[1]} are found in both {path} and "
+                f"{other.path}. Remove the older one."
+            )
+        else:
+            continue
+        found.append((path, key, future is not None))
+    return found
+
+
+def _is_replaced(
+    manager: LogManager, directory: LogDirectory, key: TopicPartition, now_ms: int
+) -> bool:
+    """Of one of two directories of a partition: whether it bears the mark; then it goes."""
+    files = manager.files
+    path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
+    if not files.exists(os.path.join(path, REPLACED_MARK)):
+        return False
+    target = f"{path}.{manager.unique_id(now_ms)}{DELETE_SUFFIX}"
+    logger.warning("%s has been replaced by a copy in another directory: deleting it", path)
+    try:
+        files.rename(path, target)
+    except OSError as error:
+        directory.fail(error)
+    else:
+        manager.upkeep.doom(directory, target, now_ms)
+    return True
+
+
+def open_log(
+    manager: LogManager,
+    directory: LogDirectory,
+    path: str,
+    key: TopicPartition,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    clean: bool = True,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    compacted_below: int = 0,
+) -> Log:
+    """Recover what is in a partition's directory; OSError and KafkaError as they come."""
+    expiration_ms = manager.config.producer_id_expiration_ms
+    parts = LogLoader(
+        manager.files,
+        path,
+        config,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        compacted_below=compacted_below,
+        now_ms=now_ms,
+        expiration_ms=expiration_ms,
+        report=_Report(path),
+    ).load()
+    return Log(
+        manager.files,
+        path,
+        key[0],
+        key[1],
+        config,
+        parts,
+        directory.health,
+        jitter=manager.random_below,
+        producer_expiration_ms=expiration_ms,
+        validate_fully=manager.config.validate_fully,
+    )
+
+
+def _read_topic_id(
+    manager: LogManager, directory: LogDirectory, path: str, key: TopicPartition
+) -> bytes | None:
+    """Damaged before its first sync, it is absent: the controller will name the topic."""
+    try:
+        return checkpoints.read_partition_topic_id(manager.files, path)
+    except checkpoints.CheckpointError:
+        if directory.cleanly_stopped or directory.recovery_points.get(key, 0) > 0:
+            raise
+        manager.files.remove(os.path.join(path, checkpoints.PARTITION_METADATA_FILE))
+        return None
+
+
+@dataclass(slots=True, frozen=True)
+class _Report:
+    path: str
+
+    def __call__(self, message: str) -> None:
+        logger.info("Loading %s: %s", self.path, message)
+
+
+@dataclass(slots=True, frozen=True)
+class _Load:
+    """Load one partition; an I/O error takes its directory offline."""
+
+    manager: LogManager
+    directory: LogDirectory
+    path: str
+    key: TopicPartition
+    is_future: bool
+    config: LogConfig
+    now_ms: int
+
+    def __call__(self) -> None:
+        directory, path, key = self.directory, self.path, self.key
+        if not directory.is_online:
+            return
+        try:
+            topic_id = _read_topic_id(self.manager, directory, path, key)
+            if not self.is_future:
+                self.manager.files.remove(os.path.join(path, REPLACED_MARK))
+            log = open_log(
+                self.manager,
+                directory,
+                path,
+                key,
+                self.config,
+                self.now_ms,
+                clean=directory.cleanly_stopped,
+                recovery_point=directory.recovery_points.get(key, 0),
+                log_start_offset=directory.log_start_offsets.get(key, 0),
+                compacted_below=directory.first_dirty_offsets.get(key, 0),
+            )
+        except OSError as error:
+            directory.fail(error)
+            return
+        except KafkaError as error:
+            directory.fail(OSError(f"loading {path}: {error.message}"))
+            return
+        log.take_stored_topic_id(topic_id)
+        log.update_high_watermark(directory.high_watermarks.get(key, 0))
+        log.first_dirty_offset = directory.first_dirty_offsets.get(key)
+        self.manager.loaded(key, log, is_future=self.is_future)

@@ -1,0 +1,160 @@
+"""The periodic work on all logs of a broker: checkpoints, flushes, retention, deletion of files.
+
+`tick` hands out what blocks as jobs: the caller runs them one after the other in a worker thread.
+`retain` takes old segments out of the logs, which is for the caller's loop: it gives the loop back
+after each step, and the files go later, as jobs.
+
+Mirrors: the scheduled tasks of LogManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from protocol.errors import KafkaError
+from storage.checkpoints import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    TopicPartition,
+)
+from storage.log import Log
+from storage.log_directory import LogDirectory
+from storage.log_jobs import CHECKPOINTED, Delete, Job, WriteCheckpoint
+from storage.retention import delete_old_segments, delete_segments_below_start
+
+if TYPE_CHECKING:
+    from storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+# Segments of one log that go in one step of `retain`, and logs that are looked at in one.
+SEGMENTS_PER_STEP = 16
+LOGS_PER_STEP = 64
+
+_AFTER_INITIAL_DELAY = ("recovery points", "log start offsets", "producer expiry", "retention")
+
+
+class LogUpkeep:
+    __slots__ = ("_doomed", "_manager", "_next_run", "_unchecked")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._doomed: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
+        self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
+        self._next_run: dict[str, int] = {}
+
+    def begin(self, now_ms: int) -> None:
+        """The logs are loaded."""
+        config = self._manager.config
+        first = now_ms + config.initial_task_delay_ms
+        self._next_run = dict.fromkeys(_AFTER_INITIAL_DELAY, first)
+        # Not delayed as the other jobs: it only begins with the first roles in Kafka.
+        first = now_ms + config.high_watermark_checkpoint_interval_ms
+        self._next_run["high watermarks"] = first
+
+    def doom(self, directory: LogDirectory, path: str, due_ms: int) -> None:
+        """Remove a file or a directory when its time has come."""
+        self._doomed.append((due_ms, directory, path))
+
+    def checkpoint_soon(self, directory: LogDirectory) -> None:
+        """What is in its checkpoints is not true any more."""
+        self._unchecked.add(directory.path)
+
+    # -- what is due -----------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[Job]:
+        """The blocking work that is due; run the jobs in order, one at a time."""
+        manager, config = self._manager, self._manager.config
+        jobs: list[Job] = []
+        for log in manager.logs():
+            if log.take_truncated():
+                self._unchecked.add(log.health.path)
+        if self._unchecked:
+            for name in CHECKPOINTED:
+                jobs += self.checkpoint_jobs(name, self._unchecked)
+            self._unchecked = set()
+        for name, file, interval_ms in (
+            ("recovery points", RECOVERY_POINT_FILE, config.flush_offset_checkpoint_interval_ms),
+            (
+                "log start offsets",
+                LOG_START_OFFSET_FILE,
+                config.flush_start_offset_checkpoint_interval_ms,
+            ),
+            ("high watermarks", HIGH_WATERMARK_FILE, config.high_watermark_checkpoint_interval_ms),
+        ):
+            if self._is_due(name, now_ms, interval_ms):
+                jobs += self.checkpoint_jobs(file)
+        if self._is_due("producer expiry", now_ms, config.producer_id_expiration_check_interval_ms):
+            for log in manager.logs():
+                log.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
+        jobs += [
+            Job(f"flush {log.name}", log.flush)
+            for log in manager.logs()
+            if log.flush_is_due(now_ms)
+        ]
+        return jobs + self._deletion_jobs(now_ms)
+
+    def _is_due(self, name: str, now_ms: int, interval_ms: int) -> bool:
+        if now_ms < self._next_run.get(name, 0):
+            return False
+        self._next_run[name] = now_ms + interval_ms
+        return True
+
+    def checkpoint_jobs(self, name: str, only: Collection[str] | None = None) -> list[Job]:
+        """A replica that is moved here has its offsets in the checkpoints of its new directory."""
+        jobs = []
+        for directory in self._manager.online_directories():
+            if only is not None and directory.path not in only:
+                continue
+            offsets: dict[TopicPartition, int] = {}
+            for log in self._manager.logs_in(directory):
+                offset = CHECKPOINTED[name](log)
+                if offset is not None:
+                    offsets[log.topic, log.partition] = offset
+            jobs.append(Job(f"write {name}", WriteCheckpoint(directory, name, offsets)))
+        return jobs
+
+    def _deletion_jobs(self, now_ms: int) -> list[Job]:
+        for directory in self._manager.online_directories():
+            for log in self._manager.logs_in(directory):
+                if log.doomed_files:
+                    due_ms = now_ms + log.config.file_delete_delay_ms
+                    self._doomed += [(due_ms, directory, path) for path in log.take_doomed_files()]
+        due = [entry for entry in self._doomed if entry[0] <= now_ms]
+        if due:
+            self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
+        return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
+
+    # -- retention -------------------------------------------------------------------------
+
+    def retain(self, now_ms: int) -> Iterator[None]:
+        """Delete old segments where that is due; others may have their turn at each step.
+
+        Not those of compacted logs: the cleaner does both with them, one after the other.
+        """
+        interval_ms = self._manager.config.retention_check_interval_ms
+        if not self._is_due("retention", now_ms, interval_ms):
+            return
+        for number, log in enumerate(self._manager.logs()):
+            if number % LOGS_PER_STEP == 0:
+                yield
+            while not log.config.compact and _delete_some(log, now_ms) == SEGMENTS_PER_STEP:
+                yield
+        for log in self._manager.future_logs():
+            while _delete_some(log, now_ms, only_below_start=True) == SEGMENTS_PER_STEP:
+                yield
+
+
+def _delete_some(log: Log, now_ms: int, only_below_start: bool = False) -> int:
+    if log.is_closed or log.health.error is not None:
+        return 0
+    try:
+        if only_below_start:
+            return delete_segments_below_start(log, now_ms, SEGMENTS_PER_STEP)
+        return delete_old_segments(log, now_ms, SEGMENTS_PER_STEP)
+    except KafkaError as error:
+        logger.error("Old segments of %s are not deleted: %s", log.name, error.message)
+        return 0

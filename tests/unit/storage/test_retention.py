@@ -1,0 +1,206 @@
+"""Retention: by size, time and log start offset, bounded by the high watermark; files go later."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import iter_batch_headers
+from storage.log import Log
+from storage.log_manager import LogManager, LogManagerConfig
+from storage.retention import delete_old_segments, delete_segments_below_start
+from tests.support.faulty_files import FaultyFiles
+from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of, manager_of
+
+SIZE = len(batch_of(b"x" * 20))
+MINUTE_MS = 60_000
+
+
+def fill(log: Log, count: int, *, timestamp: int = 1000, high_watermark: int | None = None) -> Log:
+    for number in range(count):
+        log.append_as_leader(
+            batch_of(b"x" * 20, timestamp=timestamp + number), leader_epoch=0, now_ms=0
+        )
+    log.update_high_watermark(log.log_end_offset if high_watermark is None else high_watermark)
+    return log
+
+
+def bases(log: Log) -> list[int]:
+    return log.segments.base_offsets
+
+
+def test_time(tmp_path: Path) -> None:
+    """Segments [0, 2), [2, 4), [4, 6) with timestamps 1000 + offset."""
+    log = fill(log_of(tmp_path, segment_bytes=2 * SIZE, retention_ms=100), 6)
+    assert delete_old_segments(log, 1101) == 0  # of exactly this age it stays
+    assert delete_old_segments(log, 1102) == 1
+    assert (bases(log), log.log_start_offset) == ([2, 4], 2)
+    assert delete_old_segments(log, 1104) == 1
+    assert bases(log) == [4]
+
+
+def test_the_active_segment_is_rolled_when_all_is_old(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=2 * SIZE, retention_ms=100), 5)
+    assert delete_old_segments(log, 10_000) == 3
+    assert (bases(log), log.log_start_offset, log.log_end_offset) == ([5], 5, 5)
+    # The new active segment is empty and stays, however old.
+    assert delete_old_segments(log, 10**12) == 0
+    fill(log, 1)
+    data = log.read(5, 1 << 20, upper_bound_offset=6).records.read()
+    assert [header.base_offset for _, header in iter_batch_headers(data)] == [5]
+
+
+def test_messages_without_timestamps_go_by_the_file(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=SIZE, retention_ms=MINUTE_MS), 2, timestamp=-2)
+    assert log.segments.first.max_timestamp == -1
+    written_ms = log.segments.first.modified_ms
+    assert delete_old_segments(log, written_ms + MINUTE_MS) == 0
+    os.utime(tmp_path / "t-0" / f"{0:020d}.log", (written_ms / 1000 - 1, written_ms / 1000 - 1))
+    assert delete_old_segments(log, written_ms + MINUTE_MS) == 1
+
+
+def test_size(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=2 * SIZE, retention_bytes=3 * SIZE), 7)
+    # 7 batches; without the first segment 5, without the second 3: as many as may stay.
+    assert delete_old_segments(log, 0) == 2
+    assert (bases(log), log.size_bytes) == ([4, 6], 3 * SIZE)
+    log.set_config(config_of(retention_bytes=0))
+    assert delete_old_segments(log, 0) == 2
+    assert (bases(log), log.size_bytes) == ([7], 0)
+
+
+def test_unlimited(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=SIZE, retention_ms=-1, retention_bytes=-1), 5)
+    assert delete_old_segments(log, 10**15) == 0
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "left"), [(0, [0, 2, 4]), (3, [2, 4]), (4, [4]), (5, [4]), (6, [6])]
+)
+def test_nothing_above_the_high_watermark(
+    tmp_path: Path, high_watermark: int, left: list[int]
+) -> None:
+    log = log_of(tmp_path, segment_bytes=2 * SIZE, retention_ms=0, retention_bytes=0)
+    fill(log, 6, high_watermark=high_watermark)
+    delete_old_segments(log, 10**12)
+    assert bases(log) == left
+
+
+def test_compacted_logs_lose_only_what_is_below_their_start(tmp_path: Path) -> None:
+    log = log_of(tmp_path, segment_bytes=2 * SIZE, retention_ms=0, cleanup_policy="compact")
+    fill(log, 6)
+    log.maybe_increment_log_start_offset(3)
+    assert delete_old_segments(log, 10**12) == 1
+    assert bases(log) == [2, 4]
+    log.set_config(config_of(cleanup_policy="compact,delete", retention_ms=0))
+    assert delete_old_segments(log, 10**12) == 2
+    assert bases(log) == [6]
+
+
+def test_the_active_segment_is_not_below_the_start(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=2 * SIZE), 6)
+    log.maybe_increment_log_start_offset(6)
+    assert delete_segments_below_start(log, 0) == 2
+    assert bases(log) == [4]
+
+
+def test_one_call_deletes_so_many(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=SIZE, retention_ms=0), 5)
+    assert delete_old_segments(log, 10**9, limit=2) == 2
+    assert bases(log) == [2, 3, 4]
+    assert delete_old_segments(log, 10**9, limit=9) == 3
+    assert bases(log) == [5]
+
+
+def test_an_old_producer_state_goes_too(tmp_path: Path) -> None:
+    log = fill(log_of(tmp_path, segment_bytes=SIZE, retention_ms=0), 4)
+    assert log.snapshots.offsets == [1, 2, 3]
+    delete_old_segments(log, 1003)
+    assert bases(log) == [3]
+    assert log.snapshots.offsets == [3]
+
+
+def test_a_disk_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = fill(log_of(tmp_path, files=files, segment_bytes=SIZE, retention_ms=0), 3)
+    files.fail("rename", path_part="t-0")
+    with pytest.raises(KafkaError) as caught:
+        delete_old_segments(log, 10**9)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.health.error is not None
+
+
+# -- through the log manager ---------------------------------------------------------------------
+
+
+def tick(manager: LogManager, now_ms: int) -> None:
+    for _ in manager.retain(now_ms):
+        pass
+    for job in manager.tick(now_ms):
+        job.run()
+
+
+def test_files_are_renamed_then_removed(tmp_path: Path) -> None:
+    settings = LogManagerConfig(initial_task_delay_ms=0, retention_check_interval_ms=1000)
+    config = config_of(
+        segment_bytes=SIZE, retention_ms=500, file_delete_delay_ms=60_000, flush_messages=1
+    )
+    manager = manager_of(tmp_path, config=config, settings=settings)
+    log = fill(manager.get_or_create_log("t", 0, TOPIC_ID, None, 0), 3)
+    directory = tmp_path / "t-0"
+    tick(manager, 10_000)
+    assert bases(log) == [3]
+    deleted = sorted(path.name for path in directory.glob("*.log.deleted"))
+    assert deleted == [f"{offset:020d}.log.deleted" for offset in range(3)]
+    tick(manager, 69_999)
+    assert len(list(directory.glob("*.deleted"))) >= 3
+    tick(manager, 70_000)
+    assert list(directory.glob("*.deleted")) == []
+
+
+def test_the_interval_and_the_policy(tmp_path: Path) -> None:
+    settings = LogManagerConfig(initial_task_delay_ms=0, retention_check_interval_ms=1000)
+    manager = manager_of(tmp_path, config=config_of(retention_ms=0), settings=settings)
+    deleting = manager.get_or_create_log("d", 0, TOPIC_ID, None, 0)
+    both = config_of(cleanup_policy="compact,delete", retention_ms=0)
+    compacting = manager.get_or_create_log("c", 0, TOPIC_ID, both, 0)
+    fill(deleting, 1)
+    fill(compacting, 1)
+    tick(manager, 5000)
+    assert bases(deleting) == [1]
+    assert bases(compacting) == [0]  # the cleaner does it
+    fill(deleting, 1)
+    tick(manager, 5999)
+    assert bases(deleting) == [1]
+    tick(manager, 6000)
+    assert bases(deleting) == [2]
+
+
+def test_one_bad_directory_does_not_stop_the_others(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    settings = LogManagerConfig(initial_task_delay_ms=0)
+    manager = manager_of(
+        tmp_path / "a",
+        tmp_path / "b",
+        files=files,
+        config=config_of(retention_ms=0),
+        settings=settings,
+    )
+    logs = [fill(manager.get_or_create_log("t", p, TOPIC_ID, None, 0), 1) for p in range(2)]
+    files.fail("rename", path_part="/a/t-0")
+    tick(manager, 5000)
+    assert [d.path for d in manager.online_directories()] == [str(tmp_path / "b")]
+    assert bases(logs[1]) == [1]
+
+
+def test_many_segments_go_in_steps(tmp_path: Path) -> None:
+    settings = LogManagerConfig(initial_task_delay_ms=0)
+    config = config_of(segment_bytes=SIZE, retention_ms=0)
+    manager = manager_of(tmp_path, config=config, settings=settings)
+    log = fill(manager.get_or_create_log("t", 0, TOPIC_ID, None, 0), 40)
+    counts = [len(bases(log)) for _ in manager.retain(10**9)]
+    assert counts == [40, 24, 8]
+    assert bases(log) == [40]
