@@ -223,6 +223,8 @@ class GroupRuntime:
         request = effect.token
         try:
             request.respond(effect.response)
+        key = (OFFSETS_TOPIC, append.partition)
+        guard = append.verification
         except Exception:
             log.exception("Answering %r failed; closing its connection", request)
             request.close()
@@ -230,11 +232,12 @@ class GroupRuntime:
     def _append(self, append: Append) -> None:
         now_ms = self.now_ms
         waiter = AppendWaiter(self, append)
+            guards=None if guard is None else {key: guard},
         outcome = self._replicas.manager.append(
             waiter,
             append.required_acks,
             self._commit_timeout_ms,
-            {(OFFSETS_TOPIC, append.partition): append.batch},
+            {key: append.batch},
             now_ms,
             origin=AppendOrigin.COORDINATOR,
         )
@@ -292,6 +295,10 @@ class GroupRuntime:
         stopped counts as a follower; a negative epoch means that it is not known.
         """
         for change in became_follower:
+    def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
+        """A transaction's markers are in these partitions of the offsets topic, and replicated."""
+        self.machine.complete_transaction(producer_id, partitions, committed=committed)
+
             if change.topic == OFFSETS_TOPIC:
                 epoch = change.leader_epoch if change.leader_epoch >= 0 else None
                 self.perform(self.machine.unload(change.partition, epoch, now_ms))

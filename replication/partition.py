@@ -25,6 +25,7 @@ from replication.types import (
     TopicStats,
 )
 from storage.log import AppendInfo, AppendOrigin, Log
+from storage.verification import VerificationGuard
 
 NO_LEADER = -1
 
@@ -216,6 +217,7 @@ class Partition:
         now_ms: int,
         origin: AppendOrigin,
         request_version: int | None,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
         """Append, or raise KafkaError; the caller then asks `maybe_advance_high_watermark`."""
         if not self.is_leader:
@@ -232,6 +234,7 @@ class Partition:
             now_ms=now_ms,
             origin=origin,
             request_version=request_version,
+            guard=guard,
         )
         if info.flush_needed:
             if self._unflushed_from < 0:

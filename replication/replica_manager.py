@@ -12,8 +12,8 @@ The hot path (one partition, acks=1 or a leader without followers) is a dict loo
 the HW, and one look-up a purgatory to see that nobody waits.
 
 Mirrors Kafka's ReplicaManager. LeaderAndIsr and StopReplica are in leadership.py, offset queries
-in offsets.py, the ISR's round trip in isr.py. Leaves out tiered storage, future
-replicas and transaction verification.
+in offsets.py, the ISR's round trip in isr.py, questions about producers in producers.py. Leaves
+out tiered storage and future replicas.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,6 +53,7 @@ from replication.types import (
 from storage.log import AppendOrigin
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from storage.verification import NOT_VERIFIED, VerificationGuard
 
 # Append errors that Kafka answers without the log start offset.
 _WITHOUT_OFFSETS = frozenset(
@@ -156,14 +157,20 @@ class ReplicaManager:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         *,
         internal_topics_allowed: bool = True,
+        guards: Mapping[PartitionKey, VerificationGuard] | None = None,
     ) -> Done[ProduceResults] | Parked:
+        """Append to partitions. With `guards`, batches that begin a transaction must be verified by
+        the guard of their partition (see producers.py)."""
         results: ProduceResults = {}
         open_keys: set[PartitionKey] | None = None
         for key, records in entries.items():
             if not internal_topics_allowed and key[0] in self.config.internal_topics:
                 results[key] = ProduceResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
-            result = self.append_one(key, records, required_acks, now_ms, request_version, origin)
+            guard = None if guards is None else guards.get(key, NOT_VERIFIED)
+            result = self.append_one(
+                key, records, required_acks, now_ms, request_version, origin, guard
+            )
             results[key] = result
             if result.is_open:
                 if open_keys is None:
@@ -203,6 +210,7 @@ class ReplicaManager:
         now_ms: int,
         request_version: int | None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> ProduceResult:
         """Append to one partition; `is_open` says that the result has to wait."""
         partition = self.partitions.get(key)
@@ -215,7 +223,7 @@ class ReplicaManager:
         stats.produce_requests += 1
         try:
             info = partition.append_as_leader(
-                records, required_acks == ACKS_ALL, now_ms, origin, request_version
+                records, required_acks == ACKS_ALL, now_ms, origin, request_version, guard
             )
         except KafkaError as error:
             stats.failed_produce_requests += 1

@@ -30,6 +30,7 @@ from storage.recovery import rebuild_producer_state
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.transaction_index import AbortedTransaction
 from storage.validation import Records, validate
+from storage.verification import VerificationGuard
 
 __all__ = [
     "AppendInfo",
@@ -65,8 +66,12 @@ class Log(LogState):
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         request_version: int | None = None,
+        guard: VerificationGuard | None = None,
     ) -> AppendInfo:
-        """Check one batch (or an old message set), assign its offsets and append it."""
+        """Check one batch (or an old message set), assign its offsets and append it.
+
+        With a `guard`, a batch that begins a transaction must be verified by it (KIP-890).
+        """
         if self.health.error is not None or self.is_closed:
             raise self._offline()
         next_offset = self.log_end_offset
@@ -88,7 +93,7 @@ class Log(LogState):
         last_offset = next_offset + header.last_offset_delta
         state = self.producer_state
         if header.producer_id >= 0:
-            duplicate = state.check(header, records, origin, self.name)
+            duplicate = state.check(header, records, origin, self.name, guard)
             if duplicate is not None:
                 return self._duplicate(duplicate, len(records))
         size = len(records)
@@ -393,8 +398,8 @@ class Log(LogState):
             )
         except OSError as error:
             self._fail("truncating", error)
-        if self.high_watermark > offset:
-            self.update_high_watermark(offset)
+        # Also without a change: of the transactions just read again, most are replicated.
+        self.update_high_watermark(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(

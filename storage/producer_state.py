@@ -7,9 +7,10 @@ offset: up to the first one that is open, or completed but not yet below the hig
 `check` judges a batch and changes nothing; `apply` takes it in, after it is in the log. A leader
 appends one batch at a time, so no state is needed in between.
 
-Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, KIP-360).
-Leaves out: verification of transactions with the coordinator (KIP-890): as with
-transaction.partition.verification.enable=false.
+A batch that would begin a transaction must show the guard of its verification, if it is asked for
+one (`verification.py`).
+
+Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, KIP-360, KIP-890).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from protocol.records.record import decrement_sequence, increment_sequence
 from storage.append_info import AppendOrigin
 from storage.files import ByteBuffer
 from storage.transaction_index import AbortedTransaction
+from storage.verification import VerificationGuard, Verifications
 
 BATCHES_KEPT = 5
 NO_EPOCH = -1
@@ -116,10 +118,18 @@ class _Transaction:
 
 
 class ProducerState:
-    __slots__ = ("_ongoing", "_unreplicated", "entries", "first_unstable_offset", "map_end_offset")
+    __slots__ = (
+        "_ongoing",
+        "_unreplicated",
+        "entries",
+        "first_unstable_offset",
+        "map_end_offset",
+        "verifications",
+    )
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.verifications = Verifications()
         # Both by first offset; open transactions in the order of their offsets.
         self._ongoing: dict[int, _Transaction] = {}
         self._unreplicated: dict[int, _Transaction] = {}
@@ -129,35 +139,68 @@ class ProducerState:
     # -- judging a batch -------------------------------------------------------------------
 
     def check(
-        self, header: BatchHeader, buffer: ByteBuffer, origin: int, where: str
+        self,
+        header: BatchHeader,
+        buffer: ByteBuffer,
+        origin: int,
+        where: str,
+        guard: VerificationGuard | None = None,
     ) -> BatchMetadata | None:
         """The earlier batch that `header` repeats, None if it is new; KafkaError if it may not
-        be appended."""
-        entry = self.entries.get(header.producer_id)
-        if entry is None:
-            return None
+        be appended. With a `guard`, a batch that begins a transaction must be verified by it."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
         attributes = header.attributes
         if attributes & _CONTROL_BIT:
-            self._check_epoch(entry, header, where)
-            self._check_coordinator_epoch(entry, buffer, where)
+            if entry is not None:
+                self._check_epoch(entry, header, where)
+                self._check_coordinator_epoch(entry, buffer, where)
             return None
-        if origin == AppendOrigin.CLIENT:
-            if header.producer_epoch == entry.epoch:
-                if entry.is_next(header):
-                    return None
-                duplicate = entry.find_duplicate(header.base_sequence, header.last_sequence)
-                if duplicate is not None:
-                    return duplicate
+        is_transactional = attributes & _TRANSACTIONAL_BIT
+        is_client = origin == AppendOrigin.CLIENT
+        if is_client and entry is not None and header.producer_epoch == entry.epoch:
+            if not is_transactional and entry.is_next(header):
+                return None
+            duplicate = entry.find_duplicate(header.base_sequence, header.last_sequence)
+            if duplicate is not None:
+                return duplicate
+        if is_transactional and guard is not None and not self.has_open_transaction(producer_id):
+            self._check_verified(producer_id, guard, where)
+        if entry is not None:
             self._check_epoch(entry, header, where)
-            self._check_sequence(entry, header, where)
-        else:
-            self._check_epoch(entry, header, where)
-        if entry.current_txn_first_offset >= 0 and not attributes & _TRANSACTIONAL_BIT:
+        if is_client:
+            self._check_lowest_sequence(header, where)
+            if entry is not None:
+                self._check_sequence(entry, header, where)
+        if entry is not None and entry.current_txn_first_offset >= 0 and not is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Expected transactional write from producer {entry.producer_id} in {where}",
+                f"Expected transactional write from producer {producer_id} in {where}",
             )
         return None
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset >= 0
+
+    def _check_verified(self, producer_id: int, guard: VerificationGuard, where: str) -> None:
+        verification = self.verifications.get(producer_id)
+        if verification is None or verification.guard is not guard:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Record of producer {producer_id} was not part of an ongoing transaction in "
+                f"{where}",
+            )
+
+    def _check_lowest_sequence(self, header: BatchHeader, where: str) -> None:
+        verification = self.verifications.get(header.producer_id)
+        if verification is not None and header.base_sequence > verification.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {header.producer_id} in {where}: "
+                f"{header.base_sequence} (incoming seq. number), {verification.lowest_sequence} "
+                f"(earliest seen sequence)",
+            )
 
     @staticmethod
     def _check_epoch(entry: ProducerEntry, header: BatchHeader, where: str) -> None:
@@ -208,6 +251,8 @@ class ProducerState:
     ) -> AbortedTransaction | None:
         """Note an appended batch; the entry for the transaction index if it aborts one."""
         producer_id = header.producer_id
+        if header.attributes & _TRANSACTIONAL_BIT:
+            self.verifications.end(producer_id)
         entry = self.entries.get(producer_id)
         if entry is None:
             if header.is_control and header.record_count == 0:
@@ -315,6 +360,7 @@ class ProducerState:
         gone = [e.producer_id for e in self.entries.values() if _expired(e, now_ms, expiration_ms)]
         for producer_id in gone:
             del self.entries[producer_id]
+        self.verifications.remove_expired(now_ms, expiration_ms)
         return len(gone)
 
     def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:

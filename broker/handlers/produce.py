@@ -5,8 +5,10 @@ log and the partition check; acks outside -1, 0, 1 refuse every partition. acks=
 failure closes the connection. v10+ names the current leader and its address when the client asked
 the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
 
-Mirrors KafkaApis.handleProduceRequest. Leaves out authorization, quotas and the verification of
-transactions, which come with security and transactions.
+Transactional batches go through transactional_produce.py first.
+
+Mirrors KafkaApis.handleProduceRequest. Leaves out authorization and quotas, which come with
+security.
 """
 
 import logging
@@ -16,6 +18,7 @@ from typing import Any
 from broker.dispatch import Handler, Request
 from broker.handlers.leaders import current_leader
 from broker.handlers.quick_answers import QuickAnswers
+from broker.handlers.transactional_produce import Guards, TransactionalProduce
 from broker.replica_shell import ReplicaShell
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -48,10 +51,14 @@ _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
 class ProduceHandler:
-    __slots__ = ("_clock", "_quick", "_shell")
+    __slots__ = ("_clock", "_quick", "_shell", "_transactions")
 
-    def __init__(self, shell: ReplicaShell) -> None:
+    def __init__(
+        self, shell: ReplicaShell, transactions: TransactionalProduce | None = None
+    ) -> None:
+        """Without `transactions` nothing is verified."""
         self._shell = shell
+        self._transactions = transactions
         self._clock = shell.clock
         self._quick = QuickAnswers()
 
@@ -124,6 +131,18 @@ class ProduceHandler:
         if acks not in _VALID_ACKS:
             self._refuse(request, entries, ErrorCode.INVALID_REQUIRED_ACKS)
             return
+        if transactional and self._transactions is not None:
+            self._transactions.produce(request, entries, self._append)
+        else:
+            self._append(request, entries, None, {})
+
+    def _append(
+        self, request: Request, entries: dict[PartitionKey, Any], guards: Guards,
+        refused: ProduceResults,
+    ) -> None:  # fmt: skip
+        """Append; `refused` is what is answered already."""
+        body: ProduceRequest = request.body
+        acks = body.acks
         now_ms = self._clock()
         shell = self._shell
         manager = shell.manager
@@ -135,11 +154,12 @@ class ProduceHandler:
             now_ms,
             request.api_version,
             internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+            guards=guards,
         )
         if isinstance(outcome, Done):
-            self.answer(request, outcome.result)
+            self.answer(request, {**outcome.result, **refused} if refused else outcome.result)
         else:
-            outcome.operation.token = _ProduceWait(self, request)
+            outcome.operation.token = _ProduceWait(self, request, refused)
             if acks == -1:
                 shell.parked(body.timeout_ms, now_ms)
         if manager.completed or manager.effects:
@@ -241,13 +261,18 @@ def _asks_for_one(body: ProduceRequest) -> bool:
 class _ProduceWait:
     """The token of a produce: knows what to do when the append is complete."""
 
-    __slots__ = ("_handler", "_request")
+    __slots__ = ("_handler", "_refused", "_request")
 
-    def __init__(self, handler: ProduceHandler, request: Request) -> None:
+    def __init__(
+        self, handler: ProduceHandler, request: Request, refused: ProduceResults | None = None
+    ) -> None:
         self._handler = handler
         self._request = request
+        self._refused = refused
 
     def complete(self, results: ProduceResults) -> None:
+        if self._refused:
+            results = {**results, **self._refused}
         self._handler.answer(self._request, results)
 
 

@@ -9,8 +9,7 @@ group no longer subscribes to, and those of simple consumers, by their commit ti
 expire timestamp (OffsetCommit v2-4) by itself. Otherwise never. A group that is left Empty without
 offsets is removed, with tombstones.
 
-Left out: committing within a transaction (TxnOffsetCommit). Offsets of open transactions that were
-found in the log are kept aside and merged or dropped by `complete_transaction`.
+Offsets that are committed within a transaction are in `transactions`.
 """
 
 import logging
@@ -117,7 +116,8 @@ class Commits:
             errors.update(dict.fromkeys(values, error))
             self._core.reply(token, _commit_response(request, errors))
             return
-        for partition in [p for p, value in values.items() if self._is_too_large(value)]:
+        limit = self._core.config.offset_metadata_max_bytes
+        for partition in [p for p, value in values.items() if is_too_large(value, limit)]:
             del values[partition]
             errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         if group.state is not GroupState.EMPTY:
@@ -129,10 +129,6 @@ class Commits:
         records = offset_commit_records(group.group_id, values, now_ms)
         append_id = self._core.append(group.partition, records, partial(self._committed, commit))
         group.offsets.prepare(append_id, values)
-
-    def _is_too_large(self, value: OffsetAndMetadata) -> bool:
-        limit = self._core.config.offset_metadata_max_bytes
-        return len(value.metadata) * 2 > limit and utf16_length(value.metadata) > limit
 
     def _find_group_for_commit(
         self, request: OffsetCommitRequest, now_ms: int
@@ -167,8 +163,7 @@ class Commits:
         else:
             log.info("append %d of offsets failed: %s", append_id, error.name)
             commit.group.offsets.fail(append_id, values)
-        client_error = _COMMIT_ERRORS.get(error, error)
-        commit.errors.update(dict.fromkeys(values, client_error))
+        commit.errors.update(dict.fromkeys(values, client_error(error)))
         self._core.reply(commit.token, _commit_response(commit.request, commit.errors))
 
     # OffsetFetch
@@ -264,19 +259,6 @@ class Commits:
         """Remove an Empty group with all its offsets."""
         self._clean_up(group, group.offsets.remove_all(), now_ms, is_deleted=True)
 
-    def complete_transaction(
-        self, producer_id: int, partitions: Container[int], *, committed: bool
-    ) -> None:
-        """A transaction's marker was written to these partitions of the offsets topic."""
-        group_ids = self._core.groups_by_producer.get(producer_id, set())
-        for group_id in sorted(group_ids):
-            group = self._core.groups[group_id]
-            if group.partition in partitions:
-                group.offsets.complete_transaction(producer_id, committed=committed)
-                group_ids.discard(group_id)
-        if not group_ids:
-            self._core.groups_by_producer.pop(producer_id, None)
-
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
         retention_ms = self._core.config.offsets_retention_ms
         remove: Callable[..., list[TopicPartition]] = partial(
@@ -312,6 +294,16 @@ class Commits:
                 records.append(group_tombstone(group.group_id, now_ms))
         if records:
             self._core.append_and_forget(group.partition, records)
+
+
+def client_error(error: ErrorCode) -> ErrorCode:
+    """What a failed append of offsets, or a failed verification, means to a client."""
+    return _COMMIT_ERRORS.get(error, error)
+
+
+def is_too_large(value: OffsetAndMetadata, limit: int) -> bool:
+    """By Java's count of characters (offset.metadata.max.bytes)."""
+    return len(value.metadata) * 2 > limit and utf16_length(value.metadata) > limit
 
 
 def _commit_time(value: OffsetAndMetadata) -> int:

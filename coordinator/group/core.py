@@ -46,13 +46,15 @@ class Reply(NamedTuple):
 class Append(NamedTuple):
     """Effect: append a batch to a partition of `__consumer_offsets`.
 
-    With `required_acks` 0 nobody waits for it and `appended` must not be called.
+    With `required_acks` 0 nobody waits for it and `appended` must not be called. `verification` is
+    what the shell gave with a transactional commit, for the log to judge.
     """
 
     append_id: int
     partition: int
     batch: bytearray
     required_acks: int
+    verification: Any = None
 
 
 Effect = Reply | Append
@@ -160,13 +162,38 @@ class Core:
         self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion
     ) -> int:
         """Append records; `completion` is called when the outcome is known. Returns the id."""
-        append_id = self._emit_append(partition, records, self.config.commit_required_acks)
+        batch = build_batch(records, compression=self.config.offsets_topic_compression)
+        append_id = self._emit_append(partition, batch, self.config.commit_required_acks)
+        self._appends[append_id] = completion
+        return append_id
+
+    def append_transactional(
+        self,
+        partition: int,
+        records: Iterable[SimpleRecord],
+        completion: AppendCompletion,
+        producer_id: int,
+        producer_epoch: int,
+        verification: object,
+    ) -> int:
+        """Append records as part of a producer's transaction."""
+        batch = build_batch(
+            records,
+            compression=self.config.offsets_topic_compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0,  # as Kafka writes it: a coordinator's sequences are not checked
+            is_transactional=True,
+        )
+        required_acks = self.config.commit_required_acks
+        append_id = self._emit_append(partition, batch, required_acks, verification)
         self._appends[append_id] = completion
         return append_id
 
     def append_and_forget(self, partition: int, records: Iterable[SimpleRecord]) -> None:
         """Append records that are only a clean-up (tombstones): if lost, they are made again."""
-        self._emit_append(partition, records, ACKS_NONE)
+        batch = build_batch(records, compression=self.config.offsets_topic_compression)
+        self._emit_append(partition, batch, ACKS_NONE)
 
     def take_completion(self, append_id: int) -> AppendCompletion:
         """Who waits for this append; it is asked for exactly once."""
@@ -183,10 +210,9 @@ class Core:
         return effects
 
     def _emit_append(
-        self, partition: int, records: Iterable[SimpleRecord], required_acks: int
+        self, partition: int, batch: bytearray, required_acks: int, verification: object = None
     ) -> int:
         append_id = self._next_append_id
         self._next_append_id += 1
-        batch = build_batch(records, compression=self.config.offsets_topic_compression)
-        self._effects.append(Append(append_id, partition, batch, required_acks))
+        self._effects.append(Append(append_id, partition, batch, required_acks, verification))
         return append_id

@@ -62,6 +62,7 @@ class PartitionLoad:
         "_raw_offsets",
         "_raw_pending",
         "epoch",
+        "markers",
         "next_offset",
         "partition",
         "record_count",
@@ -75,6 +76,8 @@ class PartitionLoad:
         self.next_offset = 0
         self.record_count = 0
         self.skipped_count = 0
+        # (producer id, committed) of markers that were written while this was loading.
+        self.markers: list[tuple[int, bool]] = []
         # By key without its version: the versions of offset keys have the same fields.
         self._raw_groups: RawOffsets = {}
         self._raw_offsets: RawOffsets = {}

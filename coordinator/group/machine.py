@@ -5,12 +5,14 @@ it requests with an opaque token, outcomes of appends, loads and ticks, and perf
 effects in order: `Reply(token, response)`, `Append(append_id, partition, batch, required_acks)`.
 Requests that only read are answered by a return value.
 
-Invariants: every token of `join`, `sync`, `heartbeat`, `leave`, `commit_offsets`, `delete_offsets`
-and `delete_groups` is replied to exactly once, if every Append gets its `appended`. Groups are in
+Invariants: every token of `join`, `sync`, `heartbeat`, `leave`, `commit_offsets`,
+`commit_transactional_offsets`, `delete_offsets` and `delete_groups` is replied to exactly once, if
+every Append gets its `appended`. Groups are in
 `groups` only while their partition is owned. A partition is loading, owned or neither.
 
 The parts: `joining` (JoinGroup), `membership` (the other member requests), `rebalance` (phases and
-timers), `commits` (offsets), this file (life cycle, loading, administration, timer dispatch).
+timers), `commits` (offsets), `transactions` (offsets within transactions), this file (life cycle,
+loading, administration, timer dispatch).
 Authorization is the handlers' matter.
 """
 
@@ -28,6 +30,7 @@ from coordinator.group.offsets import TopicPartition
 from coordinator.group.rebalance import Rebalance
 from coordinator.group.states import GroupState
 from coordinator.group.timers import Timer, TimerKind
+from coordinator.group.transactions import TransactionalCommits
 from protocol.errors import ErrorCode
 from protocol.messages.group_admin import (
     DeletableGroupResult,
@@ -47,6 +50,7 @@ from protocol.messages.groups import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
+from protocol.messages.transactions import TxnOffsetCommitRequest
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +60,7 @@ GROUP_TYPE = "classic"
 class GroupCoordinator:
     """All groups whose partition of `__consumer_offsets` this broker leads."""
 
-    __slots__ = ("_commits", "_core", "_joining", "_membership", "_rebalance")
+    __slots__ = ("_commits", "_core", "_joining", "_membership", "_rebalance", "_transactions")
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
         """`new_uuid` gives the random part of member ids."""
@@ -65,6 +69,7 @@ class GroupCoordinator:
         self._joining = Joining(self._core, self._rebalance)
         self._membership = Membership(self._core, self._rebalance)
         self._commits = Commits(self._core, self._rebalance)
+        self._transactions = TransactionalCommits(self._core)
 
     # Life cycle
 
@@ -146,6 +151,8 @@ class GroupCoordinator:
         self._core.owned.add(load.partition)
         for group in load.groups(now_ms):
             self._take_over(group, now_ms)
+        for producer_id, committed in load.markers:
+            self._transactions.complete(producer_id, (load.partition,), committed=committed)
         return self._core.drain_effects()
 
     def abandon_load(self, load: PartitionLoad) -> None:
@@ -230,6 +237,22 @@ class GroupCoordinator:
         self._commits.commit(token, request, unknown, now_ms)
         return self._core.drain_effects()
 
+    def check_transactional_group(self, group_id: str) -> ErrorCode:
+        """May this coordinator take offsets of a transaction for the group?"""
+        return self._core.check_group(group_id)
+
+    def commit_transactional_offsets(
+        self,
+        token: object,
+        request: TxnOffsetCommitRequest,
+        now_ms: int,
+        unknown: Container[TopicPartition] = (),
+        verification: object = None,
+    ) -> list[Effect]:
+        """TxnOffsetCommit; `verification` comes back in the Append."""
+        self._transactions.commit(token, request, unknown, verification, now_ms)
+        return self._core.drain_effects()
+
     def fetch_offsets(
         self,
         group_id: str,
@@ -261,7 +284,7 @@ class GroupCoordinator:
         self, producer_id: int, partitions: Container[int], *, committed: bool
     ) -> None:
         """A transaction's COMMIT or ABORT marker is in these partitions of the offsets topic."""
-        self._commits.complete_transaction(producer_id, partitions, committed=committed)
+        self._transactions.complete(producer_id, partitions, committed=committed)
 
     # Administration
 

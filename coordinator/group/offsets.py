@@ -4,8 +4,9 @@ Mirrors the offset part of Kafka's GroupMetadata. A commit becomes visible when 
 complete, and only if no commit with a later position in the offsets topic was applied before.
 Commits of transactions stay aside until their marker arrives.
 
-Invariants: an append id is in `_pending` from the append until its completion, unless the
-partition's offsets were removed meanwhile: then its completion changes nothing. `record_offset` is
+Invariants: an append id is in `_pending` (or, within a transaction, in its `in_flight`) from the
+append until its completion, unless the partition's offsets were removed or the transaction ended
+meanwhile: then its completion changes nothing. `record_offset` is
 the base offset of the batch in the offsets topic that holds the commit.
 """
 
@@ -36,6 +37,32 @@ class CommittedOffset(NamedTuple):
     value: OffsetAndMetadata
 
 
+class _Transaction:
+    """The commits of one producer's open transaction: in the log, and on their way there."""
+
+    __slots__ = ("appended", "in_flight")
+
+    def __init__(self) -> None:
+        self.appended: dict[TopicPartition, CommittedOffset] = {}
+        self.in_flight: dict[TopicPartition, set[int]] = {}
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self.appended or partition in self.in_flight
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.appended or self.in_flight)
+
+    def take_in_flight(self, append_id: int, partition: TopicPartition) -> bool:
+        append_ids = self.in_flight.get(partition)
+        if append_ids is None or append_id not in append_ids:
+            return False
+        append_ids.discard(append_id)
+        if not append_ids:
+            del self.in_flight[partition]
+        return True
+
+
 class OffsetStore:
     """The offsets of one group."""
 
@@ -44,7 +71,7 @@ class OffsetStore:
     def __init__(self) -> None:
         self._offsets: dict[TopicPartition, CommittedOffset] = {}
         self._pending: dict[TopicPartition, set[int]] = {}
-        self._pending_transactions: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        self._pending_transactions: dict[int, _Transaction] = {}
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -68,7 +95,7 @@ class OffsetStore:
     def has_pending(self, partition: TopicPartition) -> bool:
         """Is a commit for this partition on its way (plain or transactional)?"""
         return partition in self._pending or any(
-            partition in offsets for offsets in self._pending_transactions.values()
+            partition in transaction for transaction in self._pending_transactions.values()
         )
 
     # Commits
@@ -115,18 +142,61 @@ class OffsetStore:
         """Take over what was read from the offsets topic."""
         self._offsets.update(offsets)
         for producer_id, producer_offsets in pending_transactions.items():
-            self._pending_transactions.setdefault(producer_id, {}).update(producer_offsets)
+            self._transaction(producer_id).appended.update(producer_offsets)
 
     def open_producers(self) -> Collection[int]:
         """Producer ids with a transaction whose marker has not come yet."""
         return self._pending_transactions.keys()
 
+    def _transaction(self, producer_id: int) -> _Transaction:
+        transaction = self._pending_transactions.get(producer_id)
+        if transaction is None:
+            transaction = self._pending_transactions[producer_id] = _Transaction()
+        return transaction
+
+    def prepare_transactional(
+        self, producer_id: int, append_id: int, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """A commit of these partitions is being appended within a transaction."""
+        in_flight = self._transaction(producer_id).in_flight
+        for partition in partitions:
+            in_flight.setdefault(partition, set()).add(append_id)
+
+    def transactional_appended(
+        self,
+        producer_id: int,
+        append_id: int,
+        record_offset: int,
+        values: Mapping[TopicPartition, OffsetAndMetadata],
+    ) -> None:
+        """The append is in the log: its offsets wait for the marker now."""
+        transaction = self._pending_transactions.get(producer_id)
+        if transaction is None:
+            return
+        for partition, value in values.items():
+            if transaction.take_in_flight(append_id, partition):
+                current = transaction.appended.get(partition)
+                if current is None or current.record_offset < record_offset:
+                    transaction.appended[partition] = CommittedOffset(record_offset, value)
+
+    def transactional_failed(
+        self, producer_id: int, append_id: int, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """The append failed: forget the commit."""
+        transaction = self._pending_transactions.get(producer_id)
+        if transaction is None:
+            return
+        for partition in partitions:
+            transaction.take_in_flight(append_id, partition)
+        if transaction.is_empty:
+            del self._pending_transactions[producer_id]
+
     def complete_transaction(self, producer_id: int, *, committed: bool) -> None:
         """The marker of a transaction was written to the offsets topic."""
-        offsets = self._pending_transactions.pop(producer_id, None)
-        if offsets is None or not committed:
+        transaction = self._pending_transactions.pop(producer_id, None)
+        if transaction is None or not committed:
             return
-        for partition, committed_offset in offsets.items():
+        for partition, committed_offset in transaction.appended.items():
             self._put_if_newer(partition, committed_offset)
 
     # Removal
@@ -141,10 +211,10 @@ class OffsetStore:
             was_pending = self._pending.pop(partition, None) is not None
             if self._offsets.pop(partition, None) is not None or was_pending:
                 removed.append(partition)
-            for producer_id in list(self._pending_transactions):
-                offsets = self._pending_transactions[producer_id]
-                offsets.pop(partition, None)
-                if not offsets:
+            for producer_id, transaction in list(self._pending_transactions.items()):
+                transaction.appended.pop(partition, None)
+                transaction.in_flight.pop(partition, None)
+                if transaction.is_empty:
                     del self._pending_transactions[producer_id]
         return removed
 

@@ -1,0 +1,183 @@
+"""Offsets that are committed within a transaction (TxnOffsetCommit): pending until its marker.
+
+The commit is appended to the offsets topic as a transactional batch of the producer. From then on
+it is pending: invisible, but known to be on its way (OffsetFetch with require_stable says so),
+until the marker of the transaction is in that partition: COMMIT makes it visible, ABORT drops it.
+
+Who may commit is asked like of OffsetCommit, with two differences: an old client that names neither
+member nor generation may commit to a group with members, and a rebalance does not get in the way.
+
+A marker can be written while the partition is still being loaded. What it ends may have been read
+already, so it is kept with the load and applied after it.
+
+Mirrors handleTxnCommitOffsets and scheduleHandleTxnCompletion of GroupCoordinator, and the
+transactional half of GroupMetadataManager.storeOffsets (KIP-98, KIP-447).
+"""
+
+import logging
+from collections.abc import Container, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from coordinator.group.commits import client_error, is_too_large
+from coordinator.group.core import Core
+from coordinator.group.group import Group
+from coordinator.group.offsets import OffsetAndMetadata, TopicPartition
+from coordinator.group.records import offset_commit_records
+from coordinator.group.states import GroupState
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+log = logging.getLogger(__name__)
+
+
+class TransactionalCommit(NamedTuple):
+    """A commit on its way: the request, what was refused at once, and what is being appended."""
+
+    token: object
+    request: TxnOffsetCommitRequest
+    errors: dict[TopicPartition, ErrorCode]
+    values: dict[TopicPartition, OffsetAndMetadata]
+    group: Group
+
+
+class TransactionalCommits:
+    """The part of the coordinator that keeps offsets of open transactions."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def commit(
+        self,
+        token: object,
+        request: TxnOffsetCommitRequest,
+        unknown: Container[TopicPartition],
+        verification: object,
+        now_ms: int,
+    ) -> None:
+        """Commit; `verification` goes with the append, which is refused if it is out of date."""
+        errors: dict[TopicPartition, ErrorCode] = {}
+        values: dict[TopicPartition, OffsetAndMetadata] = {}
+        limit = self._core.config.offset_metadata_max_bytes
+        for topic in request.topics:
+            for entry in topic.partitions:
+                key = (topic.name, entry.partition_index)
+                metadata = entry.committed_metadata or ""
+                if key in unknown:
+                    errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    values[key] = OffsetAndMetadata(
+                        offset=entry.committed_offset,
+                        leader_epoch=entry.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp_ms=now_ms,
+                    )
+        group, error = self._find_group(request, now_ms) if values else (None, ErrorCode.NONE)
+        if error is not ErrorCode.NONE:
+            errors.update(dict.fromkeys(values, error))
+            values = {}
+        for key in [key for key, value in values.items() if is_too_large(value, limit)]:
+            del values[key]
+            errors[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if group is None or not values:
+            self._core.reply(token, commit_response(request, errors))
+            return
+        commit = TransactionalCommit(token, request, errors, values, group)
+        producer_id = request.producer_id
+        append_id = self._core.append_transactional(
+            group.partition,
+            offset_commit_records(group.group_id, values, now_ms),
+            partial(self._appended, commit),
+            producer_id,
+            request.producer_epoch,
+            verification,
+        )
+        self._core.groups_by_producer.setdefault(producer_id, set()).add(group.group_id)
+        group.offsets.prepare_transactional(producer_id, append_id, values)
+
+    def _find_group(
+        self, request: TxnOffsetCommitRequest, now_ms: int
+    ) -> tuple[Group | None, ErrorCode]:
+        error = self._core.check_group(request.group_id)
+        if error is not ErrorCode.NONE:
+            return None, error
+        group = self._core.groups.get(request.group_id)
+        if group is None:
+            group = self._core.create_group(request.group_id, now_ms)
+        generation_id = request.generation_id
+        if generation_id < 0 and group.state is GroupState.EMPTY:
+            return group, ErrorCode.NONE
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return group, ErrorCode.NONE  # before version 3 there is nothing to check
+        error = group.validate_member(request.member_id, request.group_instance_id)
+        if error is ErrorCode.NONE and generation_id != group.generation_id:
+            error = ErrorCode.ILLEGAL_GENERATION
+        return group, error
+
+    def _appended(
+        self,
+        commit: TransactionalCommit,
+        append_id: int,
+        error: ErrorCode,
+        base_offset: int,
+        now_ms: int,
+    ) -> None:
+        values, offsets = commit.values, commit.group.offsets
+        producer_id = commit.request.producer_id
+        if error is ErrorCode.NONE:
+            offsets.transactional_appended(producer_id, append_id, base_offset, values)
+            self._core.stats.offsets_committed += len(values)
+        else:
+            log.info("append %d of transactional offsets failed: %s", append_id, error.name)
+            offsets.transactional_failed(producer_id, append_id, values)
+            if producer_id not in offsets.open_producers():
+                self._forget(producer_id, commit.group.group_id)
+        commit.errors.update(dict.fromkeys(values, client_error(error)))
+        self._core.reply(commit.token, commit_response(commit.request, commit.errors))
+
+    def complete(self, producer_id: int, partitions: Container[int], *, committed: bool) -> None:
+        """A transaction's marker was written to these partitions of the offsets topic."""
+        for partition, load in self._core.loading.items():
+            if partition in partitions:
+                load.markers.append((producer_id, committed))
+        for group_id in sorted(self._core.groups_by_producer.get(producer_id, ())):
+            group = self._core.groups[group_id]
+            if group.partition in partitions:
+                group.offsets.complete_transaction(producer_id, committed=committed)
+                self._forget(producer_id, group_id)
+
+    def _forget(self, producer_id: int, group_id: str) -> None:
+        group_ids = self._core.groups_by_producer.get(producer_id)
+        if group_ids is None:
+            return
+        group_ids.discard(group_id)
+        if not group_ids:
+            del self._core.groups_by_producer[producer_id]
+
+
+def commit_response(
+    request: TxnOffsetCommitRequest, errors: Mapping[TopicPartition, ErrorCode]
+) -> TxnOffsetCommitResponse:
+    """One result for each partition of the request, in its order."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=entry.partition_index,
+                        error_code=errors[topic.name, entry.partition_index],
+                    )
+                    for entry in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

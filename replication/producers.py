@@ -1,0 +1,67 @@
+"""Questions about the producers of a partition: may one begin a transaction, and which are there.
+
+`begin_verification` is the first half of KIP-890's first part: it tells whether a batch needs to be
+verified with the transaction coordinator, and gives the guard that the append after the answer must
+show. DescribeProducers is answered by leaders only (KIP-664).
+
+Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeProducerState.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from replication.types import PartitionKey
+from storage.producer_state import ProducerEntry
+from storage.verification import VerificationGuard
+
+if TYPE_CHECKING:
+    from replication.partition import Partition
+    from replication.replica_manager import ReplicaManager
+
+
+def led_partition(manager: ReplicaManager, key: PartitionKey) -> Partition | ErrorCode:
+    """The partition, if this broker leads it, or why not."""
+    partition = manager.partitions.get(key)
+    if partition is None:
+        return manager.missing_error(key)
+    return partition if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def begin_verification(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    now_ms: int,
+) -> VerificationGuard | ErrorCode | None:
+    """The guard of a batch that has to be verified; None if its transaction is open already."""
+    partition = led_partition(manager, key)
+    if isinstance(partition, ErrorCode):
+        return partition
+    state = partition.log.producer_state
+    if state.has_open_transaction(producer_id):
+        return None
+    return state.verifications.begin(producer_id, base_sequence, producer_epoch, now_ms)
+
+
+def active_producers(
+    manager: ReplicaManager, key: PartitionKey
+) -> tuple[ErrorCode, list[ProducerEntry]]:
+    partition = led_partition(manager, key)
+    if isinstance(partition, ErrorCode):
+        return partition, []
+    return ErrorCode.NONE, list(partition.log.producer_state.entries.values())
+
+
+def partitions_with_late_transactions(
+    manager: ReplicaManager, now_ms: int, max_transaction_timeout_ms: int
+) -> int:
+    """Partitions that this broker leads whose oldest transaction outlived every timeout."""
+    return sum(
+        partition.is_leader
+        and partition.log.producer_state.has_late_transaction(now_ms, max_transaction_timeout_ms)
+        for partition in manager.partitions.values()
+    )

@@ -1,0 +1,82 @@
+"""Which transactions of a log are being verified with their coordinator (KIP-890, part 1).
+
+A producer's first batch of a transaction is appended only when the transaction coordinator has said
+that the partition belongs to an open transaction. Between the question and the append the
+transaction may end, by a marker in this log, and even begin anew without this partition. So the
+asker gets a guard, which only the append after the answer can show, and which dies with any
+transactional append, data or marker: an answer that is out of date verifies nothing.
+
+The lowest sequence that has asked is kept: while it has to be sent again, no later one may pass it.
+
+Mirrors: VerificationGuard, VerificationStateEntry, and their part of ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+
+class VerificationGuard:
+    """Identifies one verification; compared by identity."""
+
+    __slots__ = ()
+
+
+# Shown by an append that must be verified and is not: it is nobody's guard.
+NOT_VERIFIED = VerificationGuard()
+
+
+class Verification:
+    __slots__ = ("epoch", "guard", "lowest_sequence", "since_ms")
+
+    def __init__(self, sequence: int, epoch: int, now_ms: int) -> None:
+        self.guard = VerificationGuard()
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.since_ms = now_ms
+
+    def note(self, sequence: int, epoch: int) -> None:
+        """Another batch asks to be verified."""
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.lowest_sequence = sequence
+        elif epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
+
+
+class Verifications:
+    """Those of one log, by producer id."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, Verification] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_producer)
+
+    def begin(self, producer_id: int, sequence: int, epoch: int, now_ms: int) -> VerificationGuard:
+        """The guard of a producer's verification, new or under way."""
+        verification = self._by_producer.get(producer_id)
+        if verification is None:
+            verification = Verification(sequence, epoch, now_ms)
+            self._by_producer[producer_id] = verification
+        verification.note(sequence, epoch)
+        return verification.guard
+
+    def get(self, producer_id: int) -> Verification | None:
+        return self._by_producer.get(producer_id)
+
+    def end(self, producer_id: int) -> None:
+        """Something transactional of this producer was appended: its guard is void."""
+        self._by_producer.pop(producer_id, None)
+
+    def clear(self) -> None:
+        self._by_producer.clear()
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget those that nobody came back for."""
+        for producer_id in [
+            producer_id
+            for producer_id, verification in self._by_producer.items()
+            if now_ms - verification.since_ms >= expiration_ms
+        ]:
+            del self._by_producer[producer_id]
