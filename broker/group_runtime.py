@@ -223,8 +223,6 @@ class GroupRuntime:
         request = effect.token
         try:
             request.respond(effect.response)
-        key = (OFFSETS_TOPIC, append.partition)
-        guard = append.verification
         except Exception:
             log.exception("Answering %r failed; closing its connection", request)
             request.close()
@@ -232,7 +230,8 @@ class GroupRuntime:
     def _append(self, append: Append) -> None:
         now_ms = self.now_ms
         waiter = AppendWaiter(self, append)
-            guards=None if guard is None else {key: guard},
+        key = (OFFSETS_TOPIC, append.partition)
+        guard = append.verification
         outcome = self._replicas.manager.append(
             waiter,
             append.required_acks,
@@ -240,6 +239,7 @@ class GroupRuntime:
             {key: append.batch},
             now_ms,
             origin=AppendOrigin.COORDINATOR,
+            guards=None if guard is None else {key: guard},
         )
         if isinstance(outcome, Done):
             self.append_completed(append, outcome.result)
@@ -295,16 +295,16 @@ class GroupRuntime:
         stopped counts as a follower; a negative epoch means that it is not known.
         """
         for change in became_follower:
-    def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
-        """A transaction's markers are in these partitions of the offsets topic, and replicated."""
-        self.machine.complete_transaction(producer_id, partitions, committed=committed)
-
             if change.topic == OFFSETS_TOPIC:
                 epoch = change.leader_epoch if change.leader_epoch >= 0 else None
                 self.perform(self.machine.unload(change.partition, epoch, now_ms))
         for change in became_leader:
             if change.topic == OFFSETS_TOPIC:
                 self._start_load(change.partition, change.leader_epoch, now_ms)
+
+    def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
+        """A transaction's markers are in these partitions of the offsets topic, and replicated."""
+        self.machine.complete_transaction(producer_id, partitions, committed=committed)
 
     def on_partitions_deleted(self, partitions: Collection[PartitionKey], now_ms: int) -> None:
         """Partitions were deleted with their topics: so are the offsets committed for them."""
