@@ -93,6 +93,8 @@ _TOPIC_COUNTERS = {
     "produce_requests": "totalproducerequests",
     "fetch_requests": "totalfetchrequests",
     "invalid_record_batches": "invalidmessagecrcrecords",
+    "produce_message_conversions": "producemessageconversions",
+    "fetch_message_conversions": "fetchmessageconversions",
     "replication_bytes_in": "replicationbytesin",
     "replication_bytes_out": "replicationbytesout",
 }

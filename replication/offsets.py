@@ -92,6 +92,8 @@ def _list_offset(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
         if is_behind:
             return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
         return OffsetAnswer(ErrorCode.NONE, NO_TIMESTAMP, end_offset, partition.leader_epoch)
+    if timestamp != EARLIEST_TIMESTAMP and log.config.record_version == 0:
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         start_offset = log.log_start_offset
         epoch = log.leader_epochs.epoch_for_offset(start_offset)

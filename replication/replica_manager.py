@@ -236,6 +236,7 @@ class ReplicaManager:
             stats.messages_in += required_offset - info.first_offset
             if info.flush_needed:
                 self.effects.append(FlushNeeded(*key, required_offset, partition.log))
+            stats.produce_message_conversions += info.converted_count
             if partition.maybe_advance_high_watermark(now_ms):
                 self.high_watermark_moved(key, partition)
             elif self.fetches.has_watchers(key):

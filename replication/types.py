@@ -250,9 +250,11 @@ class TopicStats:
         "bytes_out",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "fetch_message_conversions",
         "fetch_requests",
         "invalid_record_batches",
         "messages_in",
+        "produce_message_conversions",
         "produce_requests",
         "replication_bytes_in",
         "replication_bytes_out",
@@ -267,6 +269,8 @@ class TopicStats:
         self.failed_produce_requests = 0
         self.failed_fetch_requests = 0
         self.invalid_record_batches = 0
+        self.produce_message_conversions = 0
+        self.fetch_message_conversions = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
 

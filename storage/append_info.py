@@ -55,6 +55,7 @@ class AppendInfo:
     """The outcome of an append; offsets are -1 if nothing was appended."""
 
     __slots__ = (
+        "converted_count",
         "duplicate",
         "first_offset",
         "flush_needed",
@@ -89,6 +90,7 @@ class AppendInfo:
         self.size_bytes = size_bytes
         self.shallow_count = shallow_count
         self.duplicate = duplicate
+        self.converted_count = 0
         self.flush_needed = False
         self.rolled = False
 

@@ -22,14 +22,16 @@ from storage.append_info import (
     RecordError,
     UnexpectedAppendOffset,
 )
+from storage.append_rules import MAGIC_V2, Records
 from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
 from storage.follower_batches import Batches, fitting_groups, read_follower_batches
 from storage.log_base import DirectoryHealth, LogState
+from storage.old_format_log import append_old_format
 from storage.producer_state import BatchMetadata
 from storage.recovery import rebuild_producer_state
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.transaction_index import AbortedTransaction
-from storage.validation import Records, validate
+from storage.validation import validate
 from storage.verification import VerificationGuard
 
 __all__ = [
@@ -76,6 +78,10 @@ class Log(LogState):
             raise self._offline()
         next_offset = self.log_end_offset
         config = self.config
+        if config.record_version < MAGIC_V2:
+            return append_old_format(
+                self, records, leader_epoch, now_ms, origin, request_version
+            )
         valid = validate(
             records,
             config,
@@ -89,7 +95,7 @@ class Log(LogState):
         )
         if valid is None:
             return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
-        records, header = valid
+        records, header, converted = valid
         last_offset = next_offset + header.last_offset_delta
         state = self.producer_state
         if header.producer_id >= 0:
@@ -98,7 +104,7 @@ class Log(LogState):
                 return self._duplicate(duplicate, len(records))
         size = len(records)
         if size > config.segment_bytes:
-            raise self._larger_than_segment(size)
+            raise self.larger_than_segment(size)
         epochs = self.leader_epochs
         if leader_epoch != epochs.latest_epoch:
             self.assign_epoch_start(leader_epoch, next_offset)
@@ -127,8 +133,9 @@ class Log(LogState):
             size,
         )
         info.rolled = rolled
+        info.converted_count = converted
         if config.flushes_itself:
-            self._note_unflushed(info, now_ms)
+            self.note_unflushed(info, now_ms)
         return info
 
     def append_as_follower(self, records: ByteBuffer, *, now_ms: int) -> AppendInfo:
@@ -145,24 +152,29 @@ class Log(LogState):
             end = group[-1][0] + group[-1][1].size_in_bytes
             if start:
                 group = [(position - start, header) for position, header in group]
-            rolled |= self._append_group(data[start:end], group, now_ms)
+            rolled |= self.append_group(data[start:end], group, now_ms)
+        size = batches[-1][0] + batches[-1][1].size_in_bytes
+        info = self.info_of(batches, batches[0][1].base_offset, size)
+        info.rolled = rolled
+        if self.config.flushes_itself:
+            self.note_unflushed(info, now_ms)
+        return info
+
+    def info_of(self, batches: Batches, first_offset: int, size: int) -> AppendInfo:
+        """Of batches that have just been appended."""
         best = max(batches, key=_max_timestamp)[1]
-        info = AppendInfo(
-            batches[0][1].base_offset,
+        return AppendInfo(
+            first_offset,
             self.log_end_offset - 1,
             best.max_timestamp,
             best.last_offset,
             -1,
             self.log_start_offset,
-            batches[-1][0] + batches[-1][1].size_in_bytes,
+            size,
             len(batches),
         )
-        info.rolled = rolled
-        if self.config.flushes_itself:
-            self._note_unflushed(info, now_ms)
-        return info
 
-    def _append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
+    def append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
         """Append batches that go into one segment; whether that is a new one."""
         for _, header in batches:
             if header.magic >= 2:
@@ -213,7 +225,7 @@ class Log(LogState):
             duplicate=True,
         )
 
-    def _note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
+    def note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
         config = self.config
         recovery_point = self.recovery_point
         if self._oldest_unflushed[0] < recovery_point:
@@ -457,7 +469,7 @@ class Log(LogState):
             error.add_note(f"cutting off the partial write failed too: {undo_error}")
         self._fail("appending", error)
 
-    def _larger_than_segment(self, size: int) -> KafkaError:
+    def larger_than_segment(self, size: int) -> KafkaError:
         return KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"Message batch size is {size} bytes in append to partition {self.name}, which "

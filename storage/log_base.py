@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints
 from storage.files import Files
 from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
+from storage.message_format import NEWEST_RECORD_VERSION
 from storage.recovery import LogParts
 from storage.segment import Segment
 
@@ -96,6 +97,8 @@ class LogState:
         self.producer_expiration_ms = producer_expiration_ms
         self.segments = parts.segments
         self.leader_epochs = parts.leader_epochs
+        if config.record_version < NEWEST_RECORD_VERSION:
+            self.leader_epochs.clear()
         self.producer_state = parts.producer_state
         self.snapshots = parts.snapshots
         self.log_start_offset = parts.log_start_offset
@@ -182,6 +185,8 @@ class LogState:
 
     def assign_epoch_start(self, epoch: int, start_offset: int) -> None:
         """This broker became leader of `epoch`, or a batch of it is at `start_offset`."""
+        if self.config.record_version < NEWEST_RECORD_VERSION:
+            return
         try:
             self.leader_epochs.assign(epoch, start_offset)
         except OSError as error:
@@ -212,6 +217,14 @@ class LogState:
         self.producer_state.log_start_offset_updated(offset)
         self.snapshots.refresh_last(offset)
         return True
+
+    def _forget_epochs_of_old_formats(self) -> None:
+        """Batches below v2 have no leader epochs: followers go by the high watermark."""
+        if self.config.record_version < NEWEST_RECORD_VERSION:
+            try:
+                self.leader_epochs.clear()
+            except OSError as error:
+                self._fail("writing the leader epochs", error)
 
     # -- life cycle ------------------------------------------------------------------------
 
@@ -246,6 +259,7 @@ class LogState:
 
     def set_config(self, config: LogConfig) -> None:
         self.config = config
+        self._forget_epochs_of_old_formats()
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
 

@@ -17,6 +17,7 @@ from typing import Any
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import TimestampType
 from protocol.records.compression import Compression
+from storage import message_format
 from storage.config_def import LONG_MAX
 from storage.topic_configs import SYNONYM_FACTORS_MS, TOPIC_CONFIGS
 
@@ -132,6 +133,7 @@ class LogConfig:
         "min_insync_replicas",
         "overrides",
         "preallocate",
+        "record_version",
         "remote_log_copy_disable",
         "remote_log_delete_on_disable",
         "remote_storage_enable",
@@ -143,6 +145,7 @@ class LogConfig:
         "segment_ms",
         "target_compression",
         "unclean_leader_election_enable",
+        "zstd_forbidden",
     )
 
     segment_bytes: int
@@ -189,10 +192,20 @@ class LogConfig:
     max_segment_ms: int
     batches_stay_opaque: bool
     flushes_itself: bool
+    record_version: int
+    zstd_forbidden: bool
     overrides: Mapping[str, str]
     _values: dict[str, Any]
 
-    def __init__(self, values: Mapping[str, Any], overrides: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        overrides: Mapping[str, str],
+        record_version: int = message_format.NEWEST_RECORD_VERSION,
+        zstd_forbidden: bool = False,
+    ) -> None:
+        self.record_version = record_version
+        self.zstd_forbidden = zstd_forbidden
         self._values = dict(values)
         self.overrides = dict(overrides)
         for name, value in values.items():
@@ -214,6 +227,7 @@ class LogConfig:
         self.batches_stay_opaque = (
             not self.compact
             and not self.log_append_time
+            and record_version == message_format.NEWEST_RECORD_VERSION
             and self.target_compression is None
             and self.message_timestamp_before_max_ms == LONG_MAX
             and self.message_timestamp_after_max_ms == LONG_MAX
@@ -243,7 +257,19 @@ class LogConfig:
             if text is None:
                 text = topic_config_from_broker(name, broker_defaults)
             values[name] = definition.default_value() if text is None else definition.parse(text)
-        return LogConfig(values, overrides)
+        inter_broker = broker_defaults.get(message_format.INTER_BROKER_VERSION)
+        broker_format = broker_defaults.get(message_format.BROKER_FORMAT_VERSION)
+        topic_format = overrides.get(message_format.TOPIC_FORMAT_VERSION)
+        if topic_format is None:
+            values[message_format.TOPIC_FORMAT_VERSION] = message_format.broker_format_version(
+                inter_broker, broker_format
+            )
+        return LogConfig(
+            values,
+            overrides,
+            message_format.stored_record_version(inter_broker, broker_format, topic_format),
+            not message_format.knows_zstd(inter_broker),
+        )
 
     def value(self, name: str) -> Any:
         """The typed value of a config by its Kafka name."""

@@ -284,7 +284,8 @@ _DEFINITIONS = (
         _STRING,
         "3.0-IV1",
         _inter_broker_version,
-        "Deprecated and ignored: messages are stored in format v2.",
+        "The Kafka version whose message format the topic is stored in; ignored, as 3.0, while "
+        "inter.broker.protocol.version is 3.0 or higher.",
         "log.message.format.version",
     ),
     _topic(

@@ -3,15 +3,16 @@
 Versions: v3 a limit for the whole response, v4 isolation levels, v5 log start offsets, v7 sessions
 (KIP-227), v9 leader epochs, v11 read replicas (KIP-392), v12 divergence (KIP-595), v13 topic ids,
 v15 replica state, v16 the current leader's address (KIP-951). v0-1 get messages of magic 0, v2-3 of
-magic 1, converted from what is stored; v4+ get what is stored, as slices of the log's files.
+magic 1, converted from what is stored while it is sent (`down_conversion`); v4+ get what is stored,
+as slices of the log's files.
 
-Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas, and the lazy conversion
-for old clients: what they fetch is converted before it is sent.
+Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas.
 """
 
 from collections.abc import Mapping
 
 from broker.dispatch import Handler, Request
+from broker.down_conversion import DownConversion
 from broker.handlers.leaders import current_leader
 from broker.replica_shell import ReplicaShell
 from protocol.api import ApiKey
@@ -25,7 +26,6 @@ from protocol.messages.fetch import (
     FetchResponsePartitionData,
 )
 from protocol.records.compression import Compression
-from protocol.records.convert import down_convert
 from replication.fetch_session import Answer, FetchContext, FetchSessions, SessionKey
 from replication.types import (
     CONSUMER_REPLICA_ID,
@@ -36,6 +36,7 @@ from replication.types import (
     FetchParams,
     FetchResults,
     Isolation,
+    TopicStats,
 )
 from storage.files import FileSlice
 
@@ -93,10 +94,8 @@ class FetchHandler:
     def answer(self, request: Request, context: FetchContext, results: FetchResults) -> None:
         version = request.api_version
         error, session_id, answer = context.finish(results)
-        if version < 6:
+        if version < 10:
             answer = [(entry, self._for_old_client(entry, data, version)) for entry, data in answer]
-        elif version < 10:
-            answer = [(entry, self._without_zstd(entry, data)) for entry, data in answer]
         endpoints = _NO_ENDPOINTS
         if version >= 16:
             endpoints = self._name_leaders(request, answer)
@@ -167,35 +166,25 @@ class FetchHandler:
     def _for_old_client(
         self, entry: FetchEntry, data: FetchResponsePartitionData, version: int
     ) -> FetchResponsePartitionData:
-        """Codes and formats that clients before v6 (errors), v4 (magic 2) do not know."""
-        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        data = self._without_zstd(entry, data)
-        if version >= 4 or not data.records:
-            return data
-        assert entry.topic is not None
-        partition = self._manager.partitions.get((entry.topic, entry.partition))
-        if partition is not None and not partition.log.config.message_downconversion_enable:
-            return _refused(data, ErrorCode.UNSUPPORTED_VERSION)
-        records = data.records
-        stored = records.read() if isinstance(records, FileSlice) else b""
-        try:
-            data.records = down_convert(stored, 0 if version < 2 else 1, entry.fetch_offset)
-        except KafkaError as error:
-            return _refused(data, error.code)
-        return data
+        """Codes and formats that clients do not know before v4 (magic 2), v6 (errors), v10 (zstd).
 
-    def _without_zstd(
-        self, entry: FetchEntry, data: FetchResponsePartitionData
-    ) -> FetchResponsePartitionData:
-        """Before v10 clients do not know zstd: a topic that stores it cannot be read by them."""
-        if data.records and entry.topic is not None:
-            partition = self._manager.partitions.get((entry.topic, entry.partition))
-            if (
-                partition is not None
-                and partition.log.config.target_compression is Compression.ZSTD
-            ):
-                return _refused(data, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        What a topic's config rules out is refused whatever else there is to say, as Kafka does.
+        """
+        partition = self._manager.partitions.get((entry.topic or "", entry.partition))
+        if partition is not None:
+            config = partition.log.config
+            if config.target_compression is Compression.ZSTD:
+                return _refused(entry, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            to_magic = _magic_for(version, config.record_version)
+            if to_magic is not None:
+                if not config.message_downconversion_enable:
+                    return _refused(entry, ErrorCode.UNSUPPORTED_VERSION)
+                try:
+                    data.records = _converted(entry, data.records, to_magic, partition.stats)
+                except KafkaError as error:
+                    return _refused(entry, error.code)
+        if version < 6 and data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return data
 
     def _name_leaders(self, request: Request, answer: Answer) -> list[FetchResponseNodeEndpoint]:
@@ -240,10 +229,33 @@ def _forgotten(body: FetchRequest, version: int) -> list[SessionKey]:
     ]
 
 
-def _refused(data: FetchResponsePartitionData, error: ErrorCode) -> FetchResponsePartitionData:
-    data.error_code = error
-    data.records = b""
-    return data
+def _magic_for(version: int, stored: int) -> int | None:
+    """The format that the batches of a log must be converted to for a fetch, if they must be.
+
+    As in Kafka the log's config tells what is stored.
+    """
+    if version < 2:
+        return 0 if stored > 0 else None
+    return 1 if version < 4 and stored > 1 else None
+
+
+def _converted(
+    entry: FetchEntry, records: object, to_magic: int, stats: TopicStats
+) -> DownConversion | bytes:
+    if not isinstance(records, FileSlice) or not records:
+        return b""
+
+    def count(converted: int) -> None:
+        stats.fetch_message_conversions += converted
+
+    return DownConversion(records, to_magic, entry.fetch_offset, count)
+
+
+def _refused(entry: FetchEntry, error: ErrorCode) -> FetchResponsePartitionData:
+    """As Kafka has it: without offsets, the records null."""
+    return FetchResponsePartitionData(
+        partition_index=entry.partition, error_code=error, high_watermark=-1, records=None
+    )
 
 
 def _by_topic(answer: Answer, version: int) -> list[FetchableTopicResponse]:

@@ -20,6 +20,8 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from broker.down_conversion import DownConversion
+
 from .bad_input import BadInput, describe_frame_start
 from .mute_state import READING, MuteState
 from .selector import READ
@@ -54,7 +56,7 @@ class FilePart(Protocol):
     def fileno(self) -> int: ...
 
 
-Part = bytes | bytearray | memoryview | FilePart
+Part = bytes | bytearray | memoryview | FilePart | DownConversion
 
 
 class ConnectionInfo:
@@ -220,6 +222,8 @@ class Connection:
             first = out[0]
             if isinstance(first, (bytes, bytearray, memoryview)):
                 complete = self._send_buffers()
+            elif isinstance(first, DownConversion):
+                complete = self._send_chunk(first)
             else:
                 complete = self._send_file(first)
             if not complete:
@@ -260,6 +264,15 @@ class Connection:
         if sent:
             out[0] = memoryview(out[0])[sent:]
         return False
+
+    def _send_chunk(self, part: DownConversion) -> bool:
+        """Make and send one piece; the next one has to wait until others had their turn."""
+        chunk = part.next_chunk()
+        if not part.left:
+            self.out.popleft()
+        self.out.appendleft(chunk)
+        self._send_buffers()
+        return not self.out
 
     def _send_file(self, part: FilePart) -> bool:
         """Let the kernel send from the page cache; what it did not take is queued again."""

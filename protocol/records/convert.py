@@ -1,8 +1,10 @@
-"""Between the formats: v0/v1 -> v2 on produce, v2 -> v1/v0 for old consumers, codec -> codec.
+"""Between the formats v0, v1 and v2, and from codec to codec.
 
-Mirrors the conversions of Kafka's LogValidator and RecordsUtil.downConvert. Not here: the lazy,
-chunked conversion of a fetch (LazyDownConversionRecords); the caller bounds what it hands in.
+Mirrors the conversions of Kafka's LogValidator and RecordsUtil.downConvert. A fetch is converted
+batch by batch as it is sent, see `broker.down_conversion`.
 """
+
+from collections.abc import Sequence
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from protocol.records.batch import (
@@ -23,112 +25,129 @@ from protocol.records.record import (
     TimestampType,
 )
 
+# What stands at one place of a set: a v2 batch, a wrapper or a single message, with its records.
+Entry = tuple[BatchHeader, list[Record]]
 
-def read_message_set(
-    message_set: BytesLike,
-    *,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-    check_inner_crc: bool = False,
-) -> tuple[list[Record], BatchHeader]:
-    """The records of a produced v0/v1 set, and its first entry's header, whose codec is the set's.
 
-    One magic throughout; a compressed set is one wrapper.
+def read_produced(
+    records: BytesLike, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> list[Entry]:
+    """The entries of what a producer sent in any format; inner CRCs are checked.
+
+    One magic throughout; only uncompressed messages of v0/v1 may be more than one.
     """
-    first: BatchHeader | None = None
-    records: list[Record] = []
-    room = max_decompressed_bytes
-    for position, header in iter_batch_headers(message_set):
-        if header.magic > 1:
-            raise InvalidRecord("a v2 batch in a message set")
-        if first is None:
-            first = header
-        elif header.magic != first.magic:
-            raise InvalidRecord(f"magic {header.magic} in a message set of magic {first.magic}")
-        elif header.is_compressed or first.is_compressed:
-            raise InvalidRecord("more than one entry in a compressed message set")
-        records += read_message(
-            message_set,
-            position,
-            max_decompressed_bytes=room,
-            check_inner_crc=check_inner_crc,
-        )
-    if first is None:
-        raise ProtocolError("an empty message set")
-    return records, first
+    entries: list[Entry] = []
+    for position, header in iter_batch_headers(records):
+        if entries:
+            first = entries[0][0]
+            if header.magic != first.magic:
+                raise InvalidRecord(
+                    f"Batch magic {header.magic} is not the same as the first batch's magic byte "
+                    f"{first.magic}"
+                )
+            if header.magic == 2 or header.is_compressed or first.is_compressed:
+                raise InvalidRecord("Compressed outer record has more than one batch")
+        if header.magic == 2:
+            found = iter_records(records, position, max_decompressed_bytes=max_decompressed_bytes)
+        else:
+            found = iter(
+                read_message(
+                    records,
+                    position,
+                    max_decompressed_bytes=max_decompressed_bytes,
+                    check_inner_crc=True,
+                )
+            )
+        entries.append((header, list(found)))
+    return entries
 
 
-def up_convert(
-    message_set: BytesLike,
+def convert_produced(
+    entries: Sequence[Entry],
     *,
+    magic: int,
     base_offset: int = 0,
-    compression: Compression | None = None,
+    compression: Compression = Compression.NONE,
     level: int | None = None,
     log_append_time: int | None = None,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytearray:
-    """One v2 batch of a v0/v1 message set's records, at consecutive offsets from ``base_offset``.
+    """The records of ``entries`` in format ``magic``, at consecutive offsets.
 
-    ``compression`` None keeps the set's codec. v0 records get timestamp -1. Inner CRCs are checked.
+    Records of v0 get timestamp -1. What formats below v2 lack must not be there: headers, and a
+    producer id, which the callers have refused. zstd has no place in them either.
     """
-    records, first = read_message_set(
-        message_set, max_decompressed_bytes=max_decompressed_bytes, check_inner_crc=True
-    )
-    return build_batch(
-        [SimpleRecord(record.timestamp, record.key, record.value) for record in records],
-        base_offset=base_offset,
-        compression=first.compression if compression is None else compression,
+    first = entries[0][0]
+    found = [record for _, records in entries for record in records]
+    if magic == 2:
+        return build_batch(
+            [SimpleRecord(r.timestamp, r.key, r.value, r.headers) for r in found],
+            base_offset=base_offset,
+            compression=compression,
+            level=level,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            base_sequence=first.base_sequence,
+            is_transactional=first.is_transactional,
+            partition_leader_epoch=partition_leader_epoch,
+            log_append_time=log_append_time,
+        )
+    if compression is Compression.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"zstd does not exist in message format v{magic}"
+        )
+    if any(record.headers for record in found):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"message format v{magic} has no record headers"
+        )
+    return encode_message_set(
+        [r._replace(offset=offset) for offset, r in enumerate(found, base_offset)],
+        magic=magic,
+        compression=compression,
         level=level,
         log_append_time=log_append_time,
-        partition_leader_epoch=partition_leader_epoch,
     )
 
 
 def down_convert(
-    records: BytesLike,
+    batch: BytesLike,
     to_magic: int,
     start_offset: int,
     *,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> bytearray:
-    """The complete batches of ``records`` for a consumer that reads ``to_magic`` at most.
+) -> tuple[BytesLike, int]:
+    """One stored batch for a consumer that reads ``to_magic`` at most, empty if nothing is left;
+    and how many records were converted: 0 for a batch that stays as it is.
 
     Offsets, codec and timestamp type stay. Left out: control batches, headers, and uncompressed
     records below ``start_offset`` (each becomes an entry of its own, and some versions of
-    librdkafka rely on the first being the one they asked for). Ends before a batch in zstd; raises
-    KafkaError if that is the first.
+    librdkafka rely on the first being the one they asked for). zstd cannot be converted.
     """
     assert to_magic in (0, 1)
-    out = bytearray()
-    for position, header in iter_batch_headers(records):
-        if header.is_control:
-            continue
-        if header.magic <= to_magic:
-            out += memoryview(records)[position : position + header.size_in_bytes]
-            continue
-        codec = header.compression
-        if codec is Compression.ZSTD:
-            if out:
-                break
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                "zstd batches cannot be converted for consumers that know only formats v0 and v1",
-            )
-        kept = [
-            record
-            for record in iter_records(
-                records, position, max_decompressed_bytes=max_decompressed_bytes
-            )
-            if header.is_compressed or record.offset >= start_offset
-        ]
-        is_log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        out += encode_message_set(
-            kept,
-            magic=to_magic,
-            compression=codec,
-            log_append_time=header.max_timestamp if is_log_append else None,
+    header = read_batch_header(batch)
+    if header.is_control:
+        return b"", 0
+    codec = header.compression
+    if codec is Compression.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "zstd batches cannot be converted for consumers that know only formats v0 and v1",
         )
-    return out
+    if header.magic <= to_magic:
+        return batch, 0
+    kept = [
+        record
+        for record in iter_records(batch, max_decompressed_bytes=max_decompressed_bytes)
+        if header.is_compressed or record.offset >= start_offset
+    ]
+    is_log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    converted = encode_message_set(
+        kept,
+        magic=to_magic,
+        compression=codec,
+        log_append_time=header.max_timestamp if is_log_append else None,
+    )
+    return converted, len(kept)
 
 
 def recompress(

@@ -45,6 +45,7 @@ _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _ENTRY_HEAD = Struct(">qiI")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
+_UINT32 = Struct(">I")
 _MAGIC_OFFSET: Final = 16
 _TIMESTAMP_OFFSET: Final = 18
 _KEY_OFFSET: Final = (18, 26)
@@ -162,6 +163,28 @@ def _read_field(entry: memoryview, position: int) -> tuple[bytes | None, int]:
     if length > len(entry) - position:
         raise InvalidRecord(f"a field of {length} bytes has {len(entry) - position} left")
     return bytes(entry[position : position + length]), position + length
+
+
+def set_offset(buffer: bytearray | memoryview, position: int, offset: int) -> None:
+    """Write the offset of an entry in place; the CRC does not cover it."""
+    _INT64.pack_into(buffer, position, offset)
+
+
+def set_message_timestamp(
+    buffer: bytearray | memoryview, position: int, kind: TimestampType, timestamp: int
+) -> None:
+    """Write time and its type of the whole v1 entry in place, and its CRC if they changed."""
+    _, size, _, magic, attributes = _ENTRY.unpack_from(buffer, position)
+    assert magic == 1
+    wanted = attributes & 7 | kind << 3
+    current: int = _INT64.unpack_from(buffer, position + _TIMESTAMP_OFFSET)[0]
+    if wanted & 8 == attributes & 8 and current == timestamp:
+        return
+    buffer[position + _MAGIC_OFFSET + 1] = wanted
+    _INT64.pack_into(buffer, position + _TIMESTAMP_OFFSET, timestamp)
+    end = position + LOG_OVERHEAD + size
+    crc = zlib.crc32(memoryview(buffer)[position + _MAGIC_OFFSET : end])
+    _UINT32.pack_into(buffer, position + LOG_OVERHEAD, crc)
 
 
 def build_message_set(

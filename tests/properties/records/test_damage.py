@@ -18,8 +18,9 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch, rebuild
 from protocol.records.compression import Compression, compress, decompress
-from protocol.records.convert import down_convert, recompress, up_convert
+from protocol.records.convert import recompress
 from protocol.records.message_set import build_message_set
+from tests.support.conversions import down_convert_all, up_convert
 from tests.support.golden_records import GOLDEN
 
 MUTATIONS = 40_000
@@ -52,8 +53,8 @@ READERS: list[Callable[[bytes], object]] = [
     lambda data: list(iter_records(data, max_decompressed_bytes=MAX_BYTES)),
     lambda data: list(read_records(data, max_decompressed_bytes=MAX_BYTES)),
     lambda data: up_convert(data, max_decompressed_bytes=MAX_BYTES),
-    lambda data: down_convert(data, 0, 0, max_decompressed_bytes=MAX_BYTES),
-    lambda data: down_convert(data, 1, 3, max_decompressed_bytes=MAX_BYTES),
+    lambda data: down_convert_all(data, 0, 0, max_decompressed_bytes=MAX_BYTES),
+    lambda data: down_convert_all(data, 1, 3, max_decompressed_bytes=MAX_BYTES),
     lambda data: recompress(data, Compression.NONE, max_decompressed_bytes=MAX_BYTES),
 ]
 

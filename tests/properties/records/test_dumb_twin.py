@@ -14,9 +14,10 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
-from protocol.records.convert import down_convert, recompress, up_convert
+from protocol.records.convert import recompress
 from protocol.records.message_set import build_message_set, encode_message_set
 from protocol.records.varint import encode_varlong, read_varint, read_varlong
+from tests.support.conversions import down_convert_all, up_convert
 from tests.support.dumb_records import Cursor, DumbRecord, dumb_decode, dumb_encode, dumb_varint
 from tests.support.record_strategies import (
     codecs,
@@ -193,7 +194,7 @@ def test_down_conversion_keeps_what_old_formats_can_hold(
     batch = build_batch(
         records, base_offset=base_offset, compression=codec, log_append_time=append_time
     )
-    converted = down_convert(batch, magic, base_offset + skipped)
+    converted = down_convert_all(batch, magic, base_offset + skipped)
     kept = list(iter_records(batch))
     if codec is Compression.NONE:
         kept = kept[skipped:]
@@ -203,9 +204,11 @@ def test_down_conversion_keeps_what_old_formats_can_hold(
         DumbRecord(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in kept
     ]
     # A v1 set is left alone by a conversion to v1, and loses its timestamps on the way to v0.
-    again = down_convert(converted, magic, 0)
+    again = down_convert_all(converted, magic, 0)
     assert again == converted
-    to_v0 = [r for twin in dumb_decode(bytes(down_convert(converted, 0, 0))) for r in twin.records]
+    to_v0 = [
+        r for twin in dumb_decode(bytes(down_convert_all(converted, 0, 0))) for r in twin.records
+    ]
     assert to_v0 == [DumbRecord(r.offset, -1, r.key, r.value) for r in kept]
 
 

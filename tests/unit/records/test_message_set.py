@@ -20,8 +20,9 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch, build_end_txn_marker
 from protocol.records.compression import Compression, compress
-from protocol.records.convert import down_convert, read_message_set, recompress, up_convert
+from protocol.records.convert import read_produced, recompress
 from protocol.records.message_set import build_message_set, read_message
+from tests.support.conversions import down_convert_all, up_convert
 
 RECORDS = [SimpleRecord(1000 + n, b"key%d" % n, b"value%d" % n) for n in range(3)]
 
@@ -148,14 +149,14 @@ def test_mixed_message_sets_are_refused() -> None:
     plain = relative(1, 0)
     for mixed, message in [
         (plain + relative(0, 1), "magic 0"),
-        (plain + wrapper(1, 1, relative(1, 0)), "more than one entry"),
-        (wrapper(0, 1, relative(1, 0)) + plain, "more than one entry"),
-        (plain + bytes(build_batch(RECORDS)), "v2 batch"),
+        (plain + wrapper(1, 1, relative(1, 0)), "more than one batch"),
+        (wrapper(0, 1, relative(1, 0)) + plain, "more than one batch"),
+        (plain + bytes(build_batch(RECORDS)), "magic 2"),
+        (bytes(build_batch(RECORDS)) * 2, "more than one batch"),
     ]:
         with pytest.raises(InvalidRecord, match=message):
-            read_message_set(mixed)
-    with pytest.raises(ProtocolError, match="empty"):
-        up_convert(b"")
+            read_produced(mixed)
+    assert read_produced(b"") == []
 
 
 def test_up_conversion_takes_what_the_leader_decides() -> None:
@@ -185,18 +186,20 @@ def test_down_conversion_drops_control_batches_and_early_records() -> None:
         base_offset=3,
     )
     log = build_batch(RECORDS) + marker + build_batch(RECORDS, base_offset=4)
-    converted = down_convert(log, 1, 2)
+    converted = down_convert_all(log, 1, 2)
     assert [r.offset for r in read_records(converted)] == [2, 4, 5, 6]
     # A compressed batch stays whole: its consumers skip what they did not ask for.
     packed = build_batch(RECORDS, compression=Compression.GZIP)
-    assert [r.offset for r in read_records(down_convert(packed, 1, 2))] == [0, 1, 2]
-    assert down_convert(marker, 0, 0) == b""
-    assert down_convert(log[: len(log) - 1], 1, 0) == down_convert(log[: len(log) // 2 + 40], 1, 0)
+    assert [r.offset for r in read_records(down_convert_all(packed, 1, 2))] == [0, 1, 2]
+    assert down_convert_all(marker, 0, 0) == b""
+    assert down_convert_all(log[: len(log) - 1], 1, 0) == down_convert_all(
+        log[: len(log) // 2 + 40], 1, 0
+    )
 
 
 def test_zstd_cannot_be_down_converted() -> None:
     with pytest.raises(KafkaError) as caught:
-        down_convert(build_batch(RECORDS, compression=Compression.ZSTD), 1, 0)
+        down_convert_all(build_batch(RECORDS, compression=Compression.ZSTD), 1, 0)
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 

@@ -1,0 +1,118 @@
+"""What is sent in one format and stored in another, against a twin that is a list of records.
+
+Whatever the two formats, codecs and the timestamp type: the records, their offsets, times and the
+codec are what Kafka's rules say, and a consumer of any age reads the same of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.down_conversion import DownConversion
+from protocol.records.batch import SimpleRecord, crc_is_valid, iter_batch_headers
+from protocol.records.builder import build_batch
+from protocol.records.compression import Compression
+from protocol.records.message_set import build_message_set
+from storage.log_config import LogConfig
+from tests.support.dumb_records import dumb_decode
+from tests.support.faulty_files import FaultyFiles
+from tests.support.record_strategies import legacy_codecs, payloads
+from tests.unit.storage.helpers import TOPIC_ID, manager_of
+
+NOW_MS = 1_700_000_100_000
+VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
+CODEC_NAMES = {
+    Compression.NONE: "uncompressed",
+    Compression.GZIP: "gzip",
+    Compression.SNAPPY: "snappy",
+    Compression.LZ4: "lz4",
+}
+
+times = st.integers(1_700_000_000_000, 1_700_000_100_000)
+plain_records = st.builds(SimpleRecord, times, payloads, payloads, st.just([]))
+sets = st.lists(plain_records, min_size=1, max_size=6)
+magics = st.sampled_from([0, 1, 2])
+
+# (offset, timestamp, key, value)
+Row = tuple[int, int, bytes | None, bytes | None]
+
+
+def encoded(records: list[SimpleRecord], magic: int, codec: Compression) -> bytearray:
+    if magic == 2:
+        return build_batch(records, compression=codec)
+    return build_message_set(records, magic=magic, compression=codec)
+
+
+def rows_of(data: bytes) -> list[Row]:
+    return [(r.offset, r.timestamp, r.key, r.value) for b in dumb_decode(data) for r in b.records]
+
+
+def without_times(rows: list[Row]) -> list[Row]:
+    return [(offset, -1, key, value) for offset, _, key, value in rows]
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(sets, magics, legacy_codecs), min_size=1, max_size=3),
+    magics,
+    st.none() | legacy_codecs,
+    st.booleans(),
+)
+def test_any_format_is_stored_in_any_format(
+    produced: list[tuple[list[SimpleRecord], int, Compression]],
+    stored_magic: int,
+    target: Compression | None,
+    append_time: bool,
+) -> None:
+    overrides = {"message.format.version": VERSIONS[stored_magic]}
+    if target is not None:
+        overrides["compression.type"] = CODEC_NAMES[target]
+    if append_time:
+        overrides["message.timestamp.type"] = "LogAppendTime"
+    config = LogConfig.from_overrides(overrides, {"inter.broker.protocol.version": "2.8"})
+    with tempfile.TemporaryDirectory() as directory:
+        manager = manager_of(directory, files=FaultyFiles(), config=config)
+        log = manager.get_or_create_log("t", 0, TOPIC_ID, None, NOW_MS)
+        expected: list[Row] = []
+        for records, magic, codec in produced:
+            before = log.log_end_offset
+            info = log.append_as_leader(
+                encoded(records, magic, codec), leader_epoch=3, now_ms=NOW_MS, request_version=2
+            )
+            assert (info.first_offset, info.last_offset) == (before, before + len(records) - 1)
+            for record in records:
+                time = -1 if 0 in (magic, stored_magic) else record.timestamp
+                if append_time and stored_magic:
+                    time = NOW_MS
+                expected.append((len(expected), time, record.key, record.value))
+            found = log.read(before, 1 << 20, upper_bound_offset=log.log_end_offset).records
+            check_headers(found.read(), stored_magic, codec if target is None else target)
+            latest = max((row[1] for row in expected[before:]), default=-1)
+            assert info.max_timestamp == latest
+        stored = log.read(0, 1 << 20, upper_bound_offset=log.log_end_offset).records
+        assert rows_of(stored.read()) == expected
+        assert log.leader_epochs.entries == ([(3, 0)] if stored_magic == 2 else [])
+        for to_magic in range(stored_magic):
+            converted = DownConversion(stored, to_magic, 0, lambda count: None).read()
+            complete = [position for position, _ in iter_batch_headers(converted)]
+            end = len(converted) if complete else 0
+            rows = rows_of(complete_part(converted[:end]))
+            wanted = without_times(expected) if to_magic == 0 else expected
+            assert rows == wanted[: len(rows)]
+            assert rows, "a consumer that gets nothing is stuck"
+
+
+def complete_part(data: bytes) -> bytes:
+    end = 0
+    for position, header in iter_batch_headers(data):
+        end = position + header.size_in_bytes
+    return data[:end]
+
+
+def check_headers(data: bytes, magic: int, codec: Compression) -> None:
+    for position, header in iter_batch_headers(data, allow_partial_tail=False):
+        assert (header.magic, header.compression) == (magic, codec)
+        assert crc_is_valid(data, position, header)
