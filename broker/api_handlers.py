@@ -19,6 +19,7 @@ from broker.handlers.metadata import MetadataHandlers
 from broker.handlers.offsets import OffsetsHandler
 from broker.handlers.produce import ProduceHandler
 from broker.handlers.replication import ReplicationHandler
+from broker.handlers.transactions import TransactionHandlers
 from broker.leadership_gate import LeadershipGate
 from protocol.api import ApiKey
 from replication.fetch_session import FetchSessions
@@ -46,6 +47,14 @@ def register_handlers(broker: Broker) -> None:
     )
     replication.on_stopped.append(
         lambda result: broker.groups.on_leadership_change((), result.stopped, broker.clock())
+    )
+    replication.on_leadership.append(
+        lambda result: broker.transactions.on_leadership_change(
+            result.became_leader, result.became_follower
+        )
+    )
+    replication.on_stopped.append(
+        lambda result: broker.transactions.on_leadership_change((), result.stopped)
     )
     replication.on_metadata.append(broker.metadata_changed)
     replication.on_metadata.append(broker.topics.on_metadata)
@@ -76,5 +85,14 @@ def register_handlers(broker: Broker) -> None:
             auto_create_topic=broker.topics.creator.auto_create_internal,
             zookeeper=ConsumerOffsets(broker.zookeeper),
             offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+            transaction_partition_for=broker.transactions.machine.partition_for,
+        ).handlers()
+    )
+    register(
+        TransactionHandlers(
+            broker.transactions,
+            broker.topics.producer_ids,
+            cache,
+            offsets_partition_for=broker.groups.machine.partition_for,
         ).handlers()
     )

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from broker.internal_topics import internal_partition_count, read_partition
 from broker.replica_shell import ReplicaShell
 from coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
 from coordinator.group.loader import PartitionLoad
@@ -29,8 +30,6 @@ from coordinator.group.machine import GroupCoordinator
 from coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.records.compression import Compression
-from replication.controller import znodes
-from replication.controller.operations import GetData, ZkCode
 from replication.types import Done, PartitionKey, ProduceResults, RoleChange
 from storage.log import AppendOrigin
 
@@ -68,15 +67,9 @@ def group_config(config: KafkaConfig) -> GroupConfig:
 
 
 async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
-    """Partitions of the offsets topic: those that it has, or those that it will be made with.
-
-    All brokers must place groups alike, so an existing topic counts, whatever this broker's
-    configuration says.
-    """
-    found = await zookeeper.execute_one(GetData(znodes.topic_path(OFFSETS_TOPIC)))
-    if found.code is ZkCode.OK:
-        return len(znodes.decode_topic(OFFSETS_TOPIC, found.data).partitions)
-    return int(config.value("offsets.topic.num.partitions"))
+    """Partitions of the offsets topic."""
+    configured = config.get_int("offsets.topic.num.partitions")
+    return await internal_partition_count(zookeeper, OFFSETS_TOPIC, configured)
 
 
 class AppendWaiter:
@@ -331,8 +324,7 @@ class GroupRuntime:
         started_ms = self.now_ms
         try:
             async with self._load_limit:
-                await self._read_all(load, partition_log)
-                await trio.to_thread.run_sync(load.decode)
+                await read_partition(load, partition_log, self._load_buffer_bytes)
         except Exception:
             # Not served rather than served without its groups: consumers would start over.
             log.exception("Loading %s-%d failed", OFFSETS_TOPIC, load.partition)
@@ -349,23 +341,3 @@ class GroupRuntime:
             now_ms - started_ms,
             load.skipped_count,
         )
-
-    async def _read_all(self, load: PartitionLoad, partition_log: Log) -> None:
-        """Positions are looked up on the loop; only bytes are read and parsed in the thread."""
-        while load.next_offset < partition_log.log_end_offset:
-            offset = load.next_offset
-            read = partition_log.read(
-                offset,
-                self._load_buffer_bytes,
-                upper_bound_offset=partition_log.log_end_offset,
-                min_one_batch=True,
-            )
-            if len(read.records) == 0:
-                return
-            await trio.to_thread.run_sync(_add, load, read.records)
-            if load.next_offset <= offset:
-                return
-
-
-def _add(load: PartitionLoad, records: Any) -> None:
-    load.add(records.read())

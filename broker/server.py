@@ -53,6 +53,11 @@ from broker.replica_shell import ReplicaShell
 from broker.services import Services
 from broker.topic_configs import TopicConfigs
 from broker.topic_services import TopicServices
+from broker.transaction_runtime import (
+    TransactionRuntime,
+    transaction_config,
+    transactions_partition_count,
+)
 from broker.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 from replication.controller import znodes
 from replication.controller.operations import GetData, SessionExpired
@@ -286,10 +291,19 @@ class Broker:
             self.controller_client,
             self.shell,
         )
+        self.transactions = TransactionRuntime(
+            self.shell,
+            transaction_config(config),
+            self.topics.producer_ids,
+            listener=config.inter_broker_listener,
+            clock=clock,
+            load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+        )
         register_handlers(self)
         register_gauges(self.metrics, self.manager, self.zookeeper)
         self.fetchers.register_gauges(self.metrics)
         self.groups.register_gauges(self.metrics)
+        self.transactions.register_gauges(self.metrics)
         self.controller.register_gauges(self.metrics)
 
     async def _register(self) -> None:
@@ -308,6 +322,8 @@ class Broker:
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
         await services.start("groups", self.groups.run, offsets_partitions)
+        transaction_partitions = await transactions_partition_count(self.zookeeper, self.config)
+        await services.start("transactions", self.transactions.run, transaction_partitions)
         await services.start("sockets", self.sockets.run)
         await services.start("controller", self.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
@@ -399,6 +415,7 @@ class Broker:
         await services.stop(
             "configs",
             "sockets",
+            "transactions",
             "groups",
             "topics",
             "controller",

@@ -16,7 +16,6 @@ from broker.controller_client import ControllerClient
 from broker.controller_runtime import ControllerRuntime
 from broker.dispatch import Dispatcher
 from broker.handlers.control import ControlHandlers
-from broker.handlers.producer_ids import ProducerIdHandlers
 from broker.handlers.topics import TopicHandlers
 from broker.isr_changes import IsrChanges
 from broker.producer_ids import ProducerIds, allocate_from_controller
@@ -43,7 +42,7 @@ class TopicServices:
         self._isr_changes = IsrChanges(broker_id, shell, client, zookeeper)
         shell.on_isr_change = self._isr_changes.propose
         shell.on_failed_log_dir = self._isr_changes.log_dir_failed
-        self._producer_ids = ProducerIds(
+        self.producer_ids = ProducerIds(
             allocate_from_controller(client, broker_id, lambda: shell.manager.broker_epoch)
         )
         self._topics = TopicHandlers(config, cache, zookeeper, controller, self.creator, self.waits)
@@ -52,7 +51,6 @@ class TopicServices:
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(self._topics.handlers())
         dispatcher.register(self._control.handlers())
-        dispatcher.register(ProducerIdHandlers(self._producer_ids).handlers())
 
     @property
     def on_metadata(self) -> Callable[[MetadataUpdate], None]:
@@ -62,6 +60,6 @@ class TopicServices:
         """Background creations, blocks of ids and ISR changes, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.creator.run)
-            await nursery.start(self._producer_ids.run)
+            await nursery.start(self.producer_ids.run)
             nursery.start_soon(self._isr_changes.run)
             task_status.started()

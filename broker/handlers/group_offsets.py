@@ -2,13 +2,13 @@
 
 | API | versions | notes |
 |---|---|---|
-| FindCoordinator | 0-6 | one key to v3, several from v4; creates the offsets topic when missing |
+| FindCoordinator | 0-6 | one key to v3, several from v4; creates the topic when missing |
 | OffsetCommit | 0-9 | v0 goes to ZooKeeper; partitions that do not exist are answered so |
 | OffsetFetch | 0-9 | v0 from ZooKeeper; errors: v0-1 on partitions, v2-7 on top, v8+ per group |
 | OffsetDelete | 0 | |
 
 Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter. Left out:
-authorization, and coordinators of transactions and share groups.
+authorization, and coordinators of share groups.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime
+from broker.topic_creation import TRANSACTIONS_TOPIC
 from coordinator.group.offsets import INVALID_OFFSET, TopicPartition
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.groups")
 
 GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
 SHARE_KEY_TYPE = 2
 
 _FIRST_FIND_BATCH_VERSION = 4
@@ -68,7 +70,14 @@ class FoundCoordinator(NamedTuple):
 class GroupOffsetHandlers:
     """Handlers of the APIs about coordinators and committed offsets."""
 
-    __slots__ = ("_auto_create_topic", "_metadata", "_metadata_max_bytes", "_runtime", "_zookeeper")
+    __slots__ = (
+        "_auto_create_topic",
+        "_metadata",
+        "_metadata_max_bytes",
+        "_runtime",
+        "_transaction_partition_for",
+        "_zookeeper",
+    )
 
     def __init__(
         self,
@@ -78,8 +87,10 @@ class GroupOffsetHandlers:
         auto_create_topic: Callable[[str], None],
         zookeeper: ConsumerOffsetsInZooKeeper,
         offset_metadata_max_bytes: int,
+        transaction_partition_for: Callable[[str], int],
     ) -> None:
         """`auto_create_topic` starts the creation of an internal topic and does not wait."""
+        self._transaction_partition_for = transaction_partition_for
         self._runtime = runtime
         self._metadata = metadata
         self._auto_create_topic = auto_create_topic
@@ -128,13 +139,16 @@ class GroupOffsetHandlers:
     def _find(self, request: Request, key_type: int, key: str) -> FoundCoordinator:
         if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
             return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if key_type != GROUP_KEY_TYPE:
+        if key_type == GROUP_KEY_TYPE:
+            topic, partition = OFFSETS_TOPIC, self._runtime.machine.partition_for(key)
+        elif key_type == TRANSACTION_KEY_TYPE:
+            topic, partition = TRANSACTIONS_TOPIC, self._transaction_partition_for(key)
+        else:
             return FoundCoordinator(ErrorCode.INVALID_REQUEST)
-        if not self._metadata.contains(OFFSETS_TOPIC):
-            self._auto_create_topic(OFFSETS_TOPIC)
+        if not self._metadata.contains(topic):
+            self._auto_create_topic(topic)
             return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        partition = self._runtime.machine.partition_for(key)
-        state = self._metadata.partition_state(OFFSETS_TOPIC, partition)
+        state = self._metadata.partition_state(topic, partition)
         listener = request.connection.listener_name
         endpoint = None if state is None else self._metadata.broker_endpoint(state.leader, listener)
         if state is None or endpoint is None:

@@ -159,6 +159,8 @@ class BrokerProcess(ServerProcess):
             "zookeeper.connect": zookeeper_connect,
             "log.dirs": str(self.log_dir),
             "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             **(config or {}),
         }

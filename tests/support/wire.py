@@ -35,6 +35,7 @@ from protocol.schema import Message
 TIMEOUT_SECONDS = 15.0
 COORDINATOR_WAIT_SECONDS = 20.0
 MAX_BYTES = 1 << 20
+GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _SIZE = Struct(">i")
 _HEAD = Struct(">hhi")
 
@@ -240,11 +241,11 @@ class WireClient:
         assert answer.error_code == 0, answer
         return records_of(answer)
 
-    def coordinator(self, group: str) -> Node:
-        """The group's coordinator, once it exists (the first look-up creates its topic)."""
+    def coordinator(self, key: str, key_type: int = GROUP) -> Node:
+        """A key's coordinator, once it exists (the first look-up creates its topic)."""
         deadline = time.monotonic() + COORDINATOR_WAIT_SECONDS
         while True:
-            request = FindCoordinatorRequest(coordinator_keys=[group])
+            request = FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
             (found,) = self.call(request).coordinators
             if found.error_code == 0:
                 return Node(found.node_id, found.host, found.port)

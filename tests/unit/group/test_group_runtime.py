@@ -92,6 +92,7 @@ class Node:
             auto_create_topic=self.created.append,
             zookeeper=self.zookeeper,
             offset_metadata_max_bytes=4096,
+            transaction_partition_for=lambda _: 0,
         )
 
     def lead(self, leader: int = ME, *, epoch: int = 0) -> None:
@@ -192,7 +193,8 @@ async def test_find_coordinator(tmp_path: Path, autojump_clock: MockClock) -> No
             assert (missing.node_id, missing.host, missing.port) == (-1, "", -1)
             assert node.created == [OFFSETS_TOPIC]
             if version >= 1:
-                assert find(key_type=1).error_code == ErrorCode.INVALID_REQUEST
+                assert find(key_type=1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+                assert node.created == [OFFSETS_TOPIC, "__transaction_state"]
                 assert find(key_type=9).error_code == ErrorCode.INVALID_REQUEST
         node.lead()
         for version in versions(ApiKey.FIND_COORDINATOR):

@@ -1,0 +1,277 @@
+"""What the parts of the transaction coordinator share: ids, partitions, effects, appends, retries.
+
+Effects are collected while a request, a completion or a tick is processed, and handed to the shell
+in order. Appends to one partition must reach the log in that order.
+
+Invariants: every Append that was handed out is answered by exactly one `appended` call; a
+transition is completed or cancelled only in the `OwnedPartition` in which it was prepared, so that
+nothing of an earlier leadership reaches a later one.
+
+Mirrors Kafka's TransactionStateManager (state, appendTransactionToLog).
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from coordinator.group.placement import partition_for_key
+from coordinator.transaction.loader import PartitionLoad
+from coordinator.transaction.metadata import TopicPartition, TransactionMetadata, Transition
+from coordinator.transaction.records import transaction_record
+from protocol.errors import ErrorCode
+from protocol.records.builder import build_batch
+from protocol.records.record import SimpleRecord
+
+RETRY_DELAY_MS = 50
+
+
+class TransactionConfig(NamedTuple):
+    """The coordinator's configuration (broker keys transaction.*, transactional.*)."""
+
+    transactional_id_expiration_ms: int = 604_800_000
+    max_timeout_ms: int = 900_000
+    abort_timed_out_interval_ms: int = 10_000
+    remove_expired_interval_ms: int = 3_600_000
+    request_timeout_ms: int = 30_000
+
+
+class InitResult(NamedTuple):
+    """The answer to InitProducerId."""
+
+    error: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class InitAttempt(NamedTuple):
+    """An InitProducerId request; `expected` is the producer id and epoch that its sender has."""
+
+    token: Any
+    transactional_id: str
+    timeout_ms: int
+    expected: tuple[int, int] | None
+
+
+class MarkerJob(NamedTuple):
+    """Markers that end one transaction in these partitions."""
+
+    log_partition: int
+    coordinator_epoch: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: frozenset[TopicPartition]
+
+
+class Reply(NamedTuple):
+    """Effect: answer the request that came with `token`: an InitResult or an ErrorCode."""
+
+    token: Any
+    result: Any
+
+
+class Append(NamedTuple):
+    """Effect: append a batch to a partition of `__transaction_state` with acks=all."""
+
+    append_id: int
+    partition: int
+    batch: bytearray
+    timeout_ms: int
+
+
+class SendMarkers(NamedTuple):
+    """Effect: have the markers written by the partitions' leaders, and report what they say."""
+
+    job: MarkerJob
+
+
+class AllocateProducerId(NamedTuple):
+    """Effect: call `producer_id_allocated` with the attempt and a new producer id."""
+
+    attempt: InitAttempt
+
+
+Effect = Reply | Append | SendMarkers | AllocateProducerId
+
+# What waits for an append gets (error, now_ms).
+AppendCompletion = Callable[[ErrorCode, int], None]
+
+_APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class OwnedPartition:
+    """One leadership of a partition of `__transaction_state`, with its transactional ids."""
+
+    __slots__ = ("epoch", "partition", "transactions")
+
+    def __init__(
+        self, partition: int, epoch: int, transactions: dict[str, TransactionMetadata]
+    ) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.transactions = transactions
+
+
+class Found(NamedTuple):
+    """A transactional id and the partition that owns it."""
+
+    owner: OwnedPartition
+    metadata: TransactionMetadata
+
+
+class Core:
+    """State and services that the parts of the coordinator share."""
+
+    __slots__ = (
+        "_appends",
+        "_effects",
+        "_next_append_id",
+        "_next_retry",
+        "_retries",
+        "config",
+        "is_active",
+        "loading",
+        "owned",
+        "partition_count",
+        "partition_epochs",
+    )
+
+    def __init__(self, config: TransactionConfig) -> None:
+        self.config = config
+        self.is_active = False
+        self.partition_count = 0
+        self.owned: dict[int, OwnedPartition] = {}
+        self.loading: dict[int, PartitionLoad] = {}
+        self.partition_epochs: dict[int, int] = {}
+        self._effects: list[Effect] = []
+        self._appends: dict[int, AppendCompletion] = {}
+        self._next_append_id = 1
+        self._retries: list[tuple[int, int, Callable[[int], None]]] = []
+        self._next_retry = 0
+
+    # Looking up
+
+    def partition_for(self, transactional_id: str) -> int:
+        return partition_for_key(transactional_id, self.partition_count)
+
+    def owner_of(self, transactional_id: str) -> OwnedPartition | ErrorCode:
+        """The partition of the id if it is served here."""
+        if not self.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.partition_for(transactional_id)
+        if partition in self.loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return self.owned.get(partition, ErrorCode.NOT_COORDINATOR)
+
+    def find(
+        self, transactional_id: str, producer_id: int, *, unknown: ErrorCode
+    ) -> Found | ErrorCode:
+        """The id, if it belongs to this producer; `unknown` if there is none."""
+        owner = self.owner_of(transactional_id)
+        if isinstance(owner, ErrorCode):
+            return owner
+        metadata = owner.transactions.get(transactional_id)
+        if metadata is None or metadata.producer_id != producer_id:
+            return unknown
+        return Found(owner, metadata)
+
+    def is_current(self, found: Found) -> bool:
+        """Is this still the leadership in which the id was found?"""
+        return self.owned.get(found.owner.partition) is found.owner
+
+    # Effects
+
+    def reply(self, token: object, result: object) -> None:
+        self._effects.append(Reply(token, result))
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def drain_effects(self) -> list[Effect]:
+        effects = self._effects
+        self._effects = []
+        return effects
+
+    def append_records(
+        self,
+        partition: int,
+        records: Iterable[SimpleRecord],
+        timeout_ms: int,
+        completion: AppendCompletion,
+    ) -> None:
+        """Append records; `completion` gets the log's error."""
+        append_id = self._next_append_id
+        self._next_append_id += 1
+        self._appends[append_id] = completion
+        self._effects.append(Append(append_id, partition, build_batch(records), timeout_ms))
+
+    def append_transition(
+        self,
+        found: Found,
+        transition: Transition,
+        now_ms: int,
+        done: AppendCompletion,
+        *,
+        keep_pending_on: frozenset[ErrorCode] = frozenset(),
+    ) -> None:
+        """Log a prepared transition, then complete or cancel it; `done` gets the client's error.
+
+        After an error of `keep_pending_on` the transition stays pending: the caller tries again.
+        """
+        metadata = found.metadata
+        assert metadata.pending_state is transition.state
+
+        def completion(log_error: ErrorCode, now_ms: int) -> None:
+            error = _APPEND_ERRORS.get(log_error, log_error)
+            if not self.is_current(found):
+                if error is ErrorCode.NONE:
+                    error = self._error_of_lost(found.owner.partition)
+            elif error is ErrorCode.NONE:
+                metadata.complete(transition)
+            elif error not in keep_pending_on:
+                metadata.cancel()
+            done(error, now_ms)
+
+        record = transaction_record(metadata.transactional_id, transition, now_ms)
+        self.append_records(found.owner.partition, [record], transition.timeout_ms, completion)
+
+    def _error_of_lost(self, partition: int) -> ErrorCode:
+        if partition in self.loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    def take_completion(self, append_id: int) -> AppendCompletion:
+        """Who waits for this append; it is asked for exactly once."""
+        assert append_id in self._appends, f"append {append_id} is not in flight"
+        return self._appends.pop(append_id)
+
+    @property
+    def appends_in_flight(self) -> int:
+        return len(self._appends)
+
+    # Retries
+
+    def retry_later(self, action: Callable[[int], None], now_ms: int) -> None:
+        """Call `action(now_ms)` after RETRY_DELAY_MS."""
+        self._next_retry += 1
+        heapq.heappush(self._retries, (now_ms + RETRY_DELAY_MS, self._next_retry, action))
+
+    def run_retries(self, now_ms: int) -> None:
+        while self._retries and self._retries[0][0] <= now_ms:
+            heapq.heappop(self._retries)[2](now_ms)
+
+    def next_retry_ms(self) -> int | None:
+        return self._retries[0][0] if self._retries else None
+
+    def shift_retries(self, step_ms: int) -> None:
+        self._retries = [(at_ms + step_ms, n, action) for at_ms, n, action in self._retries]

@@ -1,0 +1,278 @@
+"""How a transaction ends: the decision, the markers, the completion.
+
+EndTxn (or a fence, or a timeout) logs PrepareCommit or PrepareAbort. Once that is replicated the
+decision stands: the client is answered, and every partition of the transaction gets its marker,
+however often leaders change. When all have it, CompleteCommit or CompleteAbort is logged.
+
+Cases of EndTxn from a client, by state:
+- a transition is pending, as always while markers are under way: CONCURRENT_TRANSACTIONS.
+- Ongoing: log the decision; NONE when it is replicated.
+- CompleteCommit and commit, CompleteAbort and abort: NONE, it is a retry.
+- PrepareCommit and commit, PrepareAbort and abort (the log refused the completion because this is
+  no coordinator any more): CONCURRENT_TRANSACTIONS.
+- anything else: INVALID_TXN_STATE.
+
+Cases of a marker's answer: NONE, or a partition that never gets one: done. INVALID_PRODUCER_EPOCH
+and TRANSACTION_COORDINATOR_FENCED: another coordinator or producer is further, so this transaction
+is given up here. All else is sent again, to the leader of that moment. Errors of which Kafka says
+that they cannot be (they end its sender thread) are sent again as well, with a warning.
+
+Mirrors Kafka's TransactionCoordinator.endTransaction, TransactionMarkerChannelManager (without its
+queues: markers.py) and TransactionMarkerRequestCompletionHandler.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from coordinator.transaction.core import Core, Found, MarkerJob, SendMarkers
+from coordinator.transaction.metadata import TopicPartition, TransactionMetadata, Transition
+from coordinator.transaction.states import (
+    PREPARED,
+    TransactionState,
+    complete_state,
+    prepare_state,
+)
+from protocol.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+_DONE = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+_GIVE_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_EXPECTED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+# The completion is tried again after these; without it the transaction would never end.
+_RETRIED_COMPLETION = frozenset(ErrorCode) - {
+    ErrorCode.NONE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+
+class _Completion(NamedTuple):
+    """A transaction whose markers are under way, and what is logged when they are written."""
+
+    found: Found
+    transition: Transition
+
+
+class _End(NamedTuple):
+    """An end that is being logged."""
+
+    found: Found
+    on_end: Callable[[ErrorCode], None]
+    committed: bool
+    is_fence: bool
+
+
+class Ending:
+    """Ends transactions, and sees to it that they get their markers."""
+
+    __slots__ = ("_completions", "_core", "log_retries", "marker_retries")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._completions: dict[str, _Completion] = {}
+        self.marker_retries = 0  # jobs that wait to be sent again
+        self.log_retries = 0  # completions that wait to be logged again
+
+    # The decision
+
+    def end(
+        self,
+        token: object,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        now_ms: int,
+        *,
+        committed: bool,
+    ) -> None:
+        """EndTxn of a client."""
+        found = self._core.find(
+            transactional_id, producer_id, unknown=ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        )
+        error = found if isinstance(found, ErrorCode) else ErrorCode.NONE
+        if isinstance(found, Found):
+            metadata = found.metadata
+            if metadata.producer_epoch != producer_epoch:
+                error = ErrorCode.PRODUCER_FENCED
+            elif metadata.pending_state is not None:
+                error = ErrorCode.CONCURRENT_TRANSACTIONS
+            elif metadata.state is TransactionState.ONGOING:
+                end = _End(found, partial(self._core.reply, token), committed, is_fence=False)
+                self._log_decision(end, now_ms)
+                return
+            else:
+                error = _error_of_ended(metadata, committed=committed)
+        self._core.reply(token, error)
+
+    def fence_and_abort(
+        self, found: Found, now_ms: int, on_end: Callable[[ErrorCode], None] = lambda _: None
+    ) -> None:
+        """Abort an open transaction under a new epoch: its producer can do nothing more.
+
+        `on_end` gets NONE once that is replicated, or why it is not.
+        """
+        epoch = found.metadata.prepare_epoch_fence()
+        found.metadata.fence(epoch)
+        self._log_decision(_End(found, on_end, committed=False, is_fence=True), now_ms)
+
+    def _log_decision(self, end: _End, now_ms: int) -> None:
+        transition = end.found.metadata.prepare_end(now_ms, committed=end.committed)
+
+        def decided(error: ErrorCode, now_ms: int) -> None:
+            self._decided(end, error, now_ms)
+
+        self._core.append_transition(end.found, transition, now_ms, decided)
+
+    def _decided(self, end: _End, error: ErrorCode, now_ms: int) -> None:
+        metadata = end.found.metadata
+        has_failed = error is not ErrorCode.NONE
+        if has_failed and end.is_fence and self._core.is_current(end.found):
+            log.warning("Fencing %s failed: %s", metadata, error.name)
+            metadata.has_failed_fence = True
+        end.on_end(error)
+        if not has_failed:
+            self.send_markers(end.found, now_ms)
+
+    # The markers
+
+    def send_markers(self, found: Found, now_ms: int) -> None:
+        """The decision is in the log: now, or when this broker became the coordinator."""
+        metadata = found.metadata
+        committed = metadata.state is TransactionState.PREPARE_COMMIT
+        transition = metadata.prepare_complete(now_ms)
+        self._completions[metadata.transactional_id] = _Completion(found, transition)
+        if not metadata.partitions:
+            self._complete_if_done(metadata.transactional_id, now_ms)
+            return
+        job = MarkerJob(
+            log_partition=found.owner.partition,
+            coordinator_epoch=found.owner.epoch,
+            transactional_id=metadata.transactional_id,
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            committed=committed,
+            partitions=frozenset(metadata.partitions),
+        )
+        self._core.emit(SendMarkers(job))
+
+    def markers_answered(
+        self, job: MarkerJob, results: Mapping[TopicPartition, ErrorCode], now_ms: int
+    ) -> None:
+        """What a leader said of a job's partitions; those that it left out are sent again."""
+        completion = self._completion_of(job)
+        if completion is None:
+            return
+        metadata = completion.found.metadata
+        again = []
+        for partition in job.partitions:
+            error = results.get(partition, ErrorCode.REQUEST_TIMED_OUT)
+            if error in _DONE:
+                metadata.marker_written(partition)
+            elif error in _GIVE_UP:
+                log.warning("%s is given up: %s-%d says %s", metadata, *partition, error.name)
+                del self._completions[job.transactional_id]
+                return
+            else:
+                if error not in _EXPECTED:
+                    log.warning("The marker of %s: %s-%d says %s", metadata, *partition, error.name)
+                again.append(partition)
+        if again:
+            self._send_later(job, again, now_ms)
+        self._complete_if_done(job.transactional_id, now_ms)
+
+    def _send_later(
+        self, job: MarkerJob, partitions: Iterable[TopicPartition], now_ms: int
+    ) -> None:
+        remaining = job._replace(partitions=frozenset(partitions))
+
+        def send(_now_ms: int) -> None:
+            self.marker_retries -= 1
+            if self._completion_of(remaining) is not None:
+                self._core.emit(SendMarkers(remaining))
+
+        self.marker_retries += 1
+        self._core.retry_later(send, now_ms)
+
+    def _completion_of(self, job: MarkerJob) -> _Completion | None:
+        """What the job works for, if it is still wanted."""
+        completion = self._completions.get(job.transactional_id)
+        if completion is None or not self._core.is_current(completion.found):
+            return None
+        metadata = completion.found.metadata
+        is_same = (
+            completion.found.owner.epoch == job.coordinator_epoch
+            and metadata.producer_id == job.producer_id
+            and metadata.producer_epoch == job.producer_epoch
+            and metadata.state is prepare_state(committed=job.committed)
+        )
+        return completion if is_same else None
+
+    # The completion
+
+    def _complete_if_done(self, transactional_id: str, now_ms: int) -> None:
+        completion = self._completions[transactional_id]
+        if not completion.found.metadata.partitions:
+            del self._completions[transactional_id]
+            self._log_completion(completion, now_ms)
+
+    def _log_completion(self, completion: _Completion, now_ms: int) -> None:
+        found, transition = completion
+
+        def retry(now_ms: int) -> None:
+            self.log_retries -= 1
+            if self._core.is_current(found):
+                self._log_completion(completion, now_ms)
+
+        def logged(error: ErrorCode, now_ms: int) -> None:
+            if error in _RETRIED_COMPLETION and self._core.is_current(found):
+                log.info("Completing %s is tried again after %s", found.metadata, error.name)
+                self.log_retries += 1
+                self._core.retry_later(retry, now_ms)
+
+        self._core.append_transition(
+            found, transition, now_ms, logged, keep_pending_on=_RETRIED_COMPLETION
+        )
+
+    # Leadership
+
+    def resume(self, found: Found, now_ms: int) -> None:
+        """An id that was loaded: if its end is decided, its markers are sent (again)."""
+        if found.metadata.state in PREPARED:
+            self.send_markers(found, now_ms)
+
+    def forget(self, transactional_ids: Iterable[str]) -> None:
+        """Their partition was unloaded."""
+        for transactional_id in transactional_ids:
+            self._completions.pop(transactional_id, None)
+
+    @property
+    def pending_count(self) -> int:
+        """Transactions that wait for markers."""
+        return len(self._completions)
+
+
+def _error_of_ended(metadata: TransactionMetadata, *, committed: bool) -> ErrorCode:
+    """EndTxn for a transaction that is not open."""
+    if metadata.state is complete_state(committed=committed):
+        return ErrorCode.NONE
+    if metadata.state is prepare_state(committed=committed):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.INVALID_TXN_STATE

@@ -1,0 +1,417 @@
+"""The transaction coordinator of one broker, as a pure state machine.
+
+Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The shell gives it requests
+with an opaque token, outcomes of appends and markers, producer ids, loads and ticks, and performs
+the returned effects in order: `Reply(token, result)`, `Append(append_id, partition, batch,
+timeout_ms)`, `SendMarkers(job)`, `AllocateProducerId(attempt)`. Requests that only read are
+answered by a return value.
+
+Invariants: every token of `init_producer_id`, `add_partitions` and `end_transaction` is replied to
+exactly once, if every Append gets its `appended` and every AllocateProducerId its
+`producer_id_allocated`. A transition is visible only after the log has it. A transaction whose end
+is decided in the log gets its markers, by this coordinator or the next. A partition is loading,
+owned or neither.
+
+The parts: `producers` (InitProducerId), `ending` (EndTxn, markers, completion), this file (life
+cycle, loading, partitions of transactions, timeouts and expiry, descriptions). Authorization, and
+whether partitions exist, are the handlers' matter. Left out: transaction.version 1 and 2 (flexible
+records, KIP-890 part 2), which need KRaft.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from coordinator.transaction.core import (
+    Core,
+    Effect,
+    Found,
+    InitAttempt,
+    MarkerJob,
+    OwnedPartition,
+    TransactionConfig,
+)
+from coordinator.transaction.ending import Ending
+from coordinator.transaction.loader import PartitionLoad
+from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from coordinator.transaction.producers import Producers
+from coordinator.transaction.records import transaction_tombstone
+from coordinator.transaction.states import (
+    EXPIRING,
+    PREPARED,
+    STATES_BY_LABEL,
+    TransactionState,
+)
+from protocol.errors import ErrorCode
+from protocol.messages.transaction_admin import (
+    DescribeTransactionsResponseTopicData,
+    DescribeTransactionsResponseTransactionState,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+)
+
+log = logging.getLogger(__name__)
+
+TOMBSTONE_BATCH_BYTES = 16_384
+
+
+class TransactionCoordinator:
+    """All transactional ids whose partition of `__transaction_state` this broker leads."""
+
+    __slots__ = ("_abort_check_ms", "_core", "_ending", "_expiry_check_ms", "_producers")
+
+    def __init__(self, config: TransactionConfig) -> None:
+        self._core = Core(config)
+        self._ending = Ending(self._core)
+        self._producers = Producers(self._core, self._ending)
+        self._abort_check_ms: int | None = None
+        self._expiry_check_ms: int | None = None
+
+    # Life cycle
+
+    def start(self, partition_count: int, now_ms: int) -> None:
+        """Begin to serve; `partition_count` is that of the topic, made or to be made."""
+        assert partition_count > 0
+        core = self._core
+        core.partition_count = partition_count
+        core.is_active = True
+        self._abort_check_ms = now_ms + core.config.abort_timed_out_interval_ms
+        self._expiry_check_ms = now_ms + core.config.remove_expired_interval_ms
+
+    def stop(self) -> None:
+        """Serve nothing more; what waits stays unanswered, as its connections are closed."""
+        self._core.is_active = False
+        self._abort_check_ms = self._expiry_check_ms = None
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of the topic that owns the transactional id."""
+        return self._core.partition_for(transactional_id)
+
+    def clock_was_set(self, step_ms: int) -> None:
+        """The clock behind `now_ms` made a step: the next checks are due as if it had not.
+
+        Transactions and ids keep their timestamps: these are in the log and go by the clock.
+        """
+        if self._abort_check_ms is not None:
+            self._abort_check_ms += step_ms
+        if self._expiry_check_ms is not None:
+            self._expiry_check_ms += step_ms
+        self._core.shift_retries(step_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` is needed next."""
+        deadlines = (self._abort_check_ms, self._expiry_check_ms, self._core.next_retry_ms())
+        return min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Retries, and the periodic checks for timed-out transactions and expired ids."""
+        core = self._core
+        core.run_retries(now_ms)
+        if self._abort_check_ms is not None and self._abort_check_ms <= now_ms:
+            self._abort_check_ms = now_ms + core.config.abort_timed_out_interval_ms
+            self._abort_timed_out(now_ms)
+        if self._expiry_check_ms is not None and self._expiry_check_ms <= now_ms:
+            self._expiry_check_ms = now_ms + core.config.remove_expired_interval_ms
+            for owner in core.owned.values():
+                self._expire(owner, now_ms)
+        return core.drain_effects()
+
+    def appended(self, append_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """The outcome of an Append."""
+        self._core.take_completion(append_id)(error, now_ms)
+        return self._core.drain_effects()
+
+    # Loading and unloading
+
+    def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None:
+        """This broker leads the partition in `epoch`: fill the returned load, then `finish_load`.
+
+        None: nothing to load, for this epoch or a later one is known. What an earlier epoch left
+        here is dropped: the markers of a coordinator carry its epoch.
+        """
+        core = self._core
+        known = core.partition_epochs.get(partition, epoch)
+        is_served = partition in core.owned or partition in core.loading
+        if epoch < known or (epoch == known and is_served):
+            return None
+        core.partition_epochs[partition] = epoch
+        self._drop(partition)
+        load = PartitionLoad(partition, epoch)
+        core.loading[partition] = load
+        return load
+
+    def finish_load(self, load: PartitionLoad, now_ms: int) -> list[Effect]:
+        """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
+        core = self._core
+        if core.loading.get(load.partition) is not load:
+            return []
+        del core.loading[load.partition]
+        owner = OwnedPartition(load.partition, load.epoch, load.transactions())
+        core.owned[load.partition] = owner
+        for metadata in owner.transactions.values():
+            self._ending.resume(Found(owner, metadata), now_ms)
+        return core.drain_effects()
+
+    def abandon_load(self, load: PartitionLoad) -> None:
+        """The partition could not be read: it is not served here (Kafka serves what it has)."""
+        if self._core.loading.get(load.partition) is load:
+            del self._core.loading[load.partition]
+
+    def unload(self, partition: int, epoch: int | None) -> None:
+        """This broker does not lead the partition any more (since `epoch`, if it is known).
+
+        What waits for appends is answered by their outcome.
+        """
+        if epoch is not None:
+            if epoch < self._core.partition_epochs.get(partition, epoch):
+                return
+            self._core.partition_epochs[partition] = epoch
+        self._drop(partition)
+
+    def _drop(self, partition: int) -> None:
+        self._core.loading.pop(partition, None)
+        owner = self._core.owned.pop(partition, None)
+        if owner is not None:
+            self._ending.forget(owner.transactions)
+
+    # Requests of producers
+
+    def init_producer_id(self, attempt: InitAttempt, now_ms: int) -> list[Effect]:
+        """InitProducerId with a transactional id; answered with an InitResult."""
+        self._producers.init(attempt, None, now_ms)
+        return self._core.drain_effects()
+
+    def producer_id_allocated(
+        self, attempt: InitAttempt, allocated: int | ErrorCode, now_ms: int
+    ) -> list[Effect]:
+        """What an AllocateProducerId led to: a new producer id, or why there is none."""
+        self._producers.allocated(attempt, allocated, now_ms)
+        return self._core.drain_effects()
+
+    def add_partitions(
+        self,
+        token: object,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        now_ms: int,
+    ) -> list[Effect]:
+        """AddPartitionsToTxn, and AddOffsetsToTxn; answered with an ErrorCode."""
+        core = self._core
+        error = ErrorCode.NONE
+        found = self._find_producer(transactional_id, producer_id, producer_epoch)
+        if isinstance(found, ErrorCode):
+            error = found
+        else:
+            metadata = found.metadata
+            if metadata.pending_state is not None or metadata.state in PREPARED:
+                error = ErrorCode.CONCURRENT_TRANSACTIONS
+            elif metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
+                partitions
+            ):
+                error = ErrorCode.NONE
+            else:
+                transition = metadata.prepare_add_partitions(frozenset(partitions), now_ms)
+                core.append_transition(
+                    found, transition, now_ms, lambda error, _: core.reply(token, error)
+                )
+                return core.drain_effects()
+        core.reply(token, error)
+        return core.drain_effects()
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Are these in the producer's open transaction? Pending transitions do not matter."""
+        found = self._find_producer(transactional_id, producer_id, producer_epoch)
+        if isinstance(found, ErrorCode):
+            return dict.fromkeys(partitions, found)
+        metadata = found.metadata
+        if metadata.state in PREPARED:
+            return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return {
+            partition: ErrorCode.NONE
+            if partition in metadata.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+
+    def _find_producer(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> Found | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        found = self._core.find(
+            transactional_id, producer_id, unknown=ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        )
+        if isinstance(found, Found) and found.metadata.producer_epoch != producer_epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return found
+
+    def end_transaction(
+        self,
+        token: object,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        now_ms: int,
+        *,
+        committed: bool,
+    ) -> list[Effect]:
+        """EndTxn; answered with an ErrorCode."""
+        if transactional_id:
+            self._ending.end(
+                token, transactional_id, producer_id, producer_epoch, now_ms, committed=committed
+            )
+        else:
+            self._core.reply(token, ErrorCode.INVALID_REQUEST)
+        return self._core.drain_effects()
+
+    def markers_answered(
+        self, job: MarkerJob, results: Mapping[TopicPartition, ErrorCode], now_ms: int
+    ) -> list[Effect]:
+        """What leaders said of (some of) a SendMarkers job's partitions.
+
+        Those of `job.partitions` without a result are sent again; split a job by `_replace`.
+        """
+        self._ending.markers_answered(job, results, now_ms)
+        return self._core.drain_effects()
+
+    # Time
+
+    def _abort_timed_out(self, now_ms: int) -> None:
+        for owner in self._core.owned.values():
+            for metadata in owner.transactions.values():
+                if metadata.is_timed_out(now_ms):
+                    log.info("The transaction of %s has timed out and is aborted", metadata)
+                    self._ending.fence_and_abort(Found(owner, metadata), now_ms)
+
+    def _expire(self, owner: OwnedPartition, now_ms: int) -> None:
+        """Log tombstones for the ids that nobody has used for long, in batches."""
+        limit_ms = now_ms - self._core.config.transactional_id_expiration_ms
+        batch: list[TransactionMetadata] = []
+        size_bytes = 0
+        for metadata in owner.transactions.values():
+            is_expired = metadata.state in EXPIRING and metadata.update_ms <= limit_ms
+            if metadata.pending_state is not None or not is_expired:
+                continue
+            if batch and size_bytes + len(metadata.transactional_id) > TOMBSTONE_BATCH_BYTES:
+                self._log_tombstones(owner, batch, now_ms)
+                batch, size_bytes = [], 0
+            metadata.prepare_dead()
+            batch.append(metadata)
+            size_bytes += len(metadata.transactional_id)
+        if batch:
+            self._log_tombstones(owner, batch, now_ms)
+
+    def _log_tombstones(
+        self, owner: OwnedPartition, expired: list[TransactionMetadata], now_ms: int
+    ) -> None:
+        def logged(error: ErrorCode, _now_ms: int) -> None:
+            for metadata in expired:
+                if error is ErrorCode.NONE:
+                    del owner.transactions[metadata.transactional_id]
+                else:
+                    metadata.cancel()
+            if error is not ErrorCode.NONE:
+                log.warning("%d expired transactional ids are kept: %s", len(expired), error.name)
+
+        self._core.append_records(
+            owner.partition,
+            [transaction_tombstone(metadata.transactional_id, now_ms) for metadata in expired],
+            self._core.config.request_timeout_ms,
+            logged,
+        )
+
+    # Descriptions
+
+    def describe(self, transactional_id: str) -> DescribeTransactionsResponseTransactionState:
+        """DescribeTransactions of one id."""
+        view = DescribeTransactionsResponseTransactionState(transactional_id=transactional_id)
+        owner = self._core.owner_of(transactional_id)
+        if isinstance(owner, ErrorCode):
+            is_asked_wrongly = self._core.is_active and not transactional_id
+            view.error_code = ErrorCode.INVALID_REQUEST if is_asked_wrongly else owner
+            return view
+        metadata = owner.transactions.get(transactional_id)
+        if metadata is None or not transactional_id:
+            view.error_code = (
+                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+                if transactional_id
+                else ErrorCode.INVALID_REQUEST
+            )
+            return view
+        view.producer_id = metadata.producer_id
+        view.producer_epoch = metadata.producer_epoch
+        view.transaction_state = metadata.state.label
+        view.transaction_timeout_ms = metadata.timeout_ms
+        view.transaction_start_time_ms = metadata.start_ms
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(metadata.partitions):
+            by_topic.setdefault(topic, []).append(partition)
+        view.topics = [
+            DescribeTransactionsResponseTopicData(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic.items()
+        ]
+        return view
+
+    def list_transactions(
+        self,
+        state_filters: Collection[str],
+        producer_id_filters: Collection[int],
+        duration_ms: int,
+        now_ms: int,
+    ) -> ListTransactionsResponse:
+        """Ids in one of the states, of one of the producers (empty: any), open for longer than
+        `duration_ms` (negative: any), as if one without a transaction had begun long ago."""
+        if not self._core.is_active:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self._core.loading:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        states = {STATES_BY_LABEL[name] for name in state_filters if name in STATES_BY_LABEL}
+        producer_ids = set(producer_id_filters)
+        return ListTransactionsResponse(
+            unknown_state_filters=[
+                name for name in dict.fromkeys(state_filters) if name not in STATES_BY_LABEL
+            ],
+            transaction_states=[
+                ListTransactionsResponseTransactionState(
+                    transactional_id=metadata.transactional_id,
+                    producer_id=metadata.producer_id,
+                    transaction_state=metadata.state.label,
+                )
+                for metadata in self.transactions()
+                if (not producer_ids or metadata.producer_id in producer_ids)
+                and (not state_filters or metadata.state in states)
+                and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
+            ],
+        )
+
+    # For metrics and tests
+
+    def transactions(self) -> Iterable[TransactionMetadata]:
+        for owner in self._core.owned.values():
+            yield from owner.transactions.values()
+
+    @property
+    def appends_in_flight(self) -> int:
+        return self._core.appends_in_flight
+
+    @property
+    def pending_markers(self) -> int:
+        """Transactions that wait for markers."""
+        return self._ending.pending_count
+
+    @property
+    def marker_retries(self) -> int:
+        """Marker jobs that wait to be sent again."""
+        return self._ending.marker_retries
+
+    @property
+    def log_append_retries(self) -> int:
+        """Transactions whose completion waits to be logged again."""
+        return self._ending.log_retries

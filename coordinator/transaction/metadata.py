@@ -1,0 +1,250 @@
+"""One transactional id: its producer, its transaction, and the transition that is being logged.
+
+A change has two steps. `prepare_*` checks that it is legal, marks it as pending and returns what is
+to be logged, a `Transition`; nothing else may begin while it is pending. `complete` takes it over
+when the log has it; `cancel` forgets it when the log refused it.
+
+Invariants: at most one pending transition; states follow `states.VALID_PREVIOUS`; the producer
+epoch goes up by at most one a transition, or to 0 with a new producer id; a transition to Ongoing
+only adds partitions, one to Prepare* changes none.
+
+Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: an epoch fence that could not
+be logged may be tried again at the last epoch (Kafka is stuck there), for it takes no new epoch.
+"""
+
+from typing import NamedTuple
+
+from coordinator.transaction.states import (
+    PREPARED,
+    VALID_PREVIOUS,
+    TransactionState,
+    complete_state,
+    prepare_state,
+)
+
+TopicPartition = tuple[str, int]
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_TIMESTAMP = -1
+MAX_PRODUCER_EPOCH = 2**15 - 1
+
+_S = TransactionState
+
+
+def is_epoch_exhausted(epoch: int) -> bool:
+    """The last epoch of all is kept for fencing, so producers never get it."""
+    return epoch >= MAX_PRODUCER_EPOCH - 1
+
+
+class Transition(NamedTuple):
+    """What a transactional id becomes, as it is logged."""
+
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    last_producer_epoch: int
+    timeout_ms: int
+    partitions: frozenset[TopicPartition]
+    start_ms: int
+    update_ms: int
+
+
+class TransactionMetadata:
+    __slots__ = (
+        "has_failed_fence",
+        "last_producer_epoch",
+        "last_producer_id",
+        "partitions",
+        "pending_state",
+        "producer_epoch",
+        "producer_id",
+        "start_ms",
+        "state",
+        "timeout_ms",
+        "transactional_id",
+        "update_ms",
+    )
+
+    def __init__(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        timeout_ms: int,
+        update_ms: int,
+        *,
+        state: TransactionState = _S.EMPTY,
+        partitions: frozenset[TopicPartition] = frozenset(),
+        start_ms: int = NO_TIMESTAMP,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.last_producer_id = NO_PRODUCER_ID
+        self.producer_epoch = producer_epoch
+        self.last_producer_epoch = NO_PRODUCER_EPOCH
+        self.timeout_ms = timeout_ms
+        self.state = state
+        # Those that are in the transaction; while it is Prepare*, those still without a marker.
+        self.partitions = set(partitions)
+        self.start_ms = start_ms
+        self.update_ms = update_ms
+        self.pending_state: TransactionState | None = None
+        # The epoch was raised to fence a producer, but the log did not take it.
+        self.has_failed_fence = False
+
+    def __repr__(self) -> str:
+        pending = "" if self.pending_state is None else f" -> {self.pending_state.label}"
+        return (
+            f"<{self.transactional_id!r} {self.state.label}{pending} "
+            f"producer {self.producer_id}/{self.producer_epoch}>"
+        )
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return is_epoch_exhausted(self.producer_epoch)
+
+    def is_timed_out(self, now_ms: int) -> bool:
+        """Has the transaction been open for too long, and is nobody ending it?"""
+        return (
+            self.state is _S.ONGOING
+            and self.pending_state is None
+            and self.start_ms + self.timeout_ms < now_ms
+        )
+
+    # Preparing
+
+    def prepare_epoch_bump(self, timeout_ms: int, last_epoch: int, now_ms: int) -> Transition:
+        """A producer starts (anew): the next epoch."""
+        assert not self.is_epoch_exhausted
+        return self._prepare_empty(
+            self.producer_id, self.producer_epoch + 1, last_epoch, timeout_ms, now_ms
+        )
+
+    def prepare_same_epoch(self, timeout_ms: int, now_ms: int) -> Transition:
+        """A producer asks again for the epoch that it was given, but did not hear of."""
+        return self._prepare_empty(
+            self.producer_id, self.producer_epoch, self.last_producer_epoch, timeout_ms, now_ms
+        )
+
+    def prepare_new_producer_id(
+        self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
+    ) -> Transition:
+        """The epochs of the producer id are used up."""
+        last_epoch = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
+        return self._prepare_empty(producer_id, 0, last_epoch, timeout_ms, now_ms)
+
+    def prepare_add_partitions(
+        self, partitions: frozenset[TopicPartition], now_ms: int
+    ) -> Transition:
+        start_ms = self.start_ms if self.state is _S.ONGOING else now_ms
+        return self._prepare(_S.ONGOING, self.partitions | partitions, start_ms, now_ms)
+
+    def prepare_epoch_fence(self) -> int:
+        """An abort that also fences the producer: the epoch to abort with.
+
+        Producers never hear of this epoch, so one whose logging has failed is used again.
+        """
+        self._begin(_S.PREPARE_EPOCH_FENCE)
+        return self.producer_epoch if self.has_failed_fence else self.producer_epoch + 1
+
+    def fence(self, producer_epoch: int) -> None:
+        """Take over the epoch of `prepare_epoch_fence`; an abort must follow at once."""
+        assert self.pending_state is _S.PREPARE_EPOCH_FENCE
+        assert producer_epoch <= MAX_PRODUCER_EPOCH
+        self.pending_state = None
+        self.producer_epoch = producer_epoch
+        self.last_producer_epoch = NO_PRODUCER_EPOCH
+
+    def prepare_end(self, now_ms: int, *, committed: bool) -> Transition:
+        state = prepare_state(committed=committed)
+        return self._prepare(state, self.partitions, self.start_ms, now_ms)
+
+    def prepare_complete(self, now_ms: int) -> Transition:
+        """The decision is in the log; what is logged once all markers are written."""
+        self.has_failed_fence = False
+        state = complete_state(committed=self.state is _S.PREPARE_COMMIT)
+        return self._prepare(state, (), self.start_ms, now_ms)
+
+    def prepare_dead(self) -> None:
+        self._begin(_S.DEAD)
+
+    def _prepare_empty(
+        self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
+    ) -> Transition:
+        assert producer_id >= 0
+        assert epoch >= 0
+        self._begin(_S.EMPTY)
+        return Transition(
+            _S.EMPTY, producer_id, epoch, last_epoch, timeout_ms, frozenset(), NO_TIMESTAMP, now_ms
+        )
+
+    def _prepare(
+        self,
+        state: TransactionState,
+        partitions: "set[TopicPartition] | tuple[()]",
+        start_ms: int,
+        now_ms: int,
+    ) -> Transition:
+        self._begin(state)
+        return Transition(
+            state,
+            self.producer_id,
+            self.producer_epoch,
+            self.last_producer_epoch,
+            self.timeout_ms,
+            frozenset(partitions),
+            start_ms,
+            now_ms,
+        )
+
+    def _begin(self, state: TransactionState) -> None:
+        assert self.pending_state is None, f"{self} cannot become {state.label}: one is pending"
+        assert self.state in VALID_PREVIOUS[state], f"{self} cannot become {state.label}"
+        self.pending_state = state
+
+    # Completing
+
+    def complete(self, transition: Transition) -> None:
+        """The log has the transition."""
+        state = transition.state
+        assert self.pending_state is state, f"{self} was not becoming {state.label}"
+        same_producer = (self.producer_id, self.producer_epoch) == transition[1:3]
+        if state is _S.EMPTY:
+            self._complete_empty(transition)
+        else:
+            assert same_producer, f"{self}: another producer in {transition}"
+            assert self.timeout_ms == transition.timeout_ms
+            if state is _S.ONGOING:
+                assert self.partitions <= transition.partitions
+                self.partitions = set(transition.partitions)
+                self.start_ms = transition.start_ms
+            elif state in PREPARED:
+                assert self.partitions == transition.partitions
+                assert self.start_ms == transition.start_ms
+            else:
+                assert state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+                self.partitions.clear()
+        self.update_ms = transition.update_ms
+        self.pending_state = None
+        self.state = state
+
+    def _complete_empty(self, transition: Transition) -> None:
+        is_new_producer = transition.producer_id != self.producer_id
+        bump = transition.producer_epoch - self.producer_epoch
+        assert transition.producer_epoch == 0 if is_new_producer else bump in (0, 1)
+        self.last_producer_id = self.producer_id
+        self.producer_id = transition.producer_id
+        self.producer_epoch = transition.producer_epoch
+        self.last_producer_epoch = transition.last_producer_epoch
+        self.timeout_ms = transition.timeout_ms
+        # The start of the transaction before stays known here, though not in the log.
+
+    def cancel(self) -> None:
+        """The log has not taken the pending transition."""
+        self.pending_state = None
+
+    def marker_written(self, partition: TopicPartition) -> None:
+        """The partition has its marker, or never gets one because it is gone."""
+        assert self.state in PREPARED, f"a marker for {self}"
+        self.partitions.discard(partition)
