@@ -1,0 +1,83 @@
+"""DescribeProducers v0: whom a leader knows, to find hanging transactions (KIP-664).
+
+Mirrors KafkaApis.handleDescribeProducersRequest and UnifiedLog.activeProducers. Left out:
+authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.transaction_admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from replication.controller.topic_admin import check_topic_name
+from replication.producers import active_producers
+from replication.replica_manager import ReplicaManager
+from storage.producer_state import ProducerEntry
+
+if TYPE_CHECKING:
+    from broker.dispatch import Handler, Request
+
+
+class ActiveProducersHandler:
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.DESCRIBE_PRODUCERS: self.describe}
+
+    def describe(self, request: Request) -> None:
+        body: DescribeProducersRequest = request.body
+        request.respond(
+            DescribeProducersResponse(
+                topics=[
+                    TopicResponse(
+                        name=topic.name,
+                        partitions=[
+                            self._describe(topic.name, index) for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in body.topics
+                ]
+            )
+        )
+
+    def _describe(self, topic: str, partition: int) -> PartitionResponse:
+        try:
+            check_topic_name(topic)
+        except KafkaError as problem:
+            return PartitionResponse(
+                partition_index=partition, error_code=problem.code, error_message=problem.message
+            )
+        if not self._manager.metadata.contains(topic):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return PartitionResponse(
+                partition_index=partition, error_code=error, error_message=error.description
+            )
+        error, entries = active_producers(self._manager, (topic, partition))
+        return PartitionResponse(
+            partition_index=partition,
+            error_code=error,
+            active_producers=[_state(entry) for entry in entries],
+        )
+
+
+def _state(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.current_txn_first_offset,
+    )

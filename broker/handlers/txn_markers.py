@@ -1,0 +1,168 @@
+"""WriteTxnMarkers v0-1: the end of a transaction, written into the partitions that it touched.
+
+Each marker becomes a control batch in each of its partitions, appended with acks=all. The answer
+goes out when all of them are replicated (or have failed), with an error for each partition. Markers
+in partitions of the offsets topic then complete the offsets that were committed within the
+transaction.
+
+Mirrors KafkaApis.handleWriteTxnMarkersRequest. Left out: authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from broker.replica_shell import ReplicaShell
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from protocol.records.batch import ControlRecordType, EndTxnMarker
+from protocol.records.builder import build_end_txn_marker
+from replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
+from storage.log import AppendOrigin
+
+if TYPE_CHECKING:
+    from broker.dispatch import Handler, Request
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+# (producer id, partitions of the offsets topic, whether the transaction was committed)
+OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
+
+
+class TxnMarkersHandler:
+    __slots__ = ("_on_offsets_ended", "_shell", "_timeout_ms")
+
+    def __init__(
+        self, shell: ReplicaShell, on_offsets_ended: OnOffsetsEnded, timeout_ms: int
+    ) -> None:
+        """`timeout_ms`: how long followers are waited for (request.timeout.ms)."""
+        self._shell = shell
+        self._on_offsets_ended = on_offsets_ended
+        self._timeout_ms = timeout_ms
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.WRITE_TXN_MARKERS: self.write}
+
+    def write(self, request: Request) -> None:
+        body: WriteTxnMarkersRequest = request.body
+        shell = self._shell
+        manager = shell.manager
+        now_ms = shell.clock()
+        write = _Write(request, self._on_offsets_ended, len(body.markers))
+        for index, marker in enumerate(body.markers):
+            entries: dict[PartitionKey, bytearray] = {}
+            errors: dict[PartitionKey, ErrorCode] = {}
+            for topic in marker.topics:
+                for partition in topic.partition_indexes:
+                    key = (topic.name, partition)
+                    if key in manager.partitions:
+                        entries[key] = _control_batch(marker, now_ms)
+                    else:
+                        errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            write.errors.append(errors)
+            outcome = manager.append(
+                _MarkerWait(write, index),
+                ACKS_ALL,
+                self._timeout_ms,
+                entries,
+                now_ms,
+                origin=AppendOrigin.COORDINATOR,
+            )
+            if isinstance(outcome, Done):
+                write.appended(index, outcome.result)
+            else:
+                shell.parked(self._timeout_ms, now_ms)
+        write.answer_if_complete()
+        shell.settle()
+
+
+class _Write:
+    """One request: the outcome of each of its markers as it comes."""
+
+    __slots__ = ("_is_answered", "_on_offsets_ended", "_open_count", "_request", "errors")
+
+    def __init__(self, request: Request, on_offsets_ended: OnOffsetsEnded, count: int) -> None:
+        self._request = request
+        self._on_offsets_ended = on_offsets_ended
+        self._open_count = count
+        self._is_answered = False
+        self.errors: list[dict[PartitionKey, ErrorCode]] = []
+
+    def appended(self, index: int, results: ProduceResults) -> None:
+        errors = self.errors[index]
+        for key, result in results.items():
+            errors[key] = result.error_code
+        marker = self._request.body.markers[index]
+        offsets_partitions = frozenset(
+            partition
+            for (topic, partition), error in errors.items()
+            if topic == OFFSETS_TOPIC and error is ErrorCode.NONE
+        )
+        if offsets_partitions:
+            self._on_offsets_ended(
+                marker.producer_id, offsets_partitions, marker.transaction_result
+            )
+        self._open_count -= 1
+
+    def answer_if_complete(self) -> None:
+        """Not while the request is still being read: a later marker may be done before it."""
+        if self._open_count or self._is_answered:
+            return
+        self._is_answered = True
+        markers: list[WritableTxnMarker] = self._request.body.markers
+        by_producer: dict[int, dict[PartitionKey, ErrorCode]] = {}
+        for marker, errors in zip(markers, self.errors, strict=True):
+            by_producer.setdefault(marker.producer_id, {}).update(errors)
+        self._request.respond(
+            WriteTxnMarkersResponse(
+                markers=[
+                    WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(errors))
+                    for producer_id, errors in by_producer.items()
+                ]
+            )
+        )
+
+
+class _MarkerWait:
+    """The replica manager's token of a marker that waits for followers."""
+
+    __slots__ = ("_index", "_write")
+
+    def __init__(self, write: _Write, index: int) -> None:
+        self._write = write
+        self._index = index
+
+    def complete(self, results: ProduceResults) -> None:
+        self._write.appended(self._index, results)
+        self._write.answer_if_complete()
+
+
+def _control_batch(marker: WritableTxnMarker, now_ms: int) -> bytearray:
+    kind = ControlRecordType.COMMIT if marker.transaction_result else ControlRecordType.ABORT
+    return build_end_txn_marker(
+        EndTxnMarker(kind, marker.coordinator_epoch),
+        timestamp=now_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+    )
+
+
+def _by_topic(errors: Mapping[PartitionKey, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+    topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    for (topic, partition), error in errors.items():
+        topics.setdefault(topic, []).append(
+            WritableTxnMarkerPartitionResult(partition_index=partition, error_code=error)
+        )
+    return [
+        WritableTxnMarkerTopicResult(name=topic, partitions=partitions)
+        for topic, partitions in topics.items()
+    ]
