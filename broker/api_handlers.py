@@ -38,6 +38,7 @@ def register_handlers(broker: Broker) -> None:
     )
     register({**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
     replication.on_leadership.append(broker.fetchers.on_leadership)
+    replication.on_leadership.append(broker.mover.on_leadership)
     replication.on_stopped.append(broker.fetchers.on_stopped)
     replication.on_metadata.append(broker.fetchers.on_metadata)
     replication.on_leadership.append(
@@ -65,6 +66,7 @@ def register_handlers(broker: Broker) -> None:
     register_session_gauges(broker.metrics, sessions)
     register(FetchHandler(broker.shell, sessions).handlers())
     register(OffsetsHandler(broker.shell).handlers())
+    register(broker.mover.handlers())
     register(
         MetadataHandlers(
             cache,

@@ -116,6 +116,9 @@ class ReplicaShell:
             self.settle()
 
     def _flushed(self, effect: FlushNeeded, offset: int) -> None:
+        partition = self.manager.partitions.get((effect.topic, effect.partition))
+        if partition is not None and partition.log is not effect.log:
+            return  # it has moved to another directory; the flush that counts is that log's
         self.manager.flushed(effect.topic, effect.partition, offset, self.clock())
         if self.on_flush is not None:
             self.on_flush(effect, offset)

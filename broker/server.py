@@ -38,6 +38,7 @@ from broker.dispatch import Dispatcher
 from broker.fetcher_runtime import FetcherRuntime
 from broker.gauges import register_gauges
 from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
+from broker.log_dir_mover import LogDirMover
 from broker.metrics import BrokerMetrics
 from broker.reactor.socket_server import SocketServer
 from broker.registration import (
@@ -252,6 +253,7 @@ class Broker:
             timeout_ms=config.get_int("replica.socket.timeout.ms"),
         )
         self.shell.on_flush = self.fetchers.on_flush
+        self.mover = LogDirMover(self.shell, startup.copies_at_once(config))
         self.topic_configs.on_change.append(
             lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
         )
@@ -302,6 +304,7 @@ class Broker:
         register_handlers(self)
         register_gauges(self.metrics, self.manager, self.zookeeper)
         self.fetchers.register_gauges(self.metrics)
+        self.mover.register_gauges(self.metrics)
         self.groups.register_gauges(self.metrics)
         self.transactions.register_gauges(self.metrics)
         self.controller.register_gauges(self.metrics)
@@ -319,6 +322,7 @@ class Broker:
     async def _start_services(self, services: Services, metrics_port: int | None) -> int | None:
         await services.start("replicas", self.shell.run)
         await services.start("fetchers", self.fetchers.run)
+        await services.start("moves", self.mover.run)
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
         await services.start("groups", self.groups.run, offsets_partitions)
@@ -422,6 +426,7 @@ class Broker:
             "metrics",
             "storage",
             "fetchers",
+            "moves",
             "replicas",
         )
         self.controller_client.close()

@@ -20,7 +20,7 @@ from replication.replica_selector import RackAwareReplicaSelector, ReplicaSelect
 from replication.types import ReplicaConfig
 from storage.checkpoints import read_meta_properties
 from storage.files import Files
-from storage.log_directory import parse_partition_name
+from storage.log_directory import parse_future_name, parse_partition_name
 from storage.log_manager import LogManagerConfig
 
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
@@ -49,7 +49,7 @@ def hosted_topics(files: Files, log_dirs: Iterable[str]) -> list[str]:
     for path in log_dirs:
         if files.is_directory(path):
             for name in files.list_directory(path):
-                key = parse_partition_name(name)
+                key = parse_future_name(name) or parse_partition_name(name)
                 if key is not None and files.is_directory(os.path.join(path, name)):
                     topics.add(key[0])
     return sorted(topics)
@@ -151,11 +151,22 @@ def fetcher_config(config: KafkaConfig) -> FetcherConfig:
 
 
 def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> None:
-    """The throttles of both sides; the rates are dynamic configs."""
+    """The throttles of both sides, and of moves between directories; the rates are dynamic."""
     for quota, side in ((manager.leader_quota, "leader"), (manager.follower_quota, "follower")):
         quota.limit = config.get_int(f"{side}.replication.throttled.rate")
         quota.samples = config.get_int("replication.quota.window.num")
         quota.window_ms = 1000 * config.get_int("replication.quota.window.size.seconds")
+    moves = manager.moves.quota
+    moves.limit = config.get_int("replica.alter.log.dirs.io.max.bytes.per.second")
+    moves.samples = config.get_int("alter.log.dirs.replication.quota.window.num")
+    moves.window_ms = 1000 * config.get_int("alter.log.dirs.replication.quota.window.size.seconds")
+
+
+def copies_at_once(config: KafkaConfig) -> int:
+    """How many replicas are copied to another log directory at the same time."""
+    if config.is_set("num.replica.alter.log.dirs.threads"):
+        return max(1, config.get_int("num.replica.alter.log.dirs.threads"))
+    return len(config.log_dirs)
 
 
 def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSelector | None:

@@ -19,6 +19,7 @@ from protocol.messages.replication import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
 )
+from replication import log_dir_moves
 from replication.partition import Partition
 from replication.types import (
     ZERO_TOPIC_ID,
@@ -67,6 +68,7 @@ def become_leader_or_follower(
             result.partition_errors[key] = failure.code
             if failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 manager.storage_failed(key)
+    log_dir_moves.resume(manager, result.partition_errors, now_ms)
     return result
 
 
@@ -189,6 +191,7 @@ def _stop(
         if 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         result.stopped.append(RoleChange(*key, partition.leader_id, partition.leader_epoch))
+    log_dir_moves.cancel(manager, key)
     if delete:
         manager.partitions.pop(key, None)
         if not any(topic == key[0] for topic, _ in manager.partitions):

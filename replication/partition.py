@@ -170,6 +170,14 @@ class Partition:
         self.removing_replicas = tuple(state.removing_replicas)
         self.config_changed()
 
+    def replace_log(self, log: Log) -> None:
+        """A copy in another directory takes the log's place; its end is not on disk yet."""
+        assert log.log_end_offset == self.log.log_end_offset
+        self.log = log
+        if self.is_leader:
+            self._unflushed_from = log.unflushed_from
+            self._unflushed_end = log.log_end_offset if self._unflushed_from >= 0 else -1
+
     def config_changed(self) -> None:
         """min.insync.replicas counts at most as many replicas as there are."""
         self.effective_min_isr = min(self.log.config.min_insync_replicas, len(self.replicas) or 1)

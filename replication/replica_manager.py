@@ -22,6 +22,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
 from replication import fetching, leadership, offsets
 from replication.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from replication.log_dir_moves import LogDirMoves
 from replication.metadata_cache import MetadataCache
 from replication.partition import Partition
 from replication.purgatory import Purgatory
@@ -82,6 +83,7 @@ class ReplicaManager:
         "leader_quota",
         "log_manager",
         "metadata",
+        "moves",
         "offline",
         "partitions",
         "produces",
@@ -115,6 +117,7 @@ class ReplicaManager:
         self.isr_changes = IsrChangeCounts()
         self.leader_quota = ReplicationQuota(config.broker_id)
         self.follower_quota = ReplicationQuota(config.broker_id)
+        self.moves = LogDirMoves(config.broker_id)
         self.completed: list[Completion] = []
         self.effects: list[Effect] = []
 
@@ -373,6 +376,7 @@ class ReplicaManager:
             self.offline.update(lost)
             for key in lost:
                 self.partitions.pop(key, None)
+            self.moves.drop_failed()
             self.effects.append(FailedLogDir(directory, tuple(lost)))
             for key in lost:
                 self.check_waiting(key)
@@ -408,6 +412,9 @@ class ReplicaManager:
         for key, partition in list(self.partitions.items()):
             if key[0] == topic:
                 partition.log.set_config(config)
+                future = self.log_manager.future_log(*key)
+                if future is not None:
+                    future.set_config(config)
                 partition.config_changed()
                 if partition.is_leader:
                     partition.maybe_advance_high_watermark(now_ms)

@@ -59,6 +59,7 @@ class LogState:
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
+        "lowest_cut",
         "name",
         "partition",
         "producer_expiration_ms",
@@ -116,6 +117,8 @@ class LogState:
         # Rolled, their indexes not forced to disk yet; a flush takes them from here.
         self._closed_segments: list[Segment] = []
         self._truncated = False
+        # Where truncations have cut deepest since `take_lowest_cut`, for whoever copies this log.
+        self.lowest_cut: int | None = None
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
 
@@ -150,6 +153,7 @@ class LogState:
         self._recovery_floor = min(self.recovery_point, offset)
         self._truncations += 1
         self._truncated = True
+        self.lowest_cut = offset if self.lowest_cut is None else min(offset, self.lowest_cut)
         self.flush_due_offset = min(self.flush_due_offset, offset)
 
     def _end_truncation(self, offset: int) -> None:
@@ -161,6 +165,10 @@ class LogState:
         """Whether the log was truncated since the last call: its checkpoints must be written."""
         truncated, self._truncated = self._truncated, False
         return truncated
+
+    def take_lowest_cut(self) -> int | None:
+        cut, self.lowest_cut = self.lowest_cut, None
+        return cut
 
     @property
     def first_unstable_offset(self) -> int | None:

@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
+MAX_NAME_LENGTH = 255
+# In a partition's directory: the replica in another directory of this broker takes its place.
+REPLACED_MARK = ".replaced"
 
 
 class LogSize(NamedTuple):
@@ -194,6 +197,10 @@ def parse_partition_name(name: str) -> TopicPartition | None:
 def future_name(topic: str, partition: int, unique_id: str) -> str:
     """The name of a directory that a replica is on its way to."""
     return f"{topic}-{partition}.{unique_id}{FUTURE_SUFFIX}"
+
+
+def is_future_name_too_long(topic: str, partition: int) -> bool:
+    return len(future_name(topic, partition, "0" * 32)) > MAX_NAME_LENGTH
 
 
 def parse_future_name(name: str) -> TopicPartition | None:

@@ -5,14 +5,16 @@ A job carries all that it needs, so that it can run in a worker thread while the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints
 from storage.checkpoints import TopicPartition
 from storage.log import Log
-from storage.log_directory import LogDirectory
+from storage.log_directory import REPLACED_MARK, LogDirectory
 
 
 class Job(NamedTuple):
@@ -56,6 +58,25 @@ class WriteCheckpoint:
 
     def __call__(self) -> None:
         self.directory.write_checkpoint(self.name, self.offsets)
+
+
+@dataclass(slots=True, frozen=True)
+class PrepareSwap:
+    """Flush a future replica and mark the log that it replaces; KafkaError if a disk fails."""
+
+    log: Log
+    future: Log
+
+    def __call__(self) -> None:
+        self.future.flush()
+        log = self.log
+        try:
+            log.files.write_atomically(os.path.join(log.directory, REPLACED_MARK), b"")
+        except OSError as error:
+            if log.is_closed:
+                return  # deleted meanwhile
+            log.health.fail(error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 @dataclass(slots=True, frozen=True)

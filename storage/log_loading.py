@@ -24,6 +24,7 @@ from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import (
     DELETE_SUFFIX,
+    REPLACED_MARK,
     STRAY_SUFFIX,
     LogDirectory,
     StartupError,
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Run = Callable[[Iterable[Callable[[], None]]], None]
-
-# In a partition's directory: the replica in another directory of this broker has taken its place.
-REPLACED_MARK = ".replaced"
 
 
 def load_directories(

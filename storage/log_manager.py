@@ -30,8 +30,8 @@ from storage.log_directory import (
     StartupError,
     future_name,
 )
-from storage.log_jobs import CHECKPOINTED, Job, run_serially
-from storage.log_loading import REPLACED_MARK, Run, load_directories, open_log
+from storage.log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
+from storage.log_loading import Run, load_directories, open_log
 from storage.log_upkeep import LogUpkeep
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
@@ -269,11 +269,11 @@ class LogManager:
         if log is not None and directory is not None:
             self._delete(log, directory, now_ms)
 
-    def mark_replaced(self, topic: str, partition: int) -> None:
-        """The future replica is about to take over: after a crash between the two renames the
-        mark tells which of the two is the old one. Blocks; OSError as it comes."""
-        directory = self._logs[topic, partition].directory
-        self.files.write_atomically(os.path.join(directory, REPLACED_MARK), b"")
+    def preparation(self, topic: str, partition: int) -> Callable[[], None]:
+        """What must be done, and blocks, before the future replica takes over: its flush, and
+        the mark by which a crash between the two renames is known."""
+        key = topic, partition
+        return PrepareSwap(self._logs[key], self._future_logs[key])
 
     def replace_with_future(self, topic: str, partition: int, now_ms: int) -> Log:
         """The future replica is the partition's log from now on; the old one is deleted."""
