@@ -9,7 +9,8 @@ import random
 from typing import TYPE_CHECKING
 
 from broker.consumer_offsets import ConsumerOffsets
-from broker.gauges import register_session_gauges
+from broker.gauges import register_session_gauges, register_transaction_gauges
+from broker.handlers.active_producers import ActiveProducersHandler
 from broker.handlers.alter_configs import AlterConfigsHandler
 from broker.handlers.configs import DescribeConfigsHandler
 from broker.handlers.fetch import FetchHandler
@@ -19,7 +20,10 @@ from broker.handlers.metadata import MetadataHandlers
 from broker.handlers.offsets import OffsetsHandler
 from broker.handlers.produce import ProduceHandler
 from broker.handlers.replication import ReplicationHandler
+from broker.handlers.transactional_offsets import TransactionalOffsetHandler
+from broker.handlers.transactional_produce import TransactionalProduce
 from broker.handlers.transactions import TransactionHandlers
+from broker.handlers.txn_markers import TxnMarkersHandler
 from broker.leadership_gate import LeadershipGate
 from protocol.api import ApiKey
 from replication.fetch_session import FetchSessions
@@ -60,7 +64,19 @@ def register_handlers(broker: Broker) -> None:
     replication.on_metadata.append(broker.metadata_changed)
     replication.on_metadata.append(broker.topics.on_metadata)
     broker.topics.register(broker.dispatcher)
-    register(ProduceHandler(broker.shell).handlers())
+    verifier = broker.verifier
+
+    def verifies() -> bool:
+        return config.get_boolean("transaction.partition.verification.enable")
+
+    transactions = TransactionalProduce(broker.shell, verifier, verifies)
+    register(ProduceHandler(broker.shell, transactions).handlers())
+    register(TransactionalOffsetHandler(broker.groups, broker.shell, verifier, verifies).handlers())
+    timeout_ms = config.get_int("request.timeout.ms")
+    register(TxnMarkersHandler(broker.shell, broker.groups.on_markers, timeout_ms).handlers())
+    register(ActiveProducersHandler(broker.manager).handlers())
+    longest_ms = config.get_int("transaction.max.timeout.ms")
+    register_transaction_gauges(broker.metrics, broker.manager, verifier, broker.clock, longest_ms)
     slots = config.get_int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessions(random.randint, slots)
     register_session_gauges(broker.metrics, sessions)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.metrics import BrokerMetrics
+from broker.transaction_verifier import TransactionVerifier
 from broker.zookeeper_client import ZooKeeperClient
 from replication.fetch_session import FetchSessions
 from replication.partition import Partition
+from replication.producers import partitions_with_late_transactions
 from replication.replica_manager import ReplicaManager
 
 
@@ -59,3 +63,21 @@ def register_session_gauges(metrics: BrokerMetrics, sessions: FetchSessions) -> 
 
 def _led(manager: ReplicaManager) -> list[Partition]:
     return [partition for partition in manager.partitions.values() if partition.is_leader]
+
+
+def register_transaction_gauges(
+    metrics: BrokerMetrics,
+    manager: ReplicaManager,
+    verifier: TransactionVerifier,
+    clock: Callable[[], int],
+    max_timeout_ms: int,
+) -> None:
+    """`max_timeout_ms`: transaction.max.timeout.ms; what is open for longer hangs."""
+    metrics.gauge(
+        "kafka_server_replicamanager_partitionswithlatetransactionscount",
+        lambda: partitions_with_late_transactions(manager, clock(), max_timeout_ms),
+    )
+    metrics.gauge(
+        "kafka_server_addpartitionstotxnmanager_verificationfailures_total",
+        lambda: verifier.failure_count,
+    )

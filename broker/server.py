@@ -59,6 +59,7 @@ from broker.transaction_runtime import (
     transaction_config,
     transactions_partition_count,
 )
+from broker.transaction_verifier import TransactionVerifier
 from broker.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 from replication.controller import znodes
 from replication.controller.operations import GetData, SessionExpired
@@ -277,6 +278,12 @@ class Broker:
             config.inter_broker_listener,
             request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
         )
+        self.verifier = TransactionVerifier(
+            self.cache,
+            config.inter_broker_listener,
+            str(self.broker_id),
+            timeout_ms=config.get_int("request.timeout.ms"),
+        )
         self.groups = GroupRuntime(
             self.shell,
             group_config(config),
@@ -328,6 +335,7 @@ class Broker:
         await services.start("groups", self.groups.run, offsets_partitions)
         transaction_partitions = await transactions_partition_count(self.zookeeper, self.config)
         await services.start("transactions", self.transactions.run, transaction_partitions)
+        await services.start("verifier", self.verifier.run)
         await services.start("sockets", self.sockets.run)
         await services.start("controller", self.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
@@ -419,6 +427,7 @@ class Broker:
         await services.stop(
             "configs",
             "sockets",
+            "verifier",
             "transactions",
             "groups",
             "topics",
