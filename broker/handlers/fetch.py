@@ -252,9 +252,10 @@ def _converted(
 
 
 def _refused(entry: FetchEntry, error: ErrorCode) -> FetchResponsePartitionData:
-    """As Kafka has it: without offsets, the records null."""
+    """Without offsets, as in Kafka; but its null for the records is more than Kafka 0.8's own
+    clients can read."""
     return FetchResponsePartitionData(
-        partition_index=entry.partition, error_code=error, high_watermark=-1, records=None
+        partition_index=entry.partition, error_code=error, high_watermark=-1, records=b""
     )
 
 

@@ -1,14 +1,12 @@
 """Apache Kafka 3.9 itself, from Maven Central: a broker process like ours, and Kafka's own tools.
 
-The jars are resolved once by Maven and kept in the user's cache. Without Maven or Java, or where
-Maven Central cannot be reached, tests that need them are skipped with that reason.
+Where the jars cannot be had, tests that need them are skipped; see `maven`.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import shutil
 import socket
 import subprocess
@@ -16,8 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
+from tests.support.maven import maven_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
 
 KAFKA_VERSION = "3.9.1"
@@ -26,7 +23,6 @@ ARTIFACTS = {
     "org.apache.kafka:kafka-tools": KAFKA_VERSION,
     "org.slf4j:slf4j-reload4j": "1.7.36",
 }
-RESOLVE_TIMEOUT_SECONDS = 300
 TOOL_TIMEOUT_SECONDS = 90
 HEAP = "-Xmx384m"
 STARTS = 3
@@ -40,52 +36,13 @@ log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
-@functools.cache
 def kafka_jars() -> Path:
     """The directory of Kafka's jars. Skips the test where they cannot be had."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
-    directory = cache / f"kafka-{KAFKA_VERSION}"
-    complete = directory / "complete"
-    if complete.exists() and complete.read_text() == _pom():
-        if shutil.which("java") is None:
-            pytest.skip("Apache Kafka needs Java, and there is no java on PATH")
-        return directory
-    if shutil.which("java") is None or shutil.which("mvn") is None:
-        pytest.skip("Apache Kafka comes through Maven, and java or mvn is not on PATH")
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "pom.xml").write_text(_pom())
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=RESOLVE_TIMEOUT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"Maven did not resolve Kafka within {RESOLVE_TIMEOUT_SECONDS} s")
-    if done.returncode:
-        pytest.skip(f"Maven did not resolve Kafka: {done.stdout[-500:]}")
-    (directory / "log4j.properties").write_text(LOGGING)
-    complete.write_text(_pom())
+    directory = maven_jars(f"kafka-{KAFKA_VERSION}", ARTIFACTS)
+    logging = directory / "log4j.properties"
+    if not logging.exists():
+        logging.write_text(LOGGING)
     return directory
-
-
-def _pom() -> str:
-    dependencies = "".join(
-        "<dependency>"
-        f"<groupId>{name.split(':')[0]}</groupId><artifactId>{name.split(':')[1]}</artifactId>"
-        f"<version>{version}</version>"
-        "</dependency>"
-        for name, version in ARTIFACTS.items()
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>"
-        "<artifactId>kafka</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
 
 
 def java_command(main_class: str, *arguments: str) -> list[str]:

@@ -1,0 +1,101 @@
+"""Jars from Maven Central, and Java programs of our own over them.
+
+Jars are resolved once by Maven and kept in the user's cache, and so is what is compiled. Without
+Maven or Java, or where Maven Central cannot be reached, tests that need them are skipped with that
+reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+RESOLVE_TIMEOUT_SECONDS = 300
+COMPILE_TIMEOUT_SECONDS = 120
+
+
+def cache_directory() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
+
+
+def maven_jars(name: str, artifacts: Mapping[str, str]) -> Path:
+    """The directory with the jars of `group:artifact` -> version and all they depend on."""
+    return _resolve(name, tuple(artifacts.items()))
+
+
+@functools.cache
+def _resolve(name: str, artifacts: tuple[tuple[str, str], ...]) -> Path:
+    directory = cache_directory() / name
+    pom = _pom(artifacts)
+    complete = directory / "complete"
+    if complete.exists() and complete.read_text() == pom:
+        if shutil.which("java") is None:
+            pytest.skip("Java programs need java, and there is none on PATH")
+        return directory
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        pytest.skip(f"{name} comes through Maven, and java or mvn is not on PATH")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "pom.xml").write_text(pom)
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=RESOLVE_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"Maven did not resolve {name} within {RESOLVE_TIMEOUT_SECONDS} s")
+    if done.returncode:
+        pytest.skip(f"Maven did not resolve {name}: {done.stdout[-500:]}")
+    complete.write_text(pom)
+    return directory
+
+
+def _pom(artifacts: tuple[tuple[str, str], ...]) -> str:
+    dependencies = "".join(
+        "<dependency>"
+        f"<groupId>{name.split(':')[0]}</groupId><artifactId>{name.split(':')[1]}</artifactId>"
+        f"<version>{version}</version>"
+        "</dependency>"
+        for name, version in artifacts
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>"
+        "<artifactId>kafka</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+@functools.cache
+def compiled(source: Path, jars: Path) -> str:
+    """The class path of a source file compiled against jars. Skips the test without javac."""
+    if shutil.which("javac") is None:
+        pytest.skip(f"{source.name} must be compiled, and there is no javac on PATH")
+    jar_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    key = hashlib.sha256(source.read_bytes() + jar_path.encode()).hexdigest()[:12]
+    target = jars / f"{source.stem}-{key}"
+    if not target.exists():
+        partial = Path(f"{target}.{os.getpid()}")
+        done = subprocess.run(
+            ["javac", "-cp", jar_path, "-d", str(partial), str(source)],
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_TIMEOUT_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        try:
+            partial.rename(target)
+        except OSError:  # another test process was first
+            shutil.rmtree(partial)
+    return f"{target}:{jar_path}"
