@@ -33,6 +33,7 @@ from protocol.framing import RequestHeader
 from .produce_shapes import shape_of
 from .reactor.bad_input import BadInput
 from .reactor.connection import Connection, ConnectionInfo
+from .warm_up import WarmUp
 
 if TYPE_CHECKING:
     from .metrics import BrokerMetrics, RequestMetrics
@@ -167,7 +168,19 @@ class Dispatcher:
         self._routes: dict[int, Route] = {}
         self._nursery: trio.Nursery | None = None
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
+        self._warm_up: WarmUp | None = None
         self.pool: HandlersPool | None = None
+
+    def hold_back(self) -> None:
+        """Keep requests about the cluster until `open`: see `broker.warm_up`."""
+        self._warm_up = WarmUp()
+        self._routes.clear()
+
+    def open(self) -> None:
+        warm_up, self._warm_up = self._warm_up, None
+        if warm_up is not None:
+            self._routes.clear()
+            warm_up.open(self._perform)
 
     def register(self, handlers: Mapping[ApiKey, Handler]) -> None:
         for key, handler in handlers.items():
@@ -226,6 +239,12 @@ class Dispatcher:
         except Exception as error:
             self._handler_failed(request, error)
         request.local_done_at = request.responded_at or perf_counter()
+
+    def _perform(self, handle: Callable[[Request], Any], request: Request) -> None:
+        try:
+            handle(request)
+        except Exception as error:
+            self._handler_failed(request, error)
 
     def _decode(
         self, connection: Connection, route: Route, begin: int, end: int, client_id_size: int
@@ -301,12 +320,11 @@ class Dispatcher:
                 f"a {spec.name} request v{version}; "
                 f"served are v{spec.min_version} to v{spec.max_version}"
             )
-        self._handle_checked(connection, frame, route, version, handler, started_at)
+        self._handle_checked(connection, frame, route, version, started_at)
 
     def _handle_checked(
-        self, connection: Connection, frame: bytes, route: Route, version: int,
-        handler: Callable[[Request], Any], started_at: float,
-    ) -> None:  # fmt: skip
+        self, connection: Connection, frame: bytes, route: Route, version: int, started_at: float
+    ) -> None:
         """A frame that the fast path does not take; every step is checked by the codec."""
         pool = self.pool
         assert pool is not None
@@ -326,18 +344,17 @@ class Dispatcher:
         request = Request(
             pool, connection, route, correlation_id, client_id, body, len(frame), started_at
         )
-        try:
-            if unsupported:
-                request.fail(ErrorCode.UNSUPPORTED_VERSION)
-            else:
-                handler(request)
-        except Exception as error:
-            self._handler_failed(request, error)
+        if unsupported:
+            request.fail(ErrorCode.UNSUPPORTED_VERSION)
+        else:
+            self._perform(route.handle, request)
 
     def _add_route(
         self, api: int, key: ApiKey, version: int, handler: Callable[[Request], Any]
     ) -> Route:
         name = API_TABLE[key].name
+        if self._warm_up is not None:
+            handler = self._warm_up.guard(key, handler) or handler
         route = Route(key, version, handler, self._metrics.request(name, version))
         self._routes[api] = route
         return route

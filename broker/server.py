@@ -259,6 +259,7 @@ class Broker:
             lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
         )
         self.dispatcher = Dispatcher(self.metrics)
+        self.dispatcher.hold_back()
         self.sockets = SocketServer(
             self.dispatcher,
             startup.connection_quotas(config),
@@ -356,8 +357,10 @@ class Broker:
         """Until the controller has told us that we are alive."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
+            self.dispatcher.open()
             self.feature_epoch = await self._read_feature_epoch()
             return
+        self.dispatcher.open()
         log.warning(
             "No controller has spoken to broker %d within %d s; going on without",
             self.broker_id, READY_TIMEOUT_SECONDS,

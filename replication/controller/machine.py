@@ -344,8 +344,9 @@ class Controller:
         unknown = set(deletions) - context.assignments.keys()
         yield from parts.deletion.forget_requests(sorted(unknown))
         yield from parts.deletion.initialize(set(deletions) - unknown, halted)
-        # Brokers must know each other before they are told to lead or to follow.
-        parts.send_update_metadata(context.brokers)
+        # Brokers must know each other before they are told to lead or to follow. (Kafka tells them
+        # only that here; a broker that has just started would then deny that there are topics.)
+        parts.send_update_metadata(context.brokers, list(context.leadership))
         yield from parts.replicas.startup()
         yield from parts.partitions.startup()
         requested = yield from self._reassignments.process_requests()

@@ -160,7 +160,8 @@ class Member(threading.Thread):
     def run(self) -> None:
         with closing(self.consumer):
             while not self.ending.is_set():
-                for records in self.consumer.poll(timeout_ms=100).values():
+                # Long: this client can lose a rebalance that ends after the poll where it began.
+                for records in self.consumer.poll(timeout_ms=1000).values():
                     self.seen += [(record.partition, record.offset) for record in records]
                 self.assignment = frozenset(p.partition for p in self.consumer.assignment())
 

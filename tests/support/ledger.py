@@ -30,6 +30,9 @@ ROUND_RECORDS = 10
 ROUND_SECONDS = 0.1
 COMMIT_EVERY_SECONDS = 0.2
 COMMIT_TIMEOUT_SECONDS = 10.0
+# Long: a rebalance should end in the poll in which it began (see PythonReader).
+POLL_MS = 1000
+STUCK_SECONDS = 10.0
 
 Place = tuple[int, int]  # partition, offset
 
@@ -323,10 +326,11 @@ class PythonReader(ConsumerLoad):
             "api_version": (2, 8),
         }
         self._consumer = KafkaConsumer(topic, **self._settings)
+        self._refused_since: float | None = None
 
     def poll(self) -> None:
         try:
-            found = self._consumer.poll(100, max_records=500)
+            found = self._consumer.poll(POLL_MS, max_records=500)
         except KafkaError:
             return  # asked again: what matters is what arrives in the end
         for partition, messages in found.items():
@@ -340,8 +344,24 @@ class PythonReader(ConsumerLoad):
         try:
             self._consumer.commit(wanted)
         except KafkaError:
+            self._reopen_if_stuck()
             return False
+        self._refused_since = None
         return True
+
+    def _reopen_if_stuck(self) -> None:
+        """Start anew, as a user would, when every commit is refused.
+
+        kafka-python 3.0.12 can lose a rebalance that ends after the poll in which it began: if the
+        reason for it is gone by then, the client is "undergoing a rebalance" without end.
+        """
+        now = time.monotonic()
+        if self._refused_since is None:
+            self._refused_since = now
+        elif now - self._refused_since > STUCK_SECONDS:
+            self._refused_since = None
+            self._consumer.close()
+            self._consumer = KafkaConsumer(self.topic, **self._settings)
 
     def close(self) -> None:
         self._consumer.close()

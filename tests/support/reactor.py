@@ -52,8 +52,11 @@ class Heartbeats:
 
 
 class RunningReactor:
-    def __init__(self, server: SocketServer, port: int, heartbeats: Heartbeats) -> None:
+    def __init__(
+        self, server: SocketServer, dispatcher: Dispatcher, port: int, heartbeats: Heartbeats
+    ) -> None:
         self.server = server
+        self.dispatcher = dispatcher
         self.port = port
         self.heartbeats = heartbeats
 
@@ -146,5 +149,5 @@ async def running_reactor(
     bound = server.bind([ListenerSpec(LISTENER, "PLAINTEXT", "127.0.0.1", 0)])
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
-        yield RunningReactor(server, bound[LISTENER][1], heartbeats)
+        yield RunningReactor(server, dispatcher, bound[LISTENER][1], heartbeats)
         nursery.cancel_scope.cancel()
