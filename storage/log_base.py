@@ -10,7 +10,7 @@ Mirrors: UnifiedLog (offsets, closing, renaming), LogDirFailureChannel.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from protocol.errors import ErrorCode, KafkaError
@@ -18,9 +18,11 @@ from storage import checkpoints
 from storage.files import Files
 from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from storage.message_format import NEWEST_RECORD_VERSION
+from storage.offset_index import index_path
 from storage.recovery import LogParts
-from storage.segment import Segment
+from storage.segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 
+NOT_TRUNCATED = 2**63 - 1
 _MAX_FILE_NAME = 255
 
 
@@ -48,10 +50,12 @@ class LogState:
         "_topic_id_unsynced",
         "_truncated",
         "_truncations",
+        "being_cleaned",
         "config",
         "directory",
         "doomed_files",
         "files",
+        "first_dirty_offset",
         "flush_due_offset",
         "health",
         "high_watermark",
@@ -60,6 +64,7 @@ class LogState:
         "log_end_offset",
         "log_start_offset",
         "lowest_cut",
+        "lowest_truncation",
         "name",
         "partition",
         "producer_expiration_ms",
@@ -121,6 +126,12 @@ class LogState:
         self.lowest_cut: int | None = None
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
+        # Up to where the log is compacted; None if it never was.
+        self.first_dirty_offset: int | None = None
+        # While a cleaner reads the segments, retention leaves them alone; a truncation voids what
+        # the cleaner has read from there on.
+        self.being_cleaned = False
+        self.lowest_truncation = NOT_TRUNCATED
 
     def __repr__(self) -> str:
         return (
@@ -151,6 +162,9 @@ class LogState:
     def _begin_truncation(self, offset: int) -> None:
         """What is at and above `offset` is about to be replaced; flushes under way are void."""
         self._recovery_floor = min(self.recovery_point, offset)
+        self.lowest_truncation = min(self.lowest_truncation, offset)
+        if self.first_dirty_offset is not None:
+            self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._truncations += 1
         self._truncated = True
         self.lowest_cut = offset if self.lowest_cut is None else min(offset, self.lowest_cut)
@@ -233,6 +247,35 @@ class LogState:
                 self.leader_epochs.clear()
             except OSError as error:
                 self._fail("writing the leader epochs", error)
+
+    # -- compaction ------------------------------------------------------------------------
+
+    def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
+        """Put the segment that lies ready in `.cleaned` files into the place of `sources`.
+
+        In the order of Kafka: after a crash between two renames, a load drops the new segment while
+        some of its files are `.cleaned`, and completes the swap from then on.
+        """
+        try:
+            for suffix in FILE_SUFFIXES:
+                path = index_path(self.directory, base_offset, suffix)
+                if self.files.exists(path + CLEANED_SUFFIX):
+                    self.files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+            for source in sources:
+                self.doomed_files += source.mark_deleted()
+                if (
+                    source.base_offset != base_offset
+                    and source.base_offset in self.snapshots.offsets
+                ):
+                    self.snapshots.delete(source.base_offset)
+            for suffix in FILE_SUFFIXES:
+                path = index_path(self.directory, base_offset, suffix)
+                if self.files.exists(path + SWAP_SUFFIX):
+                    self.files.rename(path + SWAP_SUFFIX, path)
+            cleaned = Segment(self.files, self.directory, base_offset, self.config, now_ms=now_ms)
+        except OSError as error:
+            self._fail("replacing segments", error)
+        self.segments.replace(sources, cleaned)
 
     # -- life cycle ------------------------------------------------------------------------
 

@@ -38,10 +38,15 @@ def _log_start_offset(log: Log) -> int | None:
     return start if start > log.segments.first.base_offset else None
 
 
+def _first_dirty_offset(log: Log) -> int | None:
+    return log.first_dirty_offset
+
+
 CHECKPOINTED: Mapping[str, Callable[[Log], int | None]] = {
     checkpoints.RECOVERY_POINT_FILE: _recovery_point,
     checkpoints.LOG_START_OFFSET_FILE: _log_start_offset,
     checkpoints.HIGH_WATERMARK_FILE: _high_watermark,
+    checkpoints.CLEANER_FILE: _first_dirty_offset,
 }
 
 

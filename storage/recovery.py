@@ -60,6 +60,7 @@ class LogLoader:
 
     __slots__ = (
         "clean",
+        "compacted_below",
         "config",
         "directory",
         "epochs",
@@ -85,6 +86,7 @@ class LogLoader:
         now_ms: int,
         expiration_ms: int,
         report: Report,
+        compacted_below: int = 0,
     ) -> None:
         self.files = files
         self.directory = directory
@@ -92,6 +94,7 @@ class LogLoader:
         self.clean = clean
         self.recovery_point = recovery_point
         self.log_start = log_start_offset
+        self.compacted_below = compacted_below
         self.now_ms = now_ms
         self.expiration_ms = expiration_ms
         self.report = report
@@ -280,13 +283,17 @@ class LogLoader:
         while pending:
             segment = pending.pop(0)
             cut = self._recover(segment) > 0
-            if not cut and pending and not self.config.compact:
+            if not cut and pending and not self._may_have_gaps(pending[0].base_offset):
                 cut = self._ends_below(segment, pending[0].base_offset)
             if cut:
                 for later in pending:
                     self.report(f"deleting segment {later.base_offset} behind the cut")
                     self._discard(later)
                 return
+
+    def _may_have_gaps(self, offset: int) -> bool:
+        """Below `offset`; a topic that is compacted no longer keeps the gaps that it has."""
+        return self.config.compact or offset <= self.compacted_below
 
     def _ends_below(self, segment: Segment, base_offset: int) -> bool:
         end = segment.next_offset()

@@ -27,7 +27,7 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
-_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT_LIMIT = 128
 
@@ -35,6 +35,7 @@ _RECENT_LIMIT = 128
 class Segment:
     __slots__ = (
         "_bytes_since_index_entry",
+        "_file_suffix",
         "_files",
         "_indexes_full",
         "_max_offset",
@@ -64,15 +65,17 @@ class Segment:
         now_ms: int,
         jitter_ms: int = 0,
         create: bool = False,
+        file_suffix: str = "",
     ) -> None:
         self._files = files
+        self._file_suffix = file_suffix
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = config.index_interval_bytes
         self.created_ms = now_ms
         self.jitter_ms = jitter_ms
         if create:
-            for suffix in _SUFFIXES:
+            for suffix in FILE_SUFFIXES:
                 files.remove(self._path(suffix))
         self.log_file = files.open(self._path(LOG_SUFFIX), create=create)
         self.size = self.log_file.size()
@@ -93,7 +96,7 @@ class Segment:
             self.become_active(config)
 
     def _path(self, suffix: str) -> str:
-        return index_path(self.directory, self.base_offset, suffix)
+        return index_path(self.directory, self.base_offset, suffix) + self._file_suffix
 
     def moved_to(self, directory: str) -> None:
         """The partition's directory has another name; the files are open as before."""
@@ -183,14 +186,19 @@ class Segment:
             return False
         first = self._rolling_timestamp
         if first is None:
-            first = self._rolling_timestamp = self._first_batch_timestamp()
+            first = self.first_batch_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return waited_ms > config.max_segment_ms - self.jitter_ms
 
-    def _first_batch_timestamp(self) -> int:
-        for _, header in scan_headers(self.log_file, 0, self.size):
-            return header.max_timestamp
-        return NO_TIMESTAMP
+    @property
+    def first_batch_timestamp(self) -> int:
+        """Of the first batch its largest timestamp, or -1; for a segment that is not empty."""
+        if self._rolling_timestamp is None:
+            self._rolling_timestamp = NO_TIMESTAMP
+            for _, header in scan_headers(self.log_file, 0, self.size):
+                self._rolling_timestamp = header.max_timestamp
+                break
+        return self._rolling_timestamp
 
     # -- timestamps ------------------------------------------------------------------------
 
@@ -415,7 +423,7 @@ class Segment:
     def file_names(self) -> list[str]:
         """The files of this segment that exist."""
         names = []
-        for suffix in _SUFFIXES:
+        for suffix in FILE_SUFFIXES:
             path = self._path(suffix)
             if self._files.exists(path):
                 names.append(path)

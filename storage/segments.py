@@ -6,7 +6,7 @@ Mirrors: LogSegments.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from storage.segment import Segment
 
@@ -39,6 +39,15 @@ class Segments:
         assert self._values[index] is segment
         del self._bases[index]
         del self._values[index]
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put one segment into the place of neighbours, in one step for other threads."""
+        start = bisect_left(self._bases, old[0].base_offset)
+        end = start + len(old)
+        assert self._values[start:end] == list(old), "these segments are not in the log"
+        values = [*self._values[:start], new, *self._values[end:]]
+        self._bases = [segment.base_offset for segment in values]
+        self._values = values
 
     @property
     def base_offsets(self) -> list[int]:

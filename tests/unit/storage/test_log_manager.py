@@ -134,6 +134,7 @@ def test_checkpoints_after_a_clean_stop(tmp_path: Path) -> None:
         "recovery-point-offset-checkpoint": "0\n1\nt 0 5\n",
         "log-start-offset-checkpoint": "0\n1\nt 0 2\n",
         "replication-offset-checkpoint": "0\n1\nt 0 4\n",
+        "cleaner-offset-checkpoint": "0\n0\n",
     }
     assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":77}'
     again = manager_of(tmp_path).get_log("t", 0)
@@ -206,6 +207,7 @@ def test_rolled_segments_are_flushed_and_dropped_files_deleted(tmp_path: Path) -
     assert log.recovery_point == 9
     log.truncate_to(1)
     assert sorted(run(manager, 1)) == [
+        "write cleaner-offset-checkpoint",
         "write log-start-offset-checkpoint",
         "write recovery-point-offset-checkpoint",  # it went back
         "write replication-offset-checkpoint",

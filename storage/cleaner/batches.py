@@ -1,0 +1,220 @@
+"""What stays of one batch: all of it as it is, some records rewritten, an empty one, or nothing.
+
+A batch of which every record stays is copied byte for byte. Of another, the records that stay are
+copied in their encoded form; their timestamps are encoded anew only where the batch's base
+timestamp changes: to that of the first record that stays, or to the delete horizon (KIP-534), the
+time from which tombstones and markers may go. Offsets, sequences, producer, leader epoch, flags
+and codec stay.
+
+Mirrors: MemoryRecords.filterTo, Cleaner.shouldRetainRecord.
+Leaves out: mending wrappers whose inner messages have another magic (KAFKA-4298).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.records.batch import (
+    DELETE_HORIZON_BIT,
+    BatchHeader,
+    TimestampType,
+    iter_records,
+    records_block,
+)
+from protocol.records.builder import assemble, build_empty_batch
+from protocol.records.compression import MAX_DECOMPRESSED_BYTES, compression_of
+from protocol.records.message_set import encode_message_set
+from protocol.records.record import MAX_INT64, MIN_INT64
+from protocol.records.varint import encode_varlong, wrap_int64
+from storage.cleaner.offset_map import OffsetMap
+from storage.cleaner.record_scan import RecordPlaces, scan_places, timestamp_delta
+from storage.files import ByteBuffer
+
+
+class Kept(NamedTuple):
+    """What goes into the new segment for one batch; None where nothing does."""
+
+    batch: ByteBuffer | None
+    header: BatchHeader  # of `batch`
+    read: int
+    kept: int
+    invalid: int = 0  # records without a key
+
+
+class BatchFilter:
+    """The rules of one pass, for one segment after the other."""
+
+    __slots__ = ("_delete_horizon_ms", "_map", "_now_ms", "keep_legacy_tombstones")
+
+    def __init__(self, offset_map: OffsetMap, now_ms: int, delete_retention_ms: int) -> None:
+        self._map = offset_map
+        self._now_ms = now_ms
+        self._delete_horizon_ms = now_ms + delete_retention_ms
+        self.keep_legacy_tombstones = True
+
+    def is_past_horizon(self, header: BatchHeader) -> bool:
+        horizon_ms = header.delete_horizon_ms
+        return horizon_ms is not None and horizon_ms <= self._now_ms
+
+    def keep_data(self, batch: ByteBuffer, header: BatchHeader, *, keep_empty: bool) -> Kept:
+        """A data batch, of which the last record of each key stays."""
+        if header.magic < 2:
+            return self._keep_legacy(batch, header)
+        count = header.record_count
+        if count == 0:
+            return _emptied(header, 0, keep_empty)
+        block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+        places = scan_places(block, count, header.base_offset)
+        chosen, invalid = self._choose(places, header)
+        if not chosen:
+            return _emptied(header, count, keep_empty, invalid)
+        has_tombstones = any(places.tombstones[i] for i in chosen)
+        if len(chosen) == count and (not has_tombstones or header.has_delete_horizon):
+            return Kept(batch, header, count, count)
+        horizon_ms = header.delete_horizon_ms
+        if horizon_ms is None and has_tombstones:
+            horizon_ms = self._delete_horizon_ms
+        return _rebuilt(header, block, places.starts, chosen, horizon_ms, count, invalid)
+
+    def _choose(self, places: RecordPlaces, header: BatchHeader) -> tuple[list[int], int]:
+        """The numbers of the records that stay, and how many were dropped for lack of a key."""
+        look_up = self._map.look_up
+        latest = self._map.latest_offset
+        drop_tombstones = self.is_past_horizon(header)
+        chosen: list[int] = []
+        choose = chosen.append
+        invalid = 0
+        columns = zip(places.offsets, places.keys, places.tombstones, strict=True)
+        for number, (offset, key, is_tombstone) in enumerate(columns):
+            if offset > latest:
+                choose(number)
+            elif key is None:
+                invalid += 1
+            elif not (is_tombstone and drop_tombstones):
+                found = look_up(key)
+                if found is None or offset >= found:
+                    choose(number)
+        return chosen, invalid
+
+    def keep_marker(self, batch: ByteBuffer, header: BatchHeader, *, removable: bool) -> Kept:
+        """A control batch that stays; if it may go some day, it gets its delete horizon now."""
+        count = header.record_count
+        if count == 0 or header.has_delete_horizon or not removable:
+            return Kept(batch, header, count, count)
+        block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+        places = scan_places(block, count, header.base_offset)
+        every = list(range(count))
+        return _rebuilt(header, block, places.starts, every, self._delete_horizon_ms, count, 0)
+
+    def _keep_legacy(self, batch: ByteBuffer, header: BatchHeader) -> Kept:
+        look_up = self._map.look_up
+        latest = self._map.latest_offset
+        records = list(iter_records(batch))
+        kept = []
+        invalid = 0
+        for record in records:
+            if record.offset > latest:
+                kept.append(record)
+            elif record.key is None:
+                invalid += 1
+            elif record.value is not None or self.keep_legacy_tombstones:
+                found = look_up(record.key)
+                if found is None or record.offset >= found:
+                    kept.append(record)
+        if len(kept) == len(records):
+            return Kept(batch, header, len(records), len(kept))
+        if not kept:
+            return Kept(None, header, len(records), 0, invalid)
+        append_time = None
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            append_time = header.max_timestamp
+        rebuilt = encode_message_set(
+            kept,
+            magic=header.magic,
+            compression=compression_of(header.attributes),
+            log_append_time=append_time,
+        )
+        newest = max(record.timestamp for record in kept)
+        kept_header = header._replace(
+            base_offset=kept[-1].offset,
+            batch_length=len(rebuilt) - (header.size_in_bytes - header.batch_length),
+            base_timestamp=newest,
+            max_timestamp=newest,
+        )
+        return Kept(rebuilt, kept_header, len(records), len(kept), invalid)
+
+
+def emptied(header: BatchHeader, *, keep_empty: bool) -> Kept:
+    """A batch none of whose records stays."""
+    return _emptied(header, max(header.record_count, 0), keep_empty)
+
+
+def _emptied(header: BatchHeader, read: int, keep_empty: bool, invalid: int = 0) -> Kept:
+    if not keep_empty:
+        return Kept(None, header, read, 0, invalid)
+    empty = build_empty_batch(header)
+    return Kept(empty, _length_of(header, empty), read, 0, invalid)
+
+
+def _length_of(header: BatchHeader, batch: ByteBuffer) -> BatchHeader:
+    overhead = header.size_in_bytes - header.batch_length
+    return header._replace(batch_length=len(batch) - overhead)
+
+
+def _rebuilt(
+    header: BatchHeader,
+    block: bytes,
+    starts: list[int],
+    chosen: list[int],
+    horizon_ms: int | None,
+    read: int,
+    invalid: int,
+) -> Kept:
+    """The batch with only the `chosen` records."""
+    old_base = header.base_timestamp
+    append_time = None
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        append_time = header.max_timestamp
+        first = newest = append_time
+    else:
+        deltas = [timestamp_delta(block, starts[i])[0] for i in chosen]
+        first = _timestamp(old_base, deltas[0])
+        newest = max(_timestamp(old_base, delta) for delta in deltas)
+    new_base = first if horizon_ms is None else horizon_ms
+    if append_time is None and new_base == old_base:
+        body = b"".join(block[starts[i] : starts[i + 1]] for i in chosen)
+    else:
+        body = b"".join(
+            _with_base(block, starts[i], starts[i + 1], old_base, new_base, append_time)
+            for i in chosen
+        )
+    attributes = header.attributes & ~DELETE_HORIZON_BIT
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON_BIT
+    kept_header = header._replace(
+        attributes=attributes,
+        base_timestamp=new_base,
+        max_timestamp=newest,
+        record_count=len(chosen),
+    )
+    batch = assemble(kept_header, body)
+    return Kept(batch, _length_of(kept_header, batch), read, len(chosen), invalid)
+
+
+def _timestamp(base: int, delta: int) -> int:
+    timestamp = base + delta
+    return timestamp if MIN_INT64 <= timestamp <= MAX_INT64 else wrap_int64(timestamp)
+
+
+def _with_base(
+    block: bytes, start: int, end: int, old_base: int, new_base: int, append_time: int | None
+) -> bytes:
+    """The record of [start, end) with its timestamp relative to another base."""
+    delta, begin, after = timestamp_delta(block, start)
+    timestamp = _timestamp(old_base, delta) if append_time is None else append_time
+    moved = encode_varlong(timestamp - new_base)
+    size = 1 + len(moved) + end - after
+    return b"".join((encode_varlong(size), block[begin - 1 : begin], moved, block[after:end]))
+
+
+__all__ = ["BatchFilter", "Kept", "emptied"]
