@@ -79,9 +79,7 @@ class Log(LogState):
         next_offset = self.log_end_offset
         config = self.config
         if config.record_version < MAGIC_V2:
-            return append_old_format(
-                self, records, leader_epoch, now_ms, origin, request_version
-            )
+            return append_old_format(self, records, leader_epoch, now_ms, origin, request_version)
         valid = validate(
             records,
             config,
@@ -399,6 +397,7 @@ class Log(LogState):
             self._end_truncation(offset)
             self.leader_epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)
+            completed = self.producer_state.completed()
             rebuild_producer_state(
                 self.producer_state,
                 self.snapshots,
@@ -408,6 +407,7 @@ class Log(LogState):
                 now_ms=now_ms,
                 expiration_ms=self.producer_expiration_ms,
             )
+            self.producer_state.keep_completed(completed)
         except OSError as error:
             self._fail("truncating", error)
         # Also without a change: of the transactions just read again, most are replicated.

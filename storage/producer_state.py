@@ -15,6 +15,7 @@ Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, K
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
@@ -108,7 +109,9 @@ class ProducerEntry:
         return None
 
 
-class _Transaction:
+class Transaction:
+    """Its first offset in this log, and its marker's once it has ended."""
+
     __slots__ = ("first_offset", "last_offset", "producer_id")
 
     def __init__(self, producer_id: int, first_offset: int) -> None:
@@ -131,8 +134,8 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
         # Both by first offset; open transactions in the order of their offsets.
-        self._ongoing: dict[int, _Transaction] = {}
-        self._unreplicated: dict[int, _Transaction] = {}
+        self._ongoing: dict[int, Transaction] = {}
+        self._unreplicated: dict[int, Transaction] = {}
         self.first_unstable_offset: int | None = None
         self.map_end_offset = 0
 
@@ -278,7 +281,7 @@ class ProducerState:
 
     def _begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
         entry.current_txn_first_offset = first_offset
-        self._ongoing[first_offset] = _Transaction(entry.producer_id, first_offset)
+        self._ongoing[first_offset] = Transaction(entry.producer_id, first_offset)
         self._update_first_unstable_offset()
 
     def _apply_marker(
@@ -321,6 +324,17 @@ class ProducerState:
         self._forget_completed_below(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
+    def completed(self) -> list[Transaction]:
+        """Those that bound the LSO although they have ended: a snapshot does not know them."""
+        return list(self._unreplicated.values())
+
+    def keep_completed(self, transactions: Iterable[Transaction]) -> None:
+        """The state was built anew; what ended below its end is as it was before."""
+        for transaction in transactions:
+            if transaction.last_offset < self.map_end_offset:
+                self._unreplicated[transaction.first_offset] = transaction
+        self._update_first_unstable_offset()
+
     def _forget_completed_below(self, offset: int) -> None:
         done = [t.first_offset for t in self._unreplicated.values() if t.last_offset < offset]
         for first_offset in done:
@@ -352,7 +366,7 @@ class ProducerState:
         open_ones = [e for e in self.entries.values() if e.current_txn_first_offset >= 0]
         for entry in sorted(open_ones, key=lambda e: e.current_txn_first_offset):
             first = entry.current_txn_first_offset
-            self._ongoing[first] = _Transaction(entry.producer_id, first)
+            self._ongoing[first] = Transaction(entry.producer_id, first)
         self._update_first_unstable_offset()
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:

@@ -1,0 +1,267 @@
+"""Transactions in a log against a dumb twin: what is stable, and what read_committed may see.
+
+The twin keeps every batch in a list and looks at all of it for each question. Random producers
+begin, write to and end transactions beside plain batches, while the high watermark moves, segments
+roll, the log is truncated, and the broker restarts cleanly or dies. After each step the log and the
+twin must agree on the last stable offset, on open transactions, and, through the rules by which a
+consumer drops aborted batches, on the records that a reader sees from any offset, in one fetch or
+in many. A follower that is fed from the log must agree as well.
+
+A restart finds everything replicated: producer snapshots, ours like Apache Kafka's, do not say
+which markers were not when they were taken.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import (
+    ControlRecordType,
+    EndTxnMarker,
+    iter_batch_headers,
+    iter_records,
+)
+from protocol.records.builder import build_batch, build_end_txn_marker
+from protocol.records.record import SimpleRecord
+from storage.append_info import AppendOrigin
+from storage.log import Log
+from storage.log_manager import LogManager
+from tests.support.faulty_files import FaultyFiles
+from tests.unit.storage.helpers import TOPIC_ID, config_of
+
+SEEDS = range(12)
+STEPS = 80
+STEPS_PER_READ = 4
+PRODUCERS = (1, 2, 3)
+SMALL = 200  # bytes of a fetch that gets few batches
+
+
+@dataclass(slots=True)
+class Entry:
+    """A batch as the twin knows it."""
+
+    base: int
+    values: list[bytes]
+    producer: int = -1
+    transactional: bool = False
+    kind: ControlRecordType | None = None
+
+    @property
+    def next_offset(self) -> int:
+        return self.base + (len(self.values) or 1)
+
+
+class Twin:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.end = 0
+
+    def add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.end = entry.next_offset
+
+    def cut(self, offset: int) -> None:
+        self.entries = [entry for entry in self.entries if entry.next_offset <= offset]
+        self.end = offset
+
+    def marker_of(self, entry: Entry) -> Entry | None:
+        """The marker that ends the transaction of a batch."""
+        later = (e for e in self.entries if e.base > entry.base and e.producer == entry.producer)
+        return next((e for e in later if e.kind is not None), None)
+
+    def is_open(self, producer: int) -> bool:
+        mine = [e for e in self.entries if e.producer == producer and e.transactional]
+        return bool(mine) and mine[-1].kind is None
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        unstable = [high_watermark]
+        for entry in self.entries:
+            if entry.transactional and entry.kind is None:
+                marker = self.marker_of(entry)
+                if marker is None or marker.base >= high_watermark:
+                    unstable.append(entry.base)
+        return min(unstable)
+
+    def committed(self, start: int, end: int) -> list[bytes]:
+        """The values that a reader sees in a range of offsets."""
+        seen = []
+        for entry in self.entries:
+            if entry.kind is not None:
+                continue
+            if entry.transactional:
+                marker = self.marker_of(entry)
+                if marker is None or marker.kind is ControlRecordType.ABORT:
+                    continue
+            for offset, value in enumerate(entry.values, entry.base):
+                if start <= offset < end:
+                    seen.append(value)
+        return seen
+
+
+def consume(log: Log, start: int, max_bytes: int) -> list[bytes]:
+    """What a consumer with read_committed gets, fetch after fetch."""
+    seen: list[bytes] = []
+    offset, end = start, log.last_stable_offset
+    while offset < end:
+        read = log.read(offset, max_bytes, upper_bound_offset=end, include_aborted=True)
+        data = read.records.read()
+        assert data, f"nothing at {offset} below {end}"
+        assert read.aborted_transactions is not None
+        waiting = sorted(read.aborted_transactions, key=lambda aborted: aborted.first_offset)
+        aborted: set[int] = set()
+        for position, header in iter_batch_headers(data):
+            while waiting and waiting[0].first_offset <= header.last_offset:
+                aborted.add(waiting.pop(0).producer_id)
+            offset = header.next_offset
+            records = list(iter_records(data, position))
+            if header.is_control:
+                if EndTxnMarker.parse(records[0].key, records[0].value).kind == 0:
+                    aborted.discard(header.producer_id)
+                continue
+            if header.is_transactional and header.producer_id in aborted:
+                continue
+            seen += [r.value or b"" for r in records if start <= r.offset < end]
+    return seen
+
+
+class World:
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.directory = directory
+        self.twin = Twin()
+        self.high_watermark = 0
+        self.sequences = dict.fromkeys(PRODUCERS, 0)
+        self.count = 0
+        self.files = FaultyFiles()
+        self.config = config_of(segment_bytes=900, segment_index_bytes=96, index_interval_bytes=80)
+        self.open()
+
+    def open(self) -> None:
+        self.manager = LogManager(
+            [str(self.directory)], self.files, self.config, broker_id=1, cluster_id="c"
+        )
+        self.manager.load(0)
+        self.log = self.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+
+    # -- steps --
+
+    def write(self, producer: int, transactional: bool) -> None:
+        values = [b"%d" % (self.count + i) for i in range(self.chance.randint(1, 3))]
+        self.count += len(values)
+        batch = build_batch(
+            [SimpleRecord(0, None, value) for value in values],
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            base_sequence=self.sequences.get(producer, -1),
+            is_transactional=transactional,
+        )
+        if producer >= 0 and not transactional and self.twin.is_open(producer):
+            with pytest.raises(KafkaError) as refused:
+                self.log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+            assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+            return
+        info = self.log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        if producer >= 0:
+            self.sequences[producer] += len(values)
+        self.twin.add(Entry(info.first_offset, values, producer, transactional))
+
+    def end(self, producer: int, kind: ControlRecordType) -> None:
+        marker = build_end_txn_marker(
+            EndTxnMarker(kind, 0), timestamp=0, producer_id=producer, producer_epoch=0
+        )
+        info = self.log.append_as_leader(
+            marker, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR
+        )
+        self.twin.add(Entry(info.first_offset, [], producer, True, kind))
+
+    def replicate(self) -> None:
+        self.high_watermark = self.chance.randint(self.high_watermark, self.twin.end)
+        self.log.update_high_watermark(self.high_watermark)
+
+    def truncate(self) -> None:
+        """As a follower does: whole batches above the high watermark."""
+        ends = [e.next_offset for e in self.twin.entries if e.next_offset >= self.high_watermark]
+        offset = self.chance.choice([*ends, self.twin.end])
+        self.log.truncate_to(offset)
+        self.twin.cut(offset)
+        for producer in PRODUCERS:
+            mine = [e for e in self.twin.entries if e.producer == producer and e.kind is None]
+            self.sequences[producer] = sum(len(e.values) for e in mine)
+
+    def restart(self, *, clean: bool) -> None:
+        self.high_watermark = self.twin.end
+        if clean:
+            self.manager.clean_shutdown()
+        else:
+            self.log.flush()
+            self.manager.release()
+        self.open()
+        assert self.log.log_end_offset == self.twin.end
+        self.log.update_high_watermark(self.high_watermark)
+
+    def step(self) -> None:
+        producer = self.chance.choice(PRODUCERS)
+        dice = self.chance.random()
+        if dice < 0.4:
+            self.write(producer, transactional=True)
+        elif dice < 0.5:
+            self.write(producer, transactional=False)
+        elif dice < 0.55:
+            self.write(-1, transactional=False)
+        elif dice < 0.75:
+            kinds = (ControlRecordType.COMMIT, ControlRecordType.ABORT)
+            self.end(producer, self.chance.choice(kinds))
+        elif dice < 0.92:
+            self.replicate()
+        elif dice < 0.94:
+            self.log.roll(0)
+        elif dice < 0.97:
+            self.truncate()
+        else:
+            self.restart(clean=self.chance.random() < 0.5)
+
+    # -- what must hold --
+
+    def check(self, *, reads: bool) -> None:
+        expected = self.twin.last_stable_offset(self.high_watermark)
+        assert self.log.last_stable_offset == expected
+        assert self.log.last_stable_offset <= self.log.high_watermark <= self.log.log_end_offset
+        state = self.log.producer_state
+        for producer in PRODUCERS:
+            assert state.has_open_transaction(producer) == self.twin.is_open(producer)
+        if not reads:
+            return
+        start = self.chance.randint(0, expected)
+        for max_bytes in (SMALL, 1 << 20):
+            assert consume(self.log, start, max_bytes) == self.twin.committed(start, expected)
+
+    def check_follower(self, directory: Path) -> None:
+        manager = LogManager([str(directory)], self.files, self.config, broker_id=2, cluster_id="c")
+        manager.load(0)
+        follower = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+        while follower.log_end_offset < self.log.log_end_offset:
+            read = self.log.read(
+                follower.log_end_offset, 400, upper_bound_offset=self.log.log_end_offset
+            )
+            follower.append_as_follower(bytearray(read.records.read()), now_ms=0)
+        follower.update_high_watermark(self.high_watermark)
+        assert follower.last_stable_offset == self.log.last_stable_offset
+        assert consume(follower, 0, SMALL) == consume(self.log, 0, SMALL)
+        manager.release()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_log_agrees_with_its_twin(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "follower").mkdir()
+    world = World(tmp_path / "log", seed)
+    for step in range(STEPS):
+        world.step()
+        world.check(reads=step % STEPS_PER_READ == 0)
+    world.check_follower(tmp_path / "follower")
+    world.manager.release()
