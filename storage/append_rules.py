@@ -17,6 +17,7 @@ from protocol.records.batch import (
     crc_is_valid,
     iter_records,
 )
+from protocol.records.compression import DamagedBlock, UnpacksTooLarge
 from storage.append_info import AppendOrigin, InvalidRecords, RecordError
 from storage.log_config import LogConfig
 
@@ -111,7 +112,8 @@ def check_batch(
             )
     elif codec > Compression.ZSTD:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"Unknown compression type id {codec} in {request.name}"
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Unknown compression type id {codec} in {request.name}",
         )
 
 
@@ -218,7 +220,13 @@ def _rejected(failures: list[tuple[ErrorCode, RecordError]]) -> InvalidRecords:
 
 
 def corrupt(error: ProtocolError, name: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in topic partition {name}")
+    """What cannot be unpacked must not be sent again; Kafka has no word of its own for it."""
+    code = ErrorCode.CORRUPT_MESSAGE
+    if isinstance(error, DamagedBlock):
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    elif isinstance(error, UnpacksTooLarge):
+        code = ErrorCode.INVALID_RECORD
+    return KafkaError(code, f"{error} in topic partition {name}")
 
 
 def too_large(size: int, request: AppendRequest) -> KafkaError:

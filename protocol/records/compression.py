@@ -53,6 +53,14 @@ _INT32 = Struct(">i")
 _ZSTD_SKIPPABLE = Struct("<II")
 
 
+class DamagedBlock(ProtocolError):
+    """Data that is not what its codec makes."""
+
+
+class UnpacksTooLarge(ProtocolError):
+    """More than the caller will take."""
+
+
 class Compression(IntEnum):
     """Codec ids as in bits 0-2 of the attributes."""
 
@@ -103,13 +111,17 @@ def decompress(codec: Compression, data: BytesLike, *, max_bytes: int, magic: in
     output = _Output(max_bytes)
     try:
         _DECOMPRESSORS[codec](memoryview(data), output, magic)
-    except (zlib.error, zstandard.ZstdError, snappy.UncompressError, RuntimeError) as error:
-        raise ProtocolError(f"damaged {codec.name.lower()} data: {error}") from error
+    except UnpacksTooLarge:
+        raise
+    except (
+        zlib.error, zstandard.ZstdError, snappy.UncompressError, RuntimeError, ProtocolError
+    ) as error:  # fmt: skip
+        raise DamagedBlock(f"damaged {codec.name.lower()} data: {error}") from error
     return output.joined()
 
 
-def _too_large(max_bytes: int) -> ProtocolError:
-    return ProtocolError(f"compressed data unpacks to more than {max_bytes} bytes")
+def _too_large(max_bytes: int) -> UnpacksTooLarge:
+    return UnpacksTooLarge(f"compressed data unpacks to more than {max_bytes} bytes")
 
 
 class _Output:

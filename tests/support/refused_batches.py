@@ -1,0 +1,191 @@
+"""Batches that a partition must refuse, or take in spite of their looks, and how Kafka answers.
+
+Each case: the topic's configs, batches that go first, the batch in question, the error code (NONE
+where it is taken). The codes are those of Apache Kafka 3.9.1, which tests/mixed asks for them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import crc32c
+
+from protocol.errors import ErrorCode
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.builder import build_batch
+from protocol.records.compression import Compression, compress
+from protocol.records.record import SimpleRecord
+from tests.support.wire import Topic, WireClient
+
+HOUR_MS = 3_600_000
+GOOD = 1  # the partition beside the one in question
+KEYED = {"cleanup.policy": "compact"}
+CRC_POSITION, CRC_START, ATTRIBUTES, LAST_DELTA, RECORD_COUNT, HEADER = 17, 21, 21, 23, 57, 61
+
+
+@dataclass(slots=True, frozen=True)
+class Case:
+    error: ErrorCode
+    build: Callable[[], bytes]
+    configs: Mapping[str, str] = field(default_factory=dict)
+    before: Sequence[Callable[[], bytes]] = ()
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def one(
+    value: bytes = b"value", *, key: bytes | None = b"k", age_ms: int = 0, **options: Any
+) -> bytes:
+    return bytes(build_batch([SimpleRecord(now_ms() - age_ms, key, value)], **options))
+
+
+def from_producer(sequence: int, epoch: int = 1, producer_id: int = 77_777) -> bytes:
+    return one(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def sealed(data: bytearray) -> bytes:
+    """With the CRC that fits what it says now."""
+    crc = crc32c.crc32c(memoryview(data)[CRC_START:])
+    data[CRC_POSITION : CRC_POSITION + 4] = crc.to_bytes(4, "big")
+    return bytes(data)
+
+
+def patched(position: int, value: int, size: int, batch: bytes | None = None) -> bytes:
+    data = bytearray(one() if batch is None else batch)
+    data[position : position + size] = value.to_bytes(size, "big", signed=True)
+    return sealed(data)
+
+
+def with_block(block: bytes, codec: Compression = Compression.NONE, count: int = 1) -> bytes:
+    """A batch whose records are these bytes, whatever they are."""
+    data = bytearray(one()[:HEADER] + block)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[ATTRIBUTES : ATTRIBUTES + 2] = int(codec).to_bytes(2, "big")
+    data[LAST_DELTA : LAST_DELTA + 4] = (count - 1).to_bytes(4, "big")
+    data[RECORD_COUNT : RECORD_COUNT + 4] = count.to_bytes(4, "big")
+    return sealed(data)
+
+
+def a_record() -> bytes:
+    return one()[HEADER:]
+
+
+def bomb(**options: Any) -> bytes:
+    """One honest record of 100 MB in a batch of 10 KB."""
+    return one(bytes(100 << 20), compression=Compression.ZSTD, **options)
+
+
+def nested_bomb() -> bytes:
+    """Claims one small record and unpacks to 256 MB."""
+    block = compress(Compression.ZSTD, a_record() + bytes(256 << 20))
+    return with_block(bytes(block), Compression.ZSTD)
+
+
+E = ErrorCode
+CASES: dict[str, Case] = {
+    "no key, compacted": Case(E.INVALID_RECORD, lambda: one(key=None), KEYED),
+    "no key, compacted and compressed": Case(
+        E.INVALID_RECORD, lambda: one(key=None, compression=Compression.GZIP), KEYED
+    ),
+    "larger than max.message.bytes": Case(
+        E.MESSAGE_TOO_LARGE, lambda: one(b"x" * 2000), {"max.message.bytes": "1000"}
+    ),
+    "larger than the segment": Case(
+        E.RECORD_LIST_TOO_LARGE, lambda: one(b"x" * 2000), {"segment.bytes": "1000"}
+    ),
+    "too old": Case(
+        E.INVALID_TIMESTAMP,
+        lambda: one(age_ms=2 * HOUR_MS),
+        {"message.timestamp.before.max.ms": str(HOUR_MS)},
+    ),
+    "too old, compressed": Case(
+        E.INVALID_TIMESTAMP,
+        lambda: one(age_ms=2 * HOUR_MS, compression=Compression.LZ4),
+        {"message.timestamp.before.max.ms": str(HOUR_MS)},
+    ),
+    "of the future": Case(
+        E.INVALID_TIMESTAMP,
+        lambda: one(age_ms=-2 * HOUR_MS),
+        {"message.timestamp.after.max.ms": str(HOUR_MS)},
+    ),
+    "of the future, which only time decides": Case(
+        E.NONE,
+        lambda: one(age_ms=-2 * HOUR_MS),
+        {"message.timestamp.after.max.ms": str(HOUR_MS), "message.timestamp.type": "LogAppendTime"},
+    ),
+    "LogAppendTime by the client": Case(E.NONE, lambda: patched(ATTRIBUTES, 8, 2)),
+    "wrong CRC": Case(E.CORRUPT_MESSAGE, lambda: one()[:-1] + b"!"),
+    "with a base offset": Case(E.INVALID_RECORD, lambda: patched(0, 5, 8)),
+    "a count that is not its offsets'": Case(E.INVALID_RECORD, lambda: patched(RECORD_COUNT, 3, 4)),
+    "no records": Case(
+        E.INVALID_RECORD, lambda: patched(RECORD_COUNT, 0, 4, patched(LAST_DELTA, -1, 4))
+    ),
+    "magic 3": Case(E.CORRUPT_MESSAGE, lambda: patched(16, 3, 1)),
+    "a producer without a sequence": Case(
+        E.INVALID_RECORD, lambda: one(producer_id=5, producer_epoch=0)
+    ),
+    "an unknown producer in the middle": Case(E.NONE, lambda: from_producer(41)),
+    "a gap in the sequence": Case(
+        E.OUT_OF_ORDER_SEQUENCE_NUMBER, lambda: from_producer(2), before=[lambda: from_producer(0)]
+    ),
+    "a sequence of long ago": Case(
+        E.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        lambda: from_producer(0),
+        before=[(lambda n=n: from_producer(n)) for n in range(7)],
+    ),
+    "an old epoch": Case(
+        E.INVALID_PRODUCER_EPOCH,
+        lambda: from_producer(1, epoch=0),
+        before=[lambda: from_producer(0)],
+    ),
+    "a new epoch in the middle": Case(
+        E.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        lambda: from_producer(1, epoch=2),
+        before=[lambda: from_producer(0)],
+    ),
+    "a codec that there is not": Case(E.UNKNOWN_SERVER_ERROR, lambda: patched(ATTRIBUTES, 5, 2)),
+    "not what its codec makes": Case(
+        E.UNKNOWN_SERVER_ERROR, lambda: with_block(b"no gzip at all", Compression.GZIP), KEYED
+    ),
+    "a record longer than the batch": Case(
+        E.INVALID_RECORD, lambda: with_block(b"\xfe\x7f" + a_record()[1:]), KEYED
+    ),
+    "bytes after the last record": Case(
+        E.INVALID_RECORD, lambda: with_block(a_record() + b"more"), KEYED
+    ),
+    "fewer records than it says": Case(
+        E.INVALID_RECORD, lambda: with_block(a_record(), count=2), KEYED
+    ),
+    "a bomb, not looked into": Case(E.NONE, lambda: bomb()),
+    "a bomb, compacted": Case(E.NONE, lambda: bomb(), KEYED),
+    "a bomb without a key, compacted": Case(E.INVALID_RECORD, lambda: bomb(key=None), KEYED),
+    "a bomb behind its records": Case(E.INVALID_RECORD, nested_bomb, KEYED),
+    "a bomb to be packed anew": Case(
+        E.MESSAGE_TOO_LARGE, lambda: bomb(), {"compression.type": "uncompressed"}
+    ),
+}
+
+
+def ask(kafka: WireClient, topic: Topic, case: Case) -> tuple[Any, Any]:
+    """Both answers to one request: the batch in question, and a good one beside it."""
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[
+            TopicProduceData(
+                name=topic.name,
+                partition_data=[
+                    PartitionProduceData(index=0, records=case.build()),
+                    PartitionProduceData(index=GOOD, records=one()),
+                ],
+            )
+        ],
+    )
+    (answered,) = kafka.call(request).responses
+    by_index = {answer.index: answer for answer in answered.partition_responses}
+    return by_index[0], by_index[GOOD]
