@@ -28,6 +28,7 @@ import trio
 from broker import startup
 from broker.api_handlers import register_handlers
 from broker.background import run_in_threads, run_storage_jobs
+from broker.cleaner_runtime import CleanerRuntime
 from broker.config import ConfigError, KafkaConfig
 from broker.config.checks import check_config
 from broker.config_store import ConfigStore, broker_entity, topic_entity
@@ -309,10 +310,12 @@ class Broker:
             clock=clock,
             load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
         )
+        self.cleaner = CleanerRuntime(self.logs, config, clock, self.background)
         register_handlers(self)
         register_gauges(self.metrics, self.manager, self.zookeeper)
         self.fetchers.register_gauges(self.metrics)
         self.mover.register_gauges(self.metrics)
+        self.cleaner.register_gauges(self.metrics)
         self.groups.register_gauges(self.metrics)
         self.transactions.register_gauges(self.metrics)
         self.controller.register_gauges(self.metrics)
@@ -346,6 +349,7 @@ class Broker:
         services.spawn(
             "storage", run_storage_jobs, self.logs, self.shell, self.clock, self.background
         )
+        await services.start("cleaner", self.cleaner.run)
         if metrics_port is None:
             return None
         from broker.metrics_http import serve_metrics
@@ -414,6 +418,7 @@ class Broker:
         startup.apply_replication_quotas(config, self.manager)
         self.fetchers.resize(config.get_int("num.replica.fetchers"))
         self.background.total_tokens = config.get_int("background.threads")
+        self.cleaner.configs_changed()
         self.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
         self.controller.unclean_default_changed(
             config.get_boolean("unclean.leader.election.enable")
@@ -436,6 +441,7 @@ class Broker:
             "topics",
             "controller",
             "metrics",
+            "cleaner",
             "storage",
             "fetchers",
             "moves",

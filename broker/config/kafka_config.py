@@ -101,6 +101,11 @@ class KafkaConfig:
         assert isinstance(value, int), f"{name} is not set"
         return value
 
+    def get_float(self, name: str) -> float:
+        value = self.value(name)
+        assert isinstance(value, float), f"{name} is not set"
+        return value
+
     def get_boolean(self, name: str) -> bool:
         value = self.value(name)
         assert isinstance(value, bool)
