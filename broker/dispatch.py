@@ -138,6 +138,10 @@ class Request:
         self.responded_at = perf_counter()
         self.pool.respond(self, [frame])
 
+    def appended(self) -> None:
+        """The request's records are in the log and it waits for replicas: the next may come."""
+        self.pool.appended(self)
+
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with the API's own error response; without one, close the connection."""
         from .error_responses import error_response
@@ -152,7 +156,7 @@ class Request:
     def close(self) -> None:
         """Close the connection without an answer."""
         self.responded_at = perf_counter()
-        self.pool.close(self.channel)
+        self.pool.close(self)
 
     def __repr__(self) -> str:
         return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "

@@ -6,7 +6,8 @@ message that they meant last time is used again with the new records, and nothin
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
 make a request faster but not different (a test compares both). A shape belongs to one connection,
-which has one request in progress, so its message is never in use twice.
+which has one request at a time whose records are not in the log yet, and nobody looks at records
+that are; all else of its message is the same for all requests of the shape.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Whoever calls the manager calls `settle` afterwards. Tokens of waiting operation
 `complete(result)`; they are called from here, when the manager's call has returned, so nothing
 re-enters the manager in the middle of a state change.
 
+Followers' fetches that have records to fetch are collected and answered together, from a task of
+their own, when the round that brought the records is over or a little later: see follower_pace.
+
 Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
 (`on_isr_change`, `on_failed_log_dir`). Ends of flushes, good (with the offset) and bad, are told to
 `on_flush`, for followers that wait for them.
@@ -12,13 +15,15 @@ Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the c
 import logging
 from collections.abc import Callable
 from math import inf
+from time import perf_counter, thread_time
 from typing import Any
 
 import trio
 
+from broker.follower_pace import URGENT_BYTES, FollowerPace
 from broker.log_flusher import LogFlusher
 from replication.replica_manager import ReplicaManager
-from replication.types import AlterIsr, FailedLogDir, FlushNeeded
+from replication.types import AlterIsr, FailedLogDir, FlushNeeded, FollowersWait
 
 _log = logging.getLogger("broker.replica_shell")
 
@@ -30,6 +35,9 @@ CLOCK_STEP_MS = 500
 
 class ReplicaShell:
     __slots__ = (
+        "_followers_wait",
+        "_is_urgent",
+        "_pace",
         "_sleep_until_ms",
         "_wake",
         "clock",
@@ -57,6 +65,9 @@ class ReplicaShell:
         self.on_flush = on_flush
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
+        self._pace = FollowerPace()
+        self._followers_wait = trio.Event()
+        self._is_urgent = trio.Event()
 
     def settle(self) -> None:
         """Perform the effects and answer the completed operations of the last calls."""
@@ -65,6 +76,10 @@ class ReplicaShell:
             for effect in manager.take_effects():
                 if isinstance(effect, FlushNeeded):
                     self.flusher.request(effect)
+                elif isinstance(effect, FollowersWait):
+                    self._followers_wait.set()
+                    if effect.is_urgent:
+                        self._is_urgent.set()
                 elif isinstance(effect, AlterIsr):
                     if self.on_isr_change is not None:
                         self.on_isr_change(effect)
@@ -88,6 +103,7 @@ class ReplicaShell:
             await nursery.start(self.flusher.run)
             nursery.start_soon(self._run_timers)
             nursery.start_soon(self._run_isr_check)
+            nursery.start_soon(self._answer_followers)
             task_status.started()
 
     async def _run_timers(self) -> None:
@@ -106,6 +122,23 @@ class ReplicaShell:
                 manager.restart_timers(now_ms)
             else:
                 manager.tick(now_ms)
+            self.settle()
+
+    async def _answer_followers(self) -> None:
+        """Waking up is the end of the round: it takes until other tasks have come to a wait."""
+        manager, pace = self.manager, self._pace
+        manager.urgent_bytes = URGENT_BYTES
+        while True:
+            await self._followers_wait.wait()
+            self._followers_wait = trio.Event()
+            wait = pace.wait_seconds(perf_counter(), thread_time())
+            if wait and not self._is_urgent.is_set():
+                with trio.move_on_after(wait):
+                    await self._is_urgent.wait()
+            if self._is_urgent.is_set():
+                self._is_urgent = trio.Event()
+            manager.answer_followers()
+            pace.answered(perf_counter())
             self.settle()
 
     async def _run_isr_check(self) -> None:

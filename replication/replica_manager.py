@@ -41,6 +41,7 @@ from replication.types import (
     FetchParams,
     FetchResults,
     FlushNeeded,
+    FollowersWait,
     IsrChangeCounts,
     LeadershipResult,
     Parked,
@@ -68,6 +69,10 @@ _WITHOUT_OFFSETS = frozenset(
 )
 
 
+_TELL_SOON = FollowersWait(is_urgent=False)
+_TELL_NOW = FollowersWait(is_urgent=True)
+
+
 class ReplicaManager:
     __slots__ = (
         "broker_epoch",
@@ -88,7 +93,10 @@ class ReplicaManager:
         "partitions",
         "produces",
         "replica_selector",
+        "ripe_bytes",
+        "ripe_fetches",
         "topic_stats",
+        "urgent_bytes",
     )
 
     def __init__(
@@ -120,6 +128,11 @@ class ReplicaManager:
         self.moves = LogDirMoves(config.broker_id)
         self.completed: list[Completion] = []
         self.effects: list[Effect] = []
+        # Followers' fetches that have something to tell stand here until the shell, which hears of
+        # them by effects, calls `answer_followers`. With 0 they are answered at the first append.
+        self.urgent_bytes = 0
+        self.ripe_fetches: list[DelayedFetch] = []
+        self.ripe_bytes = 0
 
     # -- what the shell takes -----------------------------------------------------------------
 
@@ -244,6 +257,10 @@ class ReplicaManager:
                 self.high_watermark_moved(key, partition)
             elif self.fetches.has_watchers(key):
                 self._check_fetches(key, partition)
+            if self.ripe_fetches:
+                self.ripe_bytes += info.size_bytes
+                if self.ripe_bytes >= self.urgent_bytes:
+                    self.effects.append(_TELL_NOW)
         result = ProduceResult(
             ErrorCode.NONE,
             info.first_offset,
@@ -296,10 +313,29 @@ class ReplicaManager:
 
     def _check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:
         for operation in self.fetches.watchers(key):
-            if operation.is_waiting and operation.is_complete(key, partition, self.leader_quota):
-                self.fetches.remove(operation)
-                results = fetching.read_again(self, operation)
-                self.completed.append(Completion(operation.token, results))
+            if operation.is_ripe:
+                operation.changed.add(operation.index_of[key])
+            elif operation.is_waiting and operation.is_complete(key, partition, self.leader_quota):
+                if self.urgent_bytes and operation.params.is_from_follower:
+                    operation.is_ripe = True
+                    if not self.ripe_fetches:
+                        self.effects.append(_TELL_SOON)
+                    self.ripe_fetches.append(operation)
+                else:
+                    self._answer_fetch(operation)
+
+    def _answer_fetch(self, operation: DelayedFetch) -> None:
+        self.fetches.remove(operation)
+        results = fetching.read_again(self, operation)
+        self.completed.append(Completion(operation.token, results))
+
+    def answer_followers(self) -> None:
+        """Read for the followers' fetches that were collected; one may have timed out meanwhile."""
+        ripe, self.ripe_fetches = self.ripe_fetches, []
+        self.ripe_bytes = 0
+        for operation in ripe:
+            if operation.is_waiting:
+                self._answer_fetch(operation)
 
     def check_deletes(self, key: PartitionKey, partition: Partition | None) -> None:
         missing = ErrorCode.NONE if partition is not None else self.missing_error(key)

@@ -220,7 +220,13 @@ class FailedLogDir(NamedTuple):
     partitions: tuple[PartitionKey, ...]
 
 
-Effect = FlushNeeded | AlterIsr | FailedLogDir
+class FollowersWait(NamedTuple):
+    """Followers' fetches have something to tell: call `answer_followers`, at once if urgent."""
+
+    is_urgent: bool
+
+
+Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait
 
 
 class IsrChangeCounts:

@@ -98,6 +98,7 @@ class ProduceHandler:
             )
             if acks == -1:
                 shell.parked(body.timeout_ms, now_ms)
+                request.appended()
         elif result.error_code or request.throttle_ms:
             self.answer(request, {key: result})
         else:
@@ -162,6 +163,7 @@ class ProduceHandler:
             outcome.operation.token = _ProduceWait(self, request, refused)
             if acks == -1:
                 shell.parked(body.timeout_ms, now_ms)
+                request.appended()
         if manager.completed or manager.effects:
             shell.settle()
 

@@ -2,11 +2,11 @@
 
 Invariants:
 - A receive buffer is replaced, never resized, and nothing is received or moved in it while a
-  request is in progress: the request's records are views into it.
+  request is in progress whose records are not in the log: they are views into it.
 - A frame's size prefix is checked before a byte is allocated for it; the buffer then grows with
   what really arrives, so a prefix alone cannot claim `socket.request.max.bytes` of memory.
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
-  progress at a time.
+  progress at a time, but for those in `pipeline`, which keeps the order.
 
 Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`. TLS and SASL come in as another
 `transport` with the methods of a non-blocking socket.
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.dispatch import Request
     from broker.produce_shapes import ProduceShape
 
+    from .pipeline import Pipeline
     from .processor import Processor
 
 INITIAL_BUFFER_BYTES = 16 * 1024
@@ -93,7 +94,7 @@ class Connection:
     __slots__ = (
         "blocked", "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
         "flush_queued", "info", "last_active", "max_frame_bytes", "needed", "out", "out_bytes",
-        "processor", "received_at", "reserved_bytes",
+        "pipeline", "processor", "received_at", "reserved_bytes",
         "shape", "start", "state", "throttled_until",
         "transport", "unsent", "view", "waits_for_memory",
     )  # fmt: skip
@@ -119,6 +120,7 @@ class Connection:
         self.state: MuteState = READING
         self.out: deque[Any] = deque()
         self.out_bytes = 0
+        self.pipeline: Pipeline | None = None
         self.unsent: list[Request] = []  # answered requests whose bytes are still in `out`
         self.blocked = False  # the socket took less than we had: waiting for WRITE
         self.closed = False

@@ -7,7 +7,8 @@ that wait (ZooKeeper, disk); handlers that do not wait run one after the other o
 tasks for them would only add switches.
 
 A request that is not answered at once (parked in a purgatory, awaiting a coroutine) simply leaves
-the connection muted; `respond` is called later from anywhere on the loop.
+the connection muted; `respond` is called later from anywhere on the loop. A produce request that is
+in the log and waits for replicas lets the next one in: see `pipeline`.
 
 Mirrors `KafkaRequestHandlerPool` and the response half of `Processor`.
 """
@@ -24,11 +25,13 @@ import trio
 from .bad_input import BadInput
 from .connection import Connection, Part
 from .mute_state import (
+    PIPELINING,
     READING,
     RESPONSE_PENDING,
     MuteEvent,
     next_state,
 )
+from .pipeline import Pipeline, has_room, may_follow
 from .selector import READ, WRITE
 
 if TYPE_CHECKING:
@@ -119,11 +122,13 @@ class HandlersPool:
             for _ in range(MAX_REQUESTS_PER_TURN):
                 connection.state = RESPONSE_PENDING
                 handle_frame(connection)
+                state = connection.state
                 if (
-                    connection.state is not READING
+                    (state is not READING and state is not PIPELINING)
                     or connection.out_bytes > MAX_RESPONSE_BYTES_PER_TURN
                     or connection.closed
                     or not connection.frame_ready()
+                    or (state is PIPELINING and not may_follow(connection))
                     or (memory is not None and not processor.reserve_memory(connection))
                 ):
                     break
@@ -131,7 +136,7 @@ class HandlersPool:
             # What was answered before the bad bytes still leaves, as it would one by one.
             if not connection.closed and connection.out:
                 self._try_flush(connection)
-            processor.close(connection, f"it sent {error}")
+            self.end(connection, f"it sent {error}")
         finally:
             self._serving = None
         if not connection.closed and not connection.flush_queued:
@@ -145,13 +150,10 @@ class HandlersPool:
         connection = request.channel
         if connection.closed:
             return
-        if parts is not None:
-            connection.out.extend(parts)
-            if len(parts) == 1:
-                connection.out_bytes += len(parts[0])
-            else:
-                connection.out_bytes += sum([len(part) for part in parts])
-        connection.unsent.append(request)
+        if connection.pipeline:
+            self._respond_in_order(connection, request, parts)
+            return
+        self._queue_parts(connection, request, parts)
         if connection.reserved_bytes:
             connection.processor.release_memory(connection)
         if request.throttle_ms > 0:
@@ -160,17 +162,80 @@ class HandlersPool:
         else:
             assert connection.state is RESPONSE_PENDING, "a request was answered twice"
             connection.state = READING
+        self._flush_later(connection)
+
+    def _queue_parts(
+        self, connection: Connection, request: Request, parts: list[Part] | None
+    ) -> None:
+        if parts is not None:
+            connection.out.extend(parts)
+            if len(parts) == 1:
+                connection.out_bytes += len(parts[0])
+            else:
+                connection.out_bytes += sum([len(part) for part in parts])
+        connection.unsent.append(request)
+
+    # -- requests that let the next one in --
+
+    def appended(self, request: Request) -> None:
+        """The records of a produce request are in the log; it waits for other replicas only."""
+        connection = request.channel
+        if connection.closed or connection.processor.memory is not None:
+            return
+        pipeline = connection.pipeline
+        if pipeline is None:
+            pipeline = connection.pipeline = Pipeline()
+        pipeline.add(request)
+        connection.state = next_state(connection.state, MuteEvent.RECORDS_APPENDED)
+        self._flush_later(connection)
+
+    def _flush_later(self, connection: Connection) -> None:
+        """Send and read on at the end of the round, or in one of its own."""
         if connection is not self._serving and not connection.flush_queued:
             connection.flush_queued = True
             self._to_flush.append(connection)
             if not self._in_batch:
                 self.channel.wake()
 
-    def close(self, connection: Connection) -> None:
-        """Close a connection on a handler's behalf, after what was answered before."""
-        if not connection.closed:
-            self._try_flush(connection)
+    def _respond_in_order(
+        self, connection: Connection, request: Request, parts: list[Part] | None
+    ) -> None:
+        """An answer while requests wait for replicas: it leaves behind those before it."""
+        pipeline = connection.pipeline
+        assert pipeline is not None
+        assert not request.throttle_ms, "a throttled client was let in behind its own request"
+        if request not in pipeline:
+            pipeline.add(request)  # answered at once: it is the one in progress
+            connection.state = next_state(connection.state, MuteEvent.RECORDS_APPENDED)
+        for answered, its_parts in pipeline.answer(request, parts):
+            self._queue_parts(connection, answered, its_parts)
+        if not pipeline:
+            if pipeline.end_reason is not None:
+                self._try_flush(connection)
+                connection.processor.close(connection, pipeline.end_reason or None)
+                return
+            if connection.state is PIPELINING:
+                connection.state = next_state(PIPELINING, MuteEvent.RESPONSE_SENT)
+        self._flush_later(connection)
+
+    def end(self, connection: Connection, reason: str) -> None:
+        """Close a connection, once all that it has in the log is answered."""
+        if connection.pipeline:
+            connection.pipeline.end_reason = reason
+            connection.processor.watch(connection, connection.events & ~READ)
+        else:
+            connection.processor.close(connection, reason or None)
+
+    def close(self, request: Request) -> None:
+        """Close a connection on a handler's behalf, after what was asked before is answered."""
+        connection = request.channel
+        if connection.closed:
+            return
+        self._try_flush(connection)
+        if connection.pipeline and request in connection.pipeline:
             connection.processor.close(connection)
+        else:
+            self.end(connection, "")
 
     def _try_flush(self, connection: Connection) -> None:
         try:
@@ -194,7 +259,7 @@ class HandlersPool:
             for request in connection.unsent:
                 request.route.metrics.record(request, now)
             connection.unsent.clear()
-        if connection.state is READING:
+        if connection.state is READING or connection.state is PIPELINING:
             self.resume(connection)
 
     def writable(self, connection: Connection) -> None:
@@ -207,13 +272,18 @@ class HandlersPool:
         """An unmuted connection: queue its next request if it is already here, else read on."""
         if connection.blocked or connection.closed:
             return
+        is_pipelining = connection.state is PIPELINING
+        if is_pipelining and not has_room(connection):
+            return
         try:
             ready = connection.frame_ready()
         except BadInput as error:
-            connection.processor.close(connection, f"it sent {error}")
+            self.end(connection, f"it sent {error}")
             return
         processor = connection.processor
         if ready:
+            if is_pipelining and not may_follow(connection):
+                return
             if processor.memory is not None and not processor.reserve_memory(connection):
                 return
             connection.state = RESPONSE_PENDING

@@ -4,6 +4,9 @@ A connection has one request in progress. It is unmuted when the response has be
 socket AND any throttle delay is over. Kafka's plain MUTED state exists only inside one call there,
 so it has no row here.
 
+PIPELINING is ours: all that is in progress are produce requests whose records are in the log and
+only wait for the other replicas (see `pipeline`). The next produce request may be taken.
+
 Mirrors `ChannelMuteState` and `handleChannelMuteEvent` of `KafkaChannel`.
 """
 
@@ -17,6 +20,7 @@ class MuteState(IntEnum):
     RESPONSE_PENDING = 1
     THROTTLED_AND_RESPONSE_PENDING = 2
     THROTTLED = 3
+    PIPELINING = 4
 
 
 class MuteEvent(IntEnum):
@@ -24,19 +28,22 @@ class MuteEvent(IntEnum):
     THROTTLE_STARTED = 1
     RESPONSE_SENT = 2
     THROTTLE_ENDED = 3
+    RECORDS_APPENDED = 4
 
 
 READING = MuteState.READING
 RESPONSE_PENDING = MuteState.RESPONSE_PENDING
 THROTTLED_AND_RESPONSE_PENDING = MuteState.THROTTLED_AND_RESPONSE_PENDING
 THROTTLED = MuteState.THROTTLED
+PIPELINING = MuteState.PIPELINING
 
 # TRANSITIONS[state][event]; None is illegal.
 TRANSITIONS: tuple[tuple[MuteState | None, ...], ...] = (
-    (RESPONSE_PENDING, None, None, None),
-    (None, THROTTLED_AND_RESPONSE_PENDING, READING, None),
-    (None, None, THROTTLED, RESPONSE_PENDING),
-    (None, None, None, READING),
+    (RESPONSE_PENDING, None, None, None, None),
+    (None, THROTTLED_AND_RESPONSE_PENDING, READING, None, PIPELINING),
+    (None, None, THROTTLED, RESPONSE_PENDING, None),
+    (None, None, None, READING, None),
+    (RESPONSE_PENDING, None, READING, None, None),
 )
 
 

@@ -2,8 +2,9 @@
 
 All processors of a broker take turns in one task (`SocketServer`): receive from every socket that
 is ready, queue the connections that now hold a whole request. A connection with a request in
-progress is not read; its READ interest is dropped only if an event for it shows up (dropping it
-for every request would cost two system calls each) and set again at its next turn.
+progress is not read, unless that waits for replicas only (see `pipeline`); its READ interest is
+dropped only if an event for it shows up (dropping it for every request would cost two system calls
+each) and set again at its next turn.
 
 Mirrors `kafka.network.Processor` and the muting part of `Selector`.
 """
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from .bad_input import BadInput
 from .connection import Connection, ConnectionInfo
-from .mute_state import READING, RESPONSE_PENDING, THROTTLED
+from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
+from .pipeline import has_room, may_follow
 from .selector import BROKEN, READ, WRITE, Selector
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ class Processor:
         connection.unsent.clear()
         if connection.reserved_bytes:
             self.release_memory(connection)
+        connection.pipeline = None
         self.quotas.closed(self.listener, connection.info.host)
 
     def close_all(self) -> None:
@@ -125,16 +128,16 @@ class Processor:
                 continue
             if channel.full:
                 break  # the selector will report the rest again
-            if connection.state is not READING or connection.blocked:
-                if events & BROKEN:
-                    self.close(connection)
-                else:
-                    self.watch(connection, connection.events & ~READ)
+            if (connection.state is not READING or connection.blocked) and not self._reads_ahead(
+                connection, events
+            ):
                 continue
             try:
                 alive = connection.receive()
                 if connection.needed and connection.end - connection.start >= connection.needed:
-                    if self.memory is None or self.reserve_memory(connection):
+                    if connection.state is PIPELINING and not may_follow(connection):
+                        self.watch(connection, connection.events & ~READ)
+                    elif self.memory is None or self.reserve_memory(connection):
                         connection.state = RESPONSE_PENDING
                         connection.received_at = connection.last_active = now
                         channel.put(connection)
@@ -142,15 +145,38 @@ class Processor:
                 if self.memory is not None and connection.needed:
                     self.reserve_memory(connection)
             except BadInput as error:
-                self.close(connection, f"it sent {error}")
+                self.handlers.end(connection, f"it sent {error}")
                 continue
             except OSError:
-                alive = False
+                self.close(connection)
+                continue
             if alive:
                 connection.last_active = now
             else:
-                self.close(connection)
+                self._ended(connection)
         self.busy_seconds += perf_counter() - now
+
+    def _reads_ahead(self, connection: Connection, events: int) -> bool:
+        """Whether to read although requests are in progress; if not, look at it no more."""
+        if (
+            connection.state is PIPELINING
+            and not connection.blocked
+            and has_room(connection)
+            and not (connection.needed and connection.end - connection.start >= connection.needed)
+        ):
+            return True
+        if events & BROKEN:
+            self.close(connection)
+        else:
+            self.watch(connection, connection.events & ~READ)
+        return False
+
+    def _ended(self, connection: Connection) -> None:
+        """The client sends nothing more. Requests that wait are answered; then it shows again."""
+        if connection.state is PIPELINING:
+            self.watch(connection, connection.events & ~READ)
+        else:
+            self.close(connection)
 
     # -- request memory --
 

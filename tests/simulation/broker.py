@@ -36,7 +36,14 @@ from replication.follower_fetchers import FollowerFetchers
 from replication.follower_steps import FetcherConfig
 from replication.metadata_cache import Endpoint, MetadataCache
 from replication.replica_manager import ReplicaManager
-from replication.types import AlterIsr, Done, FlushNeeded, ProduceResult, ReplicaConfig
+from replication.types import (
+    AlterIsr,
+    Done,
+    FlushNeeded,
+    FollowersWait,
+    ProduceResult,
+    ReplicaConfig,
+)
 from storage.files import FileSlice
 from storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import ControllerShell
@@ -55,6 +62,9 @@ CONTROLLER_RETRY_MS = 50
 REREGISTER_MS = 200
 STORAGE_JOBS_MS = 1_000
 CODEC_SHARE = 0.03
+# Followers are told of new records after a while, and at once of so many of them.
+LONGEST_PAUSE_MS = 4
+URGENT_BYTES = 500
 
 
 @dataclass(slots=True, eq=False)
@@ -83,11 +93,22 @@ class Shell:
             for effect in manager.take_effects():
                 if isinstance(effect, FlushNeeded):
                     self._broker.request_flush(effect)
+                elif isinstance(effect, FollowersWait):
+                    self._tell_followers(effect)
                 elif isinstance(effect, AlterIsr):
                     self._broker.propose(effect)
             for token, result in manager.take_completed():
                 waiter: Any = token
                 waiter.complete(result)
+
+    def _tell_followers(self, effect: FollowersWait) -> None:
+        kernel = self._broker.kernel
+        pause_ms = 0 if effect.is_urgent else kernel.random.randint(0, LONGEST_PAUSE_MS)
+        kernel.after(pause_ms, self._broker.process, self._answer_followers)
+
+    def _answer_followers(self) -> None:
+        self.manager.answer_followers()
+        self.settle()
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
         del now_ms
@@ -164,6 +185,7 @@ class Broker:
             lambda _topic: settings.log_config,
             now_ms=kernel.now_ms,
         )
+        self.manager.urgent_bytes = URGENT_BYTES
         self.shell: Any = Shell(self, self.manager)
         self.fetchers = FollowerFetchers(
             self.manager, FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch)

@@ -49,8 +49,11 @@ class _Pool:
         body = frame[4:]
         channel.take(codec.decode(response_class(self.key), self.version, body, 5 if tagged else 4))
 
-    def close(self, channel: Any) -> None:
-        channel.take(CLOSED)
+    def close(self, request: Any) -> None:
+        request.channel.take(CLOSED)
+
+    def appended(self, request: Any) -> None:
+        """The next request may come; there is none."""
 
 
 class Call:

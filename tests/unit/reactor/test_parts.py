@@ -27,6 +27,9 @@ LEGAL = {
         MuteEvent.THROTTLE_ENDED,
     ): MuteState.RESPONSE_PENDING,
     (MuteState.THROTTLED, MuteEvent.THROTTLE_ENDED): MuteState.READING,
+    (MuteState.RESPONSE_PENDING, MuteEvent.RECORDS_APPENDED): MuteState.PIPELINING,
+    (MuteState.PIPELINING, MuteEvent.REQUEST_RECEIVED): MuteState.RESPONSE_PENDING,
+    (MuteState.PIPELINING, MuteEvent.RESPONSE_SENT): MuteState.READING,
 }
 
 

@@ -1,0 +1,139 @@
+"""Followers' fetches that are collected: told once, of everything that came until then."""
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from broker.follower_pace import (
+    BUSY_SHARE,
+    FULL_SHARE,
+    MAX_PAUSE_SECONDS,
+    WINDOW_SECONDS,
+    FollowerPace,
+)
+from broker.replica_shell import ReplicaShell
+from replication.types import FollowersWait, Parked
+from tests.support.replication import ME, ReplicaCluster
+
+
+@pytest.fixture
+def leader(cluster: ReplicaCluster) -> ReplicaCluster:
+    cluster.role(replicas=[ME, 2, 3])
+    cluster.manager.urgent_bytes = 1000
+    return cluster
+
+
+def waiting_follower(leader: ReplicaCluster, broker_id: int, offset: int = 0) -> None:
+    token = f"follower {broker_id}"
+    answer = leader.fetch(token, offset, replica_id=broker_id, log_start_offset=0)
+    assert isinstance(answer, Parked)
+
+
+def told(leader: ReplicaCluster) -> dict[object, int]:
+    """The tokens of the fetches that were answered, with the bytes of records each got."""
+    leader.manager.answer_followers()
+    return {token: len(results[0].records) for token, results in leader.completed()}
+
+
+def test_a_follower_is_told_of_all_that_came(leader: ReplicaCluster) -> None:
+    waiting_follower(leader, 2)
+    waiting_follower(leader, 3)
+    for value in (b"one", b"two", b"three"):
+        leader.produce("produce", value)
+    assert leader.completed() == []
+    assert leader.manager.take_effects() == [FollowersWait(is_urgent=False)]
+    size = leader.partition.log.size_bytes
+    assert told(leader) == {"follower 2": size, "follower 3": size}
+    assert told(leader) == {}
+
+
+def test_many_bytes_are_urgent(leader: ReplicaCluster) -> None:
+    waiting_follower(leader, 2)
+    leader.produce("produce", b"x" * 500)
+    leader.produce("produce", b"x" * 500)
+    leader.produce("produce", b"x" * 500)
+    urgent = [effect.is_urgent for effect in leader.manager.take_effects()]
+    assert urgent[0] is False
+    assert True in urgent
+
+
+def test_a_consumer_is_not_collected(leader: ReplicaCluster) -> None:
+    leader.role(replicas=[ME], leader_epoch=1)
+    assert isinstance(leader.fetch("consumer", 0), Parked)
+    leader.produce("produce", b"one", acks=1)
+    assert [completion.token for completion in leader.completed()] == ["consumer"]
+
+
+def test_one_that_times_out_meanwhile_is_answered_once(leader: ReplicaCluster) -> None:
+    waiting_follower(leader, 2)
+    leader.produce("produce", b"one", timeout_ms=10_000)
+    leader.now_ms += 600
+    leader.manager.tick(leader.now_ms)
+    assert [completion.token for completion in leader.completed()] == ["follower 2"]
+    assert told(leader) == {}
+
+
+def test_a_leader_that_is_none_any_more_tells_them_so(leader: ReplicaCluster) -> None:
+    waiting_follower(leader, 2)
+    leader.produce("produce", b"one")
+    leader.role(leader=2, replicas=[ME, 2, 3], leader_epoch=1)
+    leader.completed()
+    leader.manager.answer_followers()
+    ((token, results),) = leader.completed()
+    assert token == "follower 2"
+    assert results[0].error_code
+
+
+class Token:
+    def __init__(self) -> None:
+        self.answered = trio.Event()
+
+    def complete(self, _result: object) -> None:
+        self.answered.set()
+
+
+async def test_the_shell_tells_them_after_the_round(tmp_path: Path) -> None:
+    leader = ReplicaCluster(tmp_path)
+    leader.role(replicas=[ME, 2, 3])
+    shell = ReplicaShell(leader.manager, lambda: leader.now_ms)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shell.run)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            token = Token()
+            end_offset = leader.partition.log.log_end_offset
+            assert isinstance(
+                leader.fetch(token, end_offset, replica_id=2, log_start_offset=0), Parked
+            )
+            leader.produce(Token(), b"one")
+            shell.settle()
+            assert not token.answered.is_set()
+            with trio.fail_after(30):
+                await token.answered.wait()
+        nursery.cancel_scope.cancel()
+
+
+def test_who_has_time_tells_at_once() -> None:
+    pace = FollowerPace()
+    for step in range(100):
+        now = step * 0.02
+        assert pace.wait_seconds(now, now * BUSY_SHARE * 0.9) == 0
+        pace.answered(now)
+
+
+def test_who_is_busy_waits_up_to_the_longest_pause() -> None:
+    pace = FollowerPace()
+    now = WINDOW_SECONDS
+    pace.wait_seconds(now, now * FULL_SHARE)
+    pace.answered(now)
+    assert pace.pause_seconds == pytest.approx(MAX_PAUSE_SECONDS)
+    assert pace.wait_seconds(now + 0.001, 1.0) == pytest.approx(MAX_PAUSE_SECONDS - 0.001)
+    assert pace.wait_seconds(now + MAX_PAUSE_SECONDS, 1.0) == 0
+
+
+def test_half_busy_is_half_the_pause() -> None:
+    pace = FollowerPace()
+    pace.wait_seconds(1.0, (BUSY_SHARE + FULL_SHARE) / 2)
+    assert pace.pause_seconds == pytest.approx(MAX_PAUSE_SECONDS / 2)
