@@ -89,7 +89,7 @@ def _stale_controller() -> Iterator[None]:
 
 def _unsynced_is_durable() -> Any:
     """flush.messages is forgotten: what the page cache has counts as being on the disk."""
-    return patch.object(Log, "_note_unflushed", lambda _self, _info, _now_ms: None)
+    return patch.object(Log, "note_unflushed", lambda _self, _info, _now_ms: None)
 
 
 def _acknowledged_before_min_insync() -> Any:
