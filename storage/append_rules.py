@@ -104,7 +104,8 @@ def check_batch(
         )
     codec = header.attributes & CODEC_BITS
     if codec == Compression.ZSTD and version is not None:
-        if version < _FIRST_PRODUCE_VERSION_OF_ZSTD:
+        # Message sets have no such rule; they are unreadable, whoever compressed them like that.
+        if _FIRST_PRODUCE_VERSION_OF_V2 <= version < _FIRST_PRODUCE_VERSION_OF_ZSTD:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 f"Produce requests with version {version} are not allowed to use ZStandard "
@@ -217,6 +218,15 @@ def _rejected(failures: list[tuple[ErrorCode, RecordError]]) -> InvalidRecords:
         f"and only showing the first three errors at most: {shown}",
         errors,
     )
+
+
+def check_times_to_write(found: Iterable[Record]) -> None:
+    """Records that are built anew must have times that Kafka's builder takes."""
+    for record in found:
+        if record.timestamp < NO_TIMESTAMP:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"Invalid negative timestamp {record.timestamp}"
+            )
 
 
 def corrupt(error: ProtocolError, name: str) -> KafkaError:

@@ -28,12 +28,14 @@ from protocol.records.message_set import set_message_timestamp, set_offset
 from storage.append_info import AppendOrigin
 from storage.append_rules import (
     MAGIC_V2,
+    NO_TIMESTAMP,
     AppendRequest,
     Records,
     check_batch,
     check_client_batch,
     check_may_be_empty,
     check_records,
+    check_times_to_write,
     corrupt,
     too_large,
 )
@@ -114,7 +116,7 @@ def _stamped(records: Records, entries: list[Entry], request: AppendRequest) -> 
             if append_time is not None:
                 set_message_timestamp(data, position, TimestampType.LOG_APPEND_TIME, append_time)
             else:
-                latest = max(record.timestamp for record in found)
+                latest = max(NO_TIMESTAMP, *(record.timestamp for record in found))
                 set_message_timestamp(data, position, TimestampType.CREATE_TIME, latest)
         position += header.size_in_bytes
     return data
@@ -124,6 +126,8 @@ def _converted(
     entries: list[Entry], target: Compression, request: AppendRequest
 ) -> tuple[Records, int]:
     config = request.config
+    for _, found in entries:
+        check_times_to_write(found)
     built = convert_produced(
         entries,
         magic=config.record_version,

@@ -40,6 +40,7 @@ from storage.append_rules import (
     check_client_batch,
     check_may_be_empty,
     check_records,
+    check_times_to_write,
     check_timestamp_type,
     corrupt,
     records_of,
@@ -160,6 +161,7 @@ def _stamp(records: Records, max_timestamp: int, request: AppendRequest) -> Batc
 
 def _renumbered(header: BatchHeader, found: list[Record], request: AppendRequest) -> bytearray:
     """A compressed batch whose inner offsets do not count up: built anew, as Kafka does."""
+    check_times_to_write(found)
     codec = header.compression
     return build_batch(
         (SimpleRecord(r.timestamp, r.key, r.value, r.headers) for r in found),
@@ -209,7 +211,9 @@ def _recompressed(
 ) -> Validated:
     """The same batch under the topic's codec."""
     name = request.name
-    check_records(records_of(records, name), header, request)
+    found = records_of(records, name)
+    check_records(found, header, request)
+    check_times_to_write(found)
     try:
         rebuilt = recompress(records, target, request.config.compression_level(target))
     except InvalidRecord as error:
