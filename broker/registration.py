@@ -17,7 +17,7 @@ import binascii
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from broker.zookeeper_client import ZooKeeperUnavailable, open_zookeeper
@@ -170,6 +170,15 @@ def save_session(log_dir: Path, connect: str, session: tuple[int, bytes]) -> Non
     os.replace(temporary, path)
 
 
+def save_sessions(log_dirs: Iterable[Path], connect: str, session: tuple[int, bytes]) -> None:
+    """In each log directory: any of them may be the one that is left when we start again."""
+    for log_dir in log_dirs:
+        try:
+            save_session(log_dir, connect, session)
+        except OSError as error:
+            log.warning("the ZooKeeper session is not remembered in %s: %s", log_dir, error)
+
+
 def load_session(log_dir: Path, connect: str) -> tuple[int, bytes] | None:
     """The session that a predecessor left for this ensemble; None if there is none to use."""
     try:
@@ -187,6 +196,26 @@ def load_session(log_dir: Path, connect: str) -> tuple[int, bytes] | None:
 def forget_session(log_dir: Path) -> None:
     """After a clean stop there is nothing to re-attach to."""
     (log_dir / SESSION_FILE).unlink(missing_ok=True)
+
+
+async def release_previous_sessions(
+    log_dirs: Iterable[Path], connect: str, *, session_timeout_ms: int = 18_000
+) -> bool:
+    """As `release_previous_session`, for whatever session is remembered in any of these."""
+    tried = set()
+    alive = False
+    for log_dir in log_dirs:
+        session = load_session(log_dir, connect)
+        if session is None:
+            continue
+        if session in tried:
+            forget_session(log_dir)
+            continue
+        tried.add(session)
+        alive |= await release_previous_session(
+            log_dir, connect, session_timeout_ms=session_timeout_ms
+        )
+    return alive
 
 
 async def release_previous_session(

@@ -48,8 +48,8 @@ from broker.registration import (
     generate_broker_id,
     get_or_create_cluster_id,
     register_broker,
-    release_previous_session,
-    save_session,
+    release_previous_sessions,
+    save_sessions,
 )
 from broker.replica_shell import ReplicaShell
 from broker.services import Services
@@ -223,9 +223,8 @@ class Broker:
         threads = config.get_int("num.recovery.threads.per.data.dir")
         await trio.to_thread.run_sync(logs.load, self.clock(), configs, run_in_threads(threads))
         # We hold the directories' locks, so whoever had a session from here is dead.
-        self.session_dir = Path(logs.online_directories()[0].path)
-        await release_previous_session(
-            self.session_dir,
+        await release_previous_sessions(
+            self._session_dirs(),
             self.zookeeper.connect,
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
         )
@@ -328,7 +327,11 @@ class Broker:
             register_broker(record, self.clock(), session_id, tuple(self.sessions))
         )
         self.sessions.append(session_id)
-        save_session(self.session_dir, self.zookeeper.connect, self.zookeeper.session)
+        save_sessions(self._session_dirs(), self.zookeeper.connect, self.zookeeper.session)
+
+    def _session_dirs(self) -> list[Path]:
+        assert self.logs is not None
+        return [Path(directory.path) for directory in self.logs.online_directories()]
 
     async def _start_services(self, services: Services, metrics_port: int | None) -> int | None:
         await services.start("replicas", self.shell.run)
@@ -456,7 +459,8 @@ class Broker:
         except Exception:
             log.exception("The logs were not closed cleanly")
             self.logs.release()
-        forget_session(self.session_dir)
+        for directory in self._session_dirs():
+            forget_session(directory)
 
     async def _release_logs(self) -> None:
         """As a crash would: the next start recovers."""
