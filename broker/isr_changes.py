@@ -125,8 +125,7 @@ class IsrChanges:
                     leader_epoch=proposal.leader_epoch,
                     partition_epoch=proposal.partition_epoch,
                     new_isr_with_epochs=[
-                        BrokerState(broker_id=broker_id, broker_epoch=epoch)
-                        for broker_id, epoch in proposal.isr
+                        BrokerState(broker_id=broker_id) for broker_id in proposal.isr
                     ],
                 )
             )

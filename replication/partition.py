@@ -348,14 +348,13 @@ class Partition:
         return frozenset(lagging)
 
     def _alter_isr(self, isr: frozenset[int]) -> AlterIsr:
-        epochs = {broker_id: replica.broker_epoch for broker_id, replica in self.remotes.items()}
         return AlterIsr(
             self.topic,
             self.partition,
             self.topic_id,
             self.leader_epoch,
             self.partition_epoch,
-            tuple((broker_id, epochs.get(broker_id, -1)) for broker_id in sorted(isr)),
+            tuple(sorted(isr)),
         )
 
     def isr_altered(

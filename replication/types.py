@@ -209,8 +209,8 @@ class AlterIsr(NamedTuple):
     topic_id: bytes
     leader_epoch: int
     partition_epoch: int
-    # (broker id, broker epoch) of the proposed members.
-    isr: tuple[tuple[int, int], ...]
+    # Without broker epochs (KIP-903): a ZooKeeper controller does not look at them.
+    isr: tuple[int, ...]
 
 
 class FailedLogDir(NamedTuple):

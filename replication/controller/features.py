@@ -10,9 +10,10 @@ Mirrors KafkaController.setupFeatureVersioning and processFeatureUpdates. Unlike
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.java_hash import java_string_hash
 from protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPE_SINCE_VERSION = 1
+SMALLEST_HASH_MAP = 16
 
 
 def set_up() -> Flow[None]:
@@ -81,9 +83,23 @@ def update(
                 error_code=error.code if error else ErrorCode.NONE,
                 error_message=error.message if error else None,
             )
-            for name, error in outcomes.items()
+            for name, error in sorted(outcomes.items(), key=_place_in(len(outcomes)))
         ],
     )
+
+
+def _place_in(count: int) -> Callable[[tuple[str, object]], tuple[int, int]]:
+    """The order of Kafka's answer, which is that of a Scala hash map with `count` names."""
+    slots = SMALLEST_HASH_MAP
+    while 4 * count >= 3 * slots:
+        slots *= 2
+
+    def place(item: tuple[str, object]) -> tuple[int, int]:
+        value = java_string_hash(item[0])
+        value ^= (value & 0xFFFFFFFF) >> 16
+        return value & (slots - 1), value
+
+    return place
 
 
 def _upgrade_type(asked: FeatureUpdateKey, api_version: int) -> int:

@@ -27,6 +27,10 @@ from replication.controller.reassignment import Reassignments
 T = TypeVar("T")
 
 
+# At the top of an answer without an error, where Kafka leaves the field as it is.
+NO_MESSAGE = ""
+
+
 def answer_alter(
     reassignments: Reassignments, request: AlterPartitionReassignmentsRequest
 ) -> Flow[AlterPartitionReassignmentsResponse]:
@@ -50,7 +54,7 @@ def answer_alter(
         for partition, error in sorted(outcomes.items(), key=lambda item: item[0])
     )
     return AlterPartitionReassignmentsResponse(
-        error_message=None,
+        error_message=NO_MESSAGE,
         responses=[
             ReassignableTopicResponse(name=topic, partitions=partitions)
             for topic, partitions in _by_topic(answers)
@@ -79,7 +83,7 @@ def answer_list(
         for partition, assignment in reassignments.list(asked).items()
     )
     return ListPartitionReassignmentsResponse(
-        error_message=None,
+        error_message=NO_MESSAGE,
         topics=[
             OngoingTopicReassignment(name=topic, partitions=partitions)
             for topic, partitions in _by_topic(answers)

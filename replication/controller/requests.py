@@ -4,7 +4,8 @@ Checks of AlterPartition, in this order: broker epoch; topic id (v2+); partition
 above ours (NOT_CONTROLLER: we are behind); leader epoch not below ours (FENCED_LEADER_EPOCH);
 no change asked (success); partition epoch not below ours (INVALID_UPDATE_VERSION); recovery state
 (INVALID_REQUEST); new ISR all live (INELIGIBLE_REPLICA); ISR made of replicas and holding the
-leader (INVALID_REQUEST, as KRaft answers; Kafka's ZooKeeper controller does not look).
+leader (INVALID_REQUEST, as KRaft answers; Kafka's ZooKeeper controller does not look). The broker
+epochs that v3 names for the ISR (KIP-903) are for a KRaft controller: as there, nobody looks.
 
 Mirrors KafkaController.tryProcessAlterPartition, processAllocateProducerIds,
 processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance (KIP-497, KIP-730, KIP-460).

@@ -167,7 +167,7 @@ class Nodes:
             if proposal.leader_epoch != self.leader_epoch:
                 continue
             self.partition_epoch += 1
-            self.isr = tuple(broker for broker, _ in proposal.isr)
+            self.isr = proposal.isr
             node.manager.isr_altered(
                 proposal, ErrorCode.NONE, self.isr, self.partition_epoch, self.now_ms
             )

@@ -155,7 +155,7 @@ class Scenario:
             return
         twin, now_ms, manager = self.twin, self.cluster.now_ms, self.cluster.manager
         proposal = self.proposals.pop()
-        isr = [broker for broker, _ in proposal.isr]
+        isr = list(proposal.isr)
         assert set(isr) == twin.proposed
         if answer == "agree":
             self.partition_epoch += 1

@@ -40,6 +40,24 @@ def test_a_finalized_feature_is_deleted(version):
     assert finalized(cluster) == {"g": 1}
 
 
+TWELVE = (9, 8, 7, 6, 5, 4, 3, 2, 11, 1, 10, 0)
+
+
+def test_answers_are_in_the_order_of_apache_kafka():
+    """As its 3.9.1 answered: the order of a Scala hash map, which doubles at twelve names."""
+    cluster = cluster_with_feature()
+    for names, expected in (
+        (["raise", "", "how", "drop"], ["", "drop", "how", "raise"]),
+        ([f"feature-{i}" for i in range(7)], [f"feature-{i}" for i in range(6, -1, -1)]),
+        (
+            [f"feature-{i}" for i in range(12)],
+            [f"feature-{i}" for i in TWELVE],
+        ),
+    ):
+        asked = [FeatureUpdateKey(feature=name, max_version_level=1) for name in names]
+        assert [name for name, _ in update(cluster, *asked)] == expected
+
+
 def test_validating_only_writes_nothing():
     cluster = cluster_with_feature()
     drop = FeatureUpdateKey(feature="f", max_version_level=0, upgrade_type=UNSAFE_DOWNGRADE)

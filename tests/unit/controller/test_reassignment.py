@@ -30,7 +30,7 @@ def reassign(
         topics=[ReassignableTopic(name=topic, partitions=[asked])]
     )
     answer = cluster.ask(events.AlterPartitionReassignments, request)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
     ((outcome,),) = [topic.partitions for topic in answer.responses]
     assert (outcome.error_message is None) == (outcome.error_code == ErrorCode.NONE)
     return ErrorCode(outcome.error_code)

@@ -35,7 +35,7 @@ def alter(cluster: ControllerCluster, isr, *, version=3, leader=1, by=None, **ch
     )
     if version >= 3:
         asked.new_isr_with_epochs = [
-            BrokerState(broker_id=b, broker_epoch=epoch_of(cluster, b) if b < 9 else 0) for b in isr
+            BrokerState(broker_id=b, broker_epoch=changes.get("member_epoch", -1)) for b in isr
         ]
     else:
         asked.new_isr = list(isr)
@@ -62,6 +62,12 @@ def cluster() -> ControllerCluster:
     cluster = ControllerCluster([1, 2, 3])
     cluster.create_topic("t", {0: [1, 2]})
     return cluster
+
+
+@pytest.mark.parametrize("member_epoch", [-1, 0, 10**9])
+def test_broker_epochs_of_members_do_not_matter(cluster, member_epoch):
+    assert alter(cluster, [1], member_epoch=member_epoch) == (1, [1], 1)
+    assert alter(cluster, [1, 2], member_epoch=member_epoch) == (1, [1, 2], 2)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

@@ -160,7 +160,7 @@ def test_isr_shrinks_and_expands_through_the_controller(cluster: ReplicaCluster)
     manager.maybe_shrink_isr(cluster.now_ms)
     (proposal,) = manager.take_effects()
     assert isinstance(proposal, AlterIsr)
-    assert [broker for broker, _ in proposal.isr] == [ME, 2]
+    assert proposal.isr == (ME, 2)
     assert (proposal.leader_epoch, proposal.partition_epoch) == (1, 10)
     # Until the controller agrees, the HW still waits for the one that lags.
     assert cluster.partition.log.high_watermark == 0
@@ -171,7 +171,7 @@ def test_isr_shrinks_and_expands_through_the_controller(cluster: ReplicaCluster)
     # Back at the HW: it may join.
     cluster.follow(3, 1)
     (proposal,) = manager.take_effects()
-    assert [broker for broker, _ in proposal.isr] == [ME, 2, 3]
+    assert proposal.isr == (ME, 2, 3)
     assert cluster.partition.isr.maximal == {ME, 2, 3}
     assert cluster.partition.isr.committed == {ME, 2}
     # A member by expansion is waited for at once.
