@@ -87,7 +87,7 @@ class Ending:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._completions: dict[str, _Completion] = {}
+        self._completions: dict[str, _Completion] = {}  # of current leaderships only
         self.marker_retries = 0  # jobs that wait to be sent again
         self.log_retries = 0  # completions that wait to be logged again
 
@@ -214,7 +214,7 @@ class Ending:
     def _completion_of(self, job: MarkerJob) -> _Completion | None:
         """What the job works for, if it is still wanted."""
         completion = self._completions.get(job.transactional_id)
-        if completion is None or not self._core.is_current(completion.found):
+        if completion is None:
             return None
         metadata = completion.found.metadata
         is_same = (

@@ -8,8 +8,8 @@ Invariants: at most one pending transition; states follow `states.VALID_PREVIOUS
 epoch goes up by at most one a transition, or to 0 with a new producer id; a transition to Ongoing
 only adds partitions, one to Prepare* changes none.
 
-Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: an epoch fence that could not
-be logged may be tried again at the last epoch (Kafka is stuck there), for it takes no new epoch.
+Mirrors Kafka's TransactionMetadata and TxnTransitMetadata. Different: a transaction at the last
+epoch of all can be fenced (Kafka throws, and is stuck with it).
 """
 
 from typing import NamedTuple
@@ -143,10 +143,12 @@ class TransactionMetadata:
     def prepare_epoch_fence(self) -> int:
         """An abort that also fences the producer: the epoch to abort with.
 
-        Producers never hear of this epoch, so one whose logging has failed is used again.
+        Producers never hear of this epoch, so one whose logging has failed is used again, and the
+        last of all as well: whoever has opened a transaction with it has made it up.
         """
         self._begin(_S.PREPARE_EPOCH_FENCE)
-        return self.producer_epoch if self.has_failed_fence else self.producer_epoch + 1
+        is_ours = self.has_failed_fence or self.producer_epoch == MAX_PRODUCER_EPOCH
+        return self.producer_epoch if is_ours else self.producer_epoch + 1
 
     def fence(self, producer_epoch: int) -> None:
         """Take over the epoch of `prepare_epoch_fence`; an abort must follow at once."""
