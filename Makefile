@@ -6,12 +6,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed lint venv-demo venv-test clean
+.PHONY: help demo test mixed bench profile lint venv-demo venv-test clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
 	@echo "make mixed   our brokers in one cluster with Apache Kafka 3.9 (needs Java and Maven)"
+	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
+	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -42,6 +44,13 @@ test: venv-test
 
 mixed: venv-test
 	$(BIN)/python -m tests.run --only mixed
+
+bench: venv-test
+	$(BIN)/python -m benchmarks.run $(BENCH)
+
+profile: venv-test
+	@$(BIN)/py-spy --version >/dev/null 2>&1 || $(PIP) install 'py-spy>=0.4'
+	$(BIN)/python -m benchmarks.profile $(LOAD)
 
 lint: venv-test
 	$(BIN)/python -m tests.run --only lint

@@ -1,0 +1,408 @@
+/* A load generator for small requests: one epoll loop, frames encoded beforehand.
+ *
+ *   load [options] HOST:PORT:FRAMES...
+ *     -c N  connections            -i N  requests in flight on each
+ *     -w S  seconds of warm-up     -s S  seconds measured
+ *     -r R  requests a second in all, at fixed times (without it: as fast as answers come)
+ *     -n N  further connections that ask once and then are idle
+ *     -e N  where an answer holds its error code, counted behind its size
+ *     -p P  process whose CPU time counts as the broker's (may be repeated)
+ *     -f F  a file with one Fetch v4 request for what is produced, -o N where its offset stands:
+ *           latency is then from when a record was due to its arrival, else to its acknowledgement
+ *
+ * FRAMES holds whole requests, size first. Connections are spread over the targets, and each takes
+ * the frames of its target in turn. In the open load (-r) latency counts from when a request was
+ * due, so that a broker that stalls cannot hide what waited meanwhile. Prints one line of JSON.
+ * IPv4 only; an answer must fit in 64 KB, a fetched answer in 4 MB.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ANSWER_BYTES = 1 << 16, FETCH_BYTES = 4 << 20, MAX_PIDS = 32, MAX_TARGETS = 16 };
+enum { EVENTS = 256, IO_LIMIT_S = 20, DRAIN_LIMIT_S = 10 };
+enum { AT_TIMER = 1, AT_FETCHER = 2, AT_LINES = 3 };
+
+typedef struct {
+    struct sockaddr_in address;
+    char *frames;
+    size_t bytes, count;
+    size_t *starts; /* count + 1 of them */
+} Target;
+
+typedef struct {
+    int fd;
+    Target *target;
+    size_t next;      /* the frame to send next */
+    double *sent_at;  /* ring of requests that wait for answers */
+    size_t head, tail, ring;
+    size_t held;
+    char *buffer;
+} Line;
+
+static Target targets[MAX_TARGETS];
+static int pids[MAX_PIDS], pid_count, target_count;
+static long error_at = -1;
+static float *latencies;
+static size_t latency_count, latency_room;
+
+static void fail(const char *what) {
+    fprintf(stderr, "load: %s (%s)\n", what, strerror(errno));
+    exit(1);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static double own_cpu(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static double brokers_cpu(void) {
+    double total = 0;
+    for (int i = 0; i < pid_count; i++) {
+        char path[64], line[1024];
+        unsigned long user = 0, system = 0;
+        snprintf(path, sizeof path, "/proc/%d/stat", pids[i]);
+        FILE *file = fopen(path, "r");
+        if (!file) fail(path);
+        size_t size = fread(line, 1, sizeof line - 1, file);
+        line[size] = 0;
+        fclose(file);
+        char *rest = strrchr(line, ')');
+        if (!rest || sscanf(rest + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                            &user, &system) != 2)
+            fail("cannot read the CPU time of a broker");
+        total += (user + system) / (double)sysconf(_SC_CLK_TCK);
+    }
+    return total;
+}
+
+static char *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file) fail(path);
+    fseek(file, 0, SEEK_END);
+    *size = ftell(file);
+    rewind(file);
+    char *data = malloc(*size + 1);
+    if (!data || fread(data, 1, *size, file) != *size) fail(path);
+    fclose(file);
+    return data;
+}
+
+static uint32_t be32(const char *p) {
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return ntohl(v);
+}
+
+static uint64_t be64(const char *p) { return (uint64_t)be32(p) << 32 | be32(p + 4); }
+
+static void add_target(char *text) {
+    if (target_count == MAX_TARGETS) fail("too many targets");
+    Target *target = &targets[target_count++];
+    char *port = strchr(text, ':');
+    char *path = port ? strchr(port + 1, ':') : NULL;
+    if (!path) fail("a target is HOST:PORT:FRAMES");
+    *port++ = 0;
+    *path++ = 0;
+    target->address.sin_family = AF_INET;
+    target->address.sin_port = htons(atoi(port));
+    if (inet_pton(AF_INET, text, &target->address.sin_addr) != 1) fail(text);
+    target->frames = read_file(path, &target->bytes);
+    for (size_t at = 0; at < target->bytes; at += 4 + be32(target->frames + at)) target->count++;
+    target->starts = calloc(target->count + 1, sizeof(size_t));
+    size_t at = 0;
+    for (size_t i = 0; i < target->count; i++) {
+        target->starts[i] = at;
+        at += 4 + be32(target->frames + at);
+    }
+    target->starts[target->count] = at;
+    if (!target->count || at != target->bytes) fail("the frames do not fill their file");
+}
+
+static int open_socket(Target *target) {
+    struct timeval limit = {IO_LIMIT_S, 0};
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0) fail("socket");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&target->address, sizeof target->address)) fail("connect");
+    return fd;
+}
+
+static void send_all(int fd, const char *data, size_t size) {
+    while (size) {
+        ssize_t done = send(fd, data, size, MSG_NOSIGNAL);
+        if (done <= 0) fail("send");
+        data += done;
+        size -= done;
+    }
+}
+
+static void send_next(Line *line, double stamp) {
+    Target *target = line->target;
+    size_t start = target->starts[line->next], end = target->starts[line->next + 1];
+    line->next = (line->next + 1) % target->count;
+    if (line->tail - line->head == line->ring) fail("more requests wait than there is room for");
+    line->sent_at[line->tail++ % line->ring] = stamp;
+    send_all(line->fd, target->frames + start, end - start);
+}
+
+static void note_latency(double seconds) {
+    if (latency_count == latency_room) {
+        latency_room = latency_room ? latency_room * 2 : 1 << 16;
+        latencies = realloc(latencies, latency_room * sizeof(float));
+        if (!latencies) fail("no memory");
+    }
+    latencies[latency_count++] = seconds * 1e3;
+}
+
+static void check_answer(const char *answer, uint32_t size) {
+    if (error_at < 0) return;
+    if (size < (uint32_t)error_at + 2) {
+        errno = 0;
+        fail("an answer is too short to be one");
+    }
+    int16_t code = (uint8_t)answer[error_at] << 8 | (uint8_t)answer[error_at + 1];
+    if (code) {
+        fprintf(stderr, "load: the broker answers with error %d\n", code);
+        exit(1);
+    }
+}
+
+/* Ask once and read the answer. */
+static void ask_once(int fd, Target *target, size_t frame) {
+    static char answer[ANSWER_BYTES];
+    size_t start = target->starts[frame], held = 0;
+    send_all(fd, target->frames + start, target->starts[frame + 1] - start);
+    while (held < 4 || held < 4 + (size_t)be32(answer)) {
+        ssize_t got = recv(fd, answer + held, sizeof answer - held, 0);
+        if (got <= 0) fail("no first answer");
+        held += got;
+    }
+    check_answer(answer + 4, held - 4);
+}
+
+/* Receive what is there; returns how many whole answers it made. */
+static size_t take_answers(Line *line) {
+    ssize_t got = recv(line->fd, line->buffer + line->held, ANSWER_BYTES - line->held, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    if (got <= 0) fail("the broker closed a connection");
+    line->held += got;
+    size_t at = 0, count = 0;
+    while (line->held - at >= 4) {
+        uint32_t size = be32(line->buffer + at);
+        if (size > ANSWER_BYTES - 4) fail("an answer is too long");
+        if (line->held - at < 4 + (size_t)size) break;
+        check_answer(line->buffer + at + 4, size);
+        at += 4 + size;
+        count++;
+    }
+    line->held -= at;
+    memmove(line->buffer, line->buffer + at, line->held);
+    return count;
+}
+
+typedef struct {
+    int fd;
+    char *frame, *buffer;
+    size_t bytes, offset_at, held;
+    int64_t next;
+} Fetcher;
+
+static void fetch_next(Fetcher *fetcher) {
+    uint32_t high = htonl((uint64_t)fetcher->next >> 32), low = htonl((uint32_t)fetcher->next);
+    memcpy(fetcher->frame + fetcher->offset_at, &high, 4);
+    memcpy(fetcher->frame + fetcher->offset_at + 4, &low, 4);
+    send_all(fetcher->fd, fetcher->frame, fetcher->bytes);
+}
+
+/* Receive; moves `next` past the records of a whole Fetch v4 answer and asks for more. */
+static void take_fetched(Fetcher *fetcher) {
+    char *answer = fetcher->buffer;
+    ssize_t got = recv(fetcher->fd, answer + fetcher->held, FETCH_BYTES - fetcher->held,
+                       MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) fail("the broker closed the fetching connection");
+    fetcher->held += got;
+    if (fetcher->held < 4 || fetcher->held < 4 + (size_t)be32(answer)) return;
+    /* size, correlation, throttle, topics, name, partitions, index, error, HW, LSO, aborted, size */
+    size_t name = (uint8_t)answer[16] << 8 | (uint8_t)answer[17];
+    size_t at = 18 + name + 4 + 4;
+    if (answer[at] || answer[at + 1]) fail("a fetch is answered with an error");
+    at += 2 + 8 + 8;
+    uint32_t aborted = be32(answer + at);
+    if (aborted != 0 && aborted != UINT32_MAX) fail("aborted transactions are not expected");
+    at += 4;
+    size_t end = at + 4 + (be32(answer + at) == UINT32_MAX ? 0 : be32(answer + at));
+    at += 4;
+    if (end > fetcher->held) fail("a fetched answer is cut short");
+    while (end - at >= 61) { /* whole record batches */
+        uint64_t base = be64(answer + at);
+        size_t size = 12 + (size_t)be32(answer + at + 8);
+        if (size > end - at) break;
+        fetcher->next = base + be32(answer + at + 23) + 1;
+        at += size;
+    }
+    fetcher->held = 0;
+    fetch_next(fetcher);
+}
+
+static int by_value(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static double percentile(double percent) {
+    if (!latency_count) return -1;
+    size_t at = latency_count * percent / 100;
+    return latencies[at < latency_count ? at : latency_count - 1];
+}
+
+static void watch(int epoll, int fd, uint64_t what) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = what};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event)) fail("epoll_ctl");
+}
+
+static void set_timer(int timer, double at) {
+    struct itimerspec when = {{0, 0}, {(time_t)at, (long)((at - (time_t)at) * 1e9)}};
+    if (timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL)) fail("timerfd_settime");
+}
+
+int main(int argc, char **argv) {
+    int connections = 1, in_flight = 1, idle = 0, option;
+    double warm_up = 1, seconds = 3, rate = 0;
+    const char *fetch_path = NULL;
+    Fetcher fetcher = {.fd = -1};
+    while ((option = getopt(argc, argv, "c:i:w:s:r:n:e:p:f:o:")) != -1) {
+        switch (option) {
+        case 'c': connections = atoi(optarg); break;
+        case 'i': in_flight = atoi(optarg); break;
+        case 'w': warm_up = atof(optarg); break;
+        case 's': seconds = atof(optarg); break;
+        case 'r': rate = atof(optarg); break;
+        case 'n': idle = atoi(optarg); break;
+        case 'e': error_at = atol(optarg); break;
+        case 'f': fetch_path = optarg; break;
+        case 'o': fetcher.offset_at = atol(optarg); break;
+        case 'p':
+            if (pid_count == MAX_PIDS) fail("too many processes");
+            pids[pid_count++] = atoi(optarg);
+            break;
+        default: return 2;
+        }
+    }
+    for (int i = optind; i < argc; i++) add_target(argv[i]);
+    if (!target_count) fail("no target");
+    size_t ring = rate > 0 ? (size_t)(rate * (warm_up + seconds)) + 1 : (size_t)in_flight;
+    int epoll = epoll_create1(0), timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    for (int i = 0; i < idle; i++) {
+        Target *target = &targets[i % target_count];
+        ask_once(open_socket(target), target, i / target_count % target->count);
+    }
+    Line *lines = calloc(connections, sizeof(Line));
+    for (int i = 0; i < connections; i++) {
+        Line *line = &lines[i];
+        line->target = &targets[i % target_count];
+        line->next = (size_t)(i / target_count) * line->target->count * target_count / connections
+                     % line->target->count;
+        line->fd = open_socket(line->target);
+        line->sent_at = malloc(ring * sizeof(double));
+        line->ring = ring;
+        line->buffer = malloc(ANSWER_BYTES);
+        watch(epoll, line->fd, AT_LINES + i);
+    }
+    if (fetch_path) {
+        fetcher.frame = read_file(fetch_path, &fetcher.bytes);
+        fetcher.buffer = malloc(FETCH_BYTES);
+        fetcher.fd = open_socket(&targets[0]);
+        watch(epoll, fetcher.fd, AT_FETCHER);
+        fetch_next(&fetcher);
+    }
+    double started = now() + 0.01, measured_from = started + warm_up;
+    double end = measured_from + seconds, deadline = end + DRAIN_LIMIT_S, stopped = 0;
+    double client = own_cpu(), broker = brokers_cpu();
+    int measuring = 0;
+    int64_t sent = 0, total = rate * (warm_up + seconds), answered = 0, counted = 0;
+    if (rate > 0) {
+        watch(epoll, timer, AT_TIMER);
+        set_timer(timer, started);
+    } else {
+        for (int k = 0; k < in_flight; k++)
+            for (int i = 0; i < connections; i++) send_next(&lines[i], now());
+    }
+    struct epoll_event events[EVENTS];
+    while (!stopped) {
+        int ready = epoll_wait(epoll, events, EVENTS, 100);
+        if (ready < 0 && errno != EINTR) fail("epoll_wait");
+        double at = now();
+        if (!measuring && at >= measured_from) {
+            measuring = 1;
+            measured_from = at;
+            client = own_cpu();
+            broker = brokers_cpu();
+        }
+        if (rate > 0 && sent < total) {
+            while (sent < total && started + sent / rate <= at) {
+                send_next(&lines[sent % connections], started + sent / rate);
+                sent++;
+            }
+            if (sent < total) set_timer(timer, started + sent / rate);
+        }
+        for (int i = 0; i < ready; i++) {
+            if (events[i].data.u64 == AT_TIMER) {
+                uint64_t ticks;
+                if (read(timer, &ticks, 8) < 0 && errno != EAGAIN) fail("read of the timer");
+                continue;
+            }
+            if (events[i].data.u64 == AT_FETCHER) {
+                int64_t next = fetcher.next;
+                take_fetched(&fetcher);
+                at = now();
+                for (; next < fetcher.next; next++)
+                    if (measuring && next / rate >= warm_up) note_latency(at - started - next / rate);
+                continue;
+            }
+            Line *line = &lines[events[i].data.u64 - AT_LINES];
+            size_t count = take_answers(line);
+            at = now();
+            answered += count;
+            for (; count; count--) {
+                double stamp = line->sent_at[line->head++ % line->ring];
+                if (measuring) counted++;
+                if (!fetch_path && measuring && stamp >= measured_from) note_latency(at - stamp);
+                if (rate == 0) send_next(line, at);
+            }
+        }
+        int complete = rate > 0 && answered == total && (!fetch_path || fetcher.next >= total);
+        if ((rate == 0 && at >= end) || complete || at >= deadline) stopped = at;
+    }
+    client = own_cpu() - client;
+    broker = brokers_cpu() - broker;
+    int64_t missing = rate > 0 ? total - (fetch_path ? fetcher.next : answered) : 0;
+    qsort(latencies, latency_count, sizeof(float), by_value);
+    printf("{\"requests\": %ld, \"seconds\": %.6f, \"client_cpu\": %.6f, \"broker_cpu\": %.6f, "
+           "\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f, \"max_ms\": %.4f, "
+           "\"unanswered\": %ld}\n",
+           (long)counted, stopped - measured_from, client, broker, percentile(50), percentile(99),
+           percentile(99.9), percentile(100), (long)missing);
+    return 0;
+}

@@ -1,0 +1,76 @@
+"""Bulk produce and consume with librdkafka: records of 1 KiB, batches of up to 1 MB, acks=1.
+
+One partition. What was just produced is consumed from its start, so it comes out of the page cache.
+"""
+
+from __future__ import annotations
+
+from benchmarks.brokers import Cluster
+from benchmarks.frames import create_topic, delete_topic, topic_name
+from benchmarks.loads.base import EVERYBODY, Bench, BrokerCpu, Figure, Figures, Load
+from benchmarks.native import Moved, bulk_consume, bulk_produce
+
+PRODUCER = {
+    "batch.size": "1000000",
+    "batch.num.messages": "100000",
+    "linger.ms": "20",
+    "message.max.bytes": "1048000",
+    "queue.buffering.max.kbytes": "262144",
+    "queue.buffering.max.messages": "500000",
+}
+CONSUMER = {
+    "fetch.message.max.bytes": "1048576",
+    "queued.max.messages.kbytes": "262144",
+    "queued.min.messages": "1000000",
+}
+CODECS = ("none", "lz4", "zstd")
+
+
+def produce(cluster: Cluster, topic: str, records: int, codec: str, acks: str) -> Moved:
+    settings = PRODUCER | {"compression.codec": codec, "acks": acks}
+    return bulk_produce(cluster.bootstrap, topic, records, settings)
+
+
+def consume(cluster: Cluster, topic: str, records: int, partitions: int = 1) -> Moved:
+    return bulk_consume(cluster.bootstrap, topic, records, partitions, CONSUMER)
+
+
+def produce_and_consume(bench: Bench, codec: str, records: int) -> Figures:
+    cluster = bench.cluster
+    topic = topic_name("bulk")
+    create_topic(cluster.bootstrap, topic, 1)
+    cpu = BrokerCpu(cluster)
+    produced = produce(cluster, topic, records, codec, "1")
+    produce_cpu = cpu.spent()
+    cpu = BrokerCpu(cluster)
+    consumed = consume(cluster, topic, records)
+    consume_cpu = cpu.spent()
+    delete_topic(cluster.bootstrap, topic)
+    return {
+        "produce MB/s": produced.rate,
+        "produce broker CPU s/GB": produced.cost(produce_cpu),
+        "produce client CPU s/GB": produced.cost(produced.client_cpu),
+        "consume MB/s": consumed.rate,
+        "consume broker CPU s/GB": consumed.cost(consume_cpu),
+        "consume client CPU s/GB": consumed.cost(consumed.client_cpu),
+    }
+
+
+def _load(codec: str) -> Load:
+    return Load(
+        name=f"bulk-{codec}",
+        family="bulk",
+        figures=(
+            Figure("produce MB/s", more_is_better=True),
+            Figure("produce broker CPU s/GB"),
+            Figure("produce client CPU s/GB"),
+            Figure("consume MB/s", more_is_better=True),
+            Figure("consume broker CPU s/GB"),
+            Figure("consume client CPU s/GB"),
+        ),
+        run=lambda bench: produce_and_consume(bench, codec, bench.pace.records()),
+        brokers=EVERYBODY,
+    )
+
+
+LOADS = [_load(codec) for codec in CODECS]

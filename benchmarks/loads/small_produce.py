@@ -1,0 +1,66 @@
+"""Produce requests with one record of 1 KiB, acks=1: connections x requests in flight on each."""
+
+from __future__ import annotations
+
+from benchmarks.frames import (
+    create_topic,
+    delete_topic,
+    produce_error_at,
+    produce_frame,
+    topic_name,
+)
+from benchmarks.loads.base import EVERYBODY, Bench, Figure, Figures, Load
+from benchmarks.native import Answered, Lines, run_load
+
+SHAPES = ((1, 1), (8, 1), (64, 5))
+MOST_PARTITIONS = 8
+
+
+def produce(bench: Bench, connections: int, in_flight: int) -> Answered:
+    cluster = bench.cluster
+    topic = topic_name("small")
+    partitions = min(connections, MOST_PARTITIONS)
+    leaders = create_topic(cluster.bootstrap, topic, partitions)
+    # Each connection stays with one partition, as a producer with one sticky partition does.
+    lines = [
+        Lines(leaders[partition], [produce_frame(topic, partition)])
+        for partition in range(partitions)
+    ]
+    answered = run_load(
+        lines,
+        connections=connections,
+        in_flight=in_flight,
+        warm_up=bench.pace.warm_up,
+        seconds=bench.pace.seconds,
+        error_at=produce_error_at(topic),
+        pids=cluster.broker_pids,
+    )
+    delete_topic(cluster.bootstrap, topic)
+    return answered
+
+
+def _load(connections: int, in_flight: int) -> Load:
+    def run(bench: Bench) -> Figures:
+        answered = produce(bench, connections, in_flight)
+        return {
+            "requests/s": answered.rate,
+            "broker CPU us/request": answered.broker_us,
+            "p99 ms": answered.p99_ms,
+            "client CPU us/request": answered.client_us,
+        }
+
+    return Load(
+        name=f"small-{connections}x{in_flight}",
+        family="small-produce",
+        figures=(
+            Figure("requests/s", more_is_better=True),
+            Figure("broker CPU us/request"),
+            Figure("p99 ms"),
+            Figure("client CPU us/request"),
+        ),
+        run=run,
+        brokers=EVERYBODY,
+    )
+
+
+LOADS = [_load(*shape) for shape in SHAPES]
