@@ -90,7 +90,7 @@ def register_handlers(broker: Broker) -> None:
             topic_creator=(
                 broker.topics.creator if config.get_boolean("auto.create.topics.enable") else None
             ),
-            feature_epoch=lambda: broker.feature_epoch,
+            feature_epoch=lambda: broker.features.epoch,
         ).handlers()
     )
     register(DescribeConfigsHandler(config, broker.broker_id, cache, store).handlers())

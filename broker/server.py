@@ -37,6 +37,7 @@ from broker.controller_client import ControllerClient
 from broker.controller_runtime import ControllerRuntime
 from broker.dispatch import Dispatcher
 from broker.fetcher_runtime import FetcherRuntime
+from broker.finalized_features import FinalizedFeatures
 from broker.gauges import register_gauges
 from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
 from broker.log_dir_mover import LogDirMover
@@ -62,8 +63,7 @@ from broker.transaction_runtime import (
 )
 from broker.transaction_verifier import TransactionVerifier
 from broker.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
-from replication.controller import znodes
-from replication.controller.operations import GetData, SessionExpired
+from replication.controller.operations import SessionExpired
 from replication.metadata_cache import MetadataCache, MetadataUpdate
 from replication.replica_manager import ReplicaManager
 from storage.files import Files
@@ -77,7 +77,6 @@ SESSION_LOST = (
     "the ZooKeeper session expired while the broker was starting: start it again, and on a machine "
     "this busy with a longer zookeeper.session.timeout.ms"
 )
-SESSION_RETRY_SECONDS = 0.1
 # Young objects of the hot path die by reference count; the collector only has to find cycles.
 GC_THRESHOLDS = (50_000, 25, 50)
 
@@ -145,12 +144,12 @@ class Broker:
         self.files = Files()
         self.metrics = BrokerMetrics()
         self.store = ConfigStore(zookeeper)
+        self.features = FinalizedFeatures(zookeeper)
         self.topic_configs = TopicConfigs(config, self.store)
         self.background = trio.CapacityLimiter(config.get_int("background.threads"))
         self.sessions: list[int] = []  # ZooKeeper sessions that this process has had
         self.broker_id = -1
         self.broker_epoch = -1
-        self.feature_epoch = -1
         self.logs: LogManager | None = None
         self.is_loaded = False
         self.alive = trio.Event()  # the controller knows us
@@ -349,6 +348,7 @@ class Broker:
             await self._register()  # it expired before the controller runtime could hear of it
         await services.start("topics", self.topics.run)
         await services.start("configs", self.store.follow, self._config_changed, self.clock)
+        await services.start("features", self.features.follow)
         services.spawn(
             "storage", run_storage_jobs, self.logs, self.shell, self.clock, self.background
         )
@@ -365,23 +365,12 @@ class Broker:
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
             self.dispatcher.open()
-            self.feature_epoch = await self._read_feature_epoch()
             return
         self.dispatcher.open()
         log.warning(
             "No controller has spoken to broker %d within %d s; going on without",
             self.broker_id, READY_TIMEOUT_SECONDS,
         )  # fmt: skip
-
-    async def _read_feature_epoch(self) -> int:
-        while True:
-            try:
-                feature = await self.zookeeper.execute_one(GetData(znodes.FEATURE))
-            except SessionExpired:
-                # On a machine that stands still for seconds; the controller runtime registers anew.
-                await trio.sleep(SESSION_RETRY_SECONDS)
-            else:
-                return feature.stat.version if feature.stat is not None else -1
 
     # -- while it runs --
 
@@ -436,6 +425,7 @@ class Broker:
                 self.config, self.cache, self.controller_client, lambda: self.broker_epoch
             )
         await services.stop(
+            "features",
             "configs",
             "sockets",
             "verifier",

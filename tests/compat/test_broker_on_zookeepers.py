@@ -11,8 +11,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kazoo.client import KazooClient
 
+from protocol.messages.metadata import ApiVersionsRequest
 from tests.support.processes import BrokerProcess, ZooKeeperProcess, zookeeper_process
 from tests.support.real_zookeeper import real_zookeeper
+from tests.support.wire import WireClient
 
 TOPIC = "flights"
 RECORDS = 100
@@ -76,6 +78,22 @@ def count_records(broker: BrokerProcess) -> int:
     return sum(future.result(WAIT_S).offset for future in found.values())
 
 
+def follow_the_features(broker: BrokerProcess, client: KazooClient) -> None:
+    """The version of /feature is the epoch that ApiVersions answers, also after a change."""
+    data, stat = client.get("/feature")
+    assert client.set("/feature", data).version == stat.version + 1
+    deadline = time.monotonic() + WAIT_S
+    with WireClient(broker.bootstrap) as asker:
+        while True:
+            request = ApiVersionsRequest(
+                client_software_name="test", client_software_version="1.0.0"
+            )
+            if asker.call(request, 3).finalized_features_epoch == stat.version + 1:
+                return
+            assert time.monotonic() < deadline, "the broker does not follow /feature"
+            time.sleep(0.05)
+
+
 def life_of_a_broker(directory: Path, connect: str) -> dict[str, object]:
     """Start, topic, records, SIGKILL, start at once; returns the znodes at the end."""
     config = {
@@ -97,6 +115,7 @@ def life_of_a_broker(directory: Path, connect: str) -> dict[str, object]:
             assert client.exists("/brokers/ids/1").czxid > before
             assert count_records(broker) == RECORDS
             assert client.get("/controller_epoch")[0] == b"2"
+            follow_the_features(broker, client)
             ours = [path for path in paths_below(client) if not path.startswith("/zookeeper")]
             znodes = {path: fields_of(client, path) for path in ours}
             assert broker.stop() == 0
