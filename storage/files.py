@@ -128,6 +128,9 @@ class Files:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return DataFile(os.open(path, flags, 0o644), path)
 
+    def open_to_read(self, path: str) -> DataFile:
+        return DataFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 from struct import Struct
 
 from storage.files import DataFile, Files
@@ -200,3 +201,10 @@ class OffsetIndex(IndexFile):
 
 def index_path(directory: str, base_offset: int, suffix: str) -> str:
     return os.path.join(directory, f"{base_offset:020d}{suffix}")
+
+
+def decode_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
+    """(offset, position) of each entry in the bytes of an index file."""
+    whole = memoryview(data)[: len(data) - len(data) % _ENTRY.size]
+    for relative, position in _ENTRY.iter_unpack(whole):
+        yield base_offset + relative, position

@@ -8,6 +8,7 @@ Mirrors: TimeIndex.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 
 from storage.files import Files
@@ -96,3 +97,10 @@ class TimeIndex(IndexFile):
         sane = grows and self.last_offset >= self.base_offset
         self._map = None
         return sane
+
+
+def decode_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
+    """(timestamp, offset) of each entry in the bytes of an index file."""
+    whole = memoryview(data)[: len(data) - len(data) % _ENTRY.size]
+    for timestamp, relative in _ENTRY.iter_unpack(whole):
+        yield timestamp, base_offset + relative

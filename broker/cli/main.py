@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "topics": ("broker.cli.topics", "topics", "Create, list, describe and delete topics."),
     "produce": ("broker.cli.records", "produce", "Write lines of standard input to a topic."),
     "consume": ("broker.cli.records", "consume", "Print the records of a topic."),
+    "log": ("broker.cli.log", "log", "Print what is in the files of a partition."),
     "broker": ("broker.cli.server", "broker", "Run one broker from a server.properties file."),
     "zookeeper": ("broker.cli.server", "zookeeper", "Run the embedded ZooKeeper alone."),
 }

@@ -74,16 +74,9 @@ def read_message(
     codec = compression_of(attributes)
     if codec is Compression.NONE:
         return [record]
-    if codec is Compression.ZSTD:
-        raise InvalidRecord("zstd is not part of message formats v0 and v1")
-    if record.value is None:
-        raise InvalidRecord("a compressed message has no value")
-    data = memoryview(
-        decompress(codec, record.value, max_bytes=max_decompressed_bytes, magic=magic)
-    )
     inner = [
         _read_inner(entry, magic, check_inner_crc=check_inner_crc)
-        for entry in _complete_entries(data)
+        for entry in _complete_entries(_unwrapped(record, codec, magic, max_decompressed_bytes))
     ]
     if not inner:
         raise InvalidRecord("a compressed message holds no messages")
@@ -99,6 +92,35 @@ def read_message(
     if attributes & _TIMESTAMP_TYPE_BIT:
         return [r._replace(offset=base + r.offset, timestamp=record.timestamp) for r in inner]
     return [r._replace(offset=base + r.offset) for r in inner]
+
+
+def inner_checksums(
+    buffer: BytesLike, position: int, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> list[tuple[int, bool]]:
+    """The CRC of each message of the entry at ``position``, and whether it is right."""
+    view = memoryview(buffer)
+    size = _complete_entry_size(view, position)
+    _, _, _, magic, attributes = _ENTRY.unpack_from(view, position)
+    entry = view[position : position + LOG_OVERHEAD + size]
+    codec = compression_of(attributes)
+    inside = [entry]
+    if codec is not Compression.NONE:
+        data = _unwrapped(_read_plain(entry), codec, magic, max_decompressed_bytes)
+        inside = list(_complete_entries(data))
+    found = []
+    for message in inside:
+        _, length, crc = _ENTRY_HEAD.unpack_from(message)
+        found.append((crc, message_crc_is_valid(message, 0, length, crc)))
+    return found
+
+
+def _unwrapped(record: Record, codec: Compression, magic: int, max_bytes: int) -> memoryview:
+    """The entries inside of a wrapper."""
+    if codec is Compression.ZSTD:
+        raise InvalidRecord("zstd is not part of message formats v0 and v1")
+    if record.value is None:
+        raise InvalidRecord("a compressed message has no value")
+    return memoryview(decompress(codec, record.value, max_bytes=max_bytes, magic=magic))
 
 
 def _complete_entry_size(view: memoryview, position: int) -> int:
