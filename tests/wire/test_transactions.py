@@ -5,20 +5,26 @@ What follows is true of Apache Kafka 3.9.1 as well, except where a test says oth
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.transaction_admin import (
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
 from protocol.messages.transactions import AddPartitionsToTxnRequest
-from tests.support.wire import TRANSACTION, WireClient, covers, unique
+from protocol.records.batch import iter_batch_headers, read_records
+from protocol.records.control import ControlRecordType, parse_control_record_type
+from tests.support.wire import TRANSACTION, WireClient, batch, covers, unique
 from tests.wire.transaction_steps import (
     add,
     add_offsets,
+    again,
     describe,
     end,
     errors_of,
@@ -26,6 +32,7 @@ from tests.wire.transaction_steps import (
     new_name,
     start,
     transaction,
+    wait_for_state,
 )
 
 FENCED_INIT_VERSION = 4
@@ -231,6 +238,116 @@ def test_end_of_a_wrong_producer(kafka: WireClient) -> None:
                 (producer._replace(name=""), ErrorCode.INVALID_REQUEST),
             ):
                 assert end(kafka, wrong, committed=committed, version=version) == error
+
+
+def test_end_in_every_version(kafka: WireClient) -> None:
+    topic = kafka.create_topic(partitions=2).name
+    for version in kafka.versions(ApiKey.END_TXN):
+        for committed, state in ((True, "CompleteCommit"), (False, "CompleteAbort")):
+            producer = start(kafka)
+            both = {(topic, 0): 0, (topic, 1): 0}
+            assert add(kafka, producer, *both) == both
+            assert end(kafka, producer, committed=committed, version=version) == 0
+            view = wait_for_state(kafka, producer.name, state)
+            assert (view.topics, view.producer_epoch) == ([], producer.epoch)
+            assert end(kafka, producer, committed=committed, version=version) == 0
+            other = end(kafka, producer, committed=not committed, version=version)
+            assert other == ErrorCode.INVALID_TXN_STATE
+            # The next transaction goes on with the same producer.
+            assert add(kafka, producer, *both) == both
+            assert describe(kafka, producer.name).transaction_state == "Ongoing"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_each_partition_gets_its_marker(kafka: WireClient, committed: bool) -> None:
+    topic = kafka.create_topic(partitions=3)
+    producer = start(kafka)
+    for partition in (0, 2):
+        at = (topic.name, partition)
+        assert add(kafka, producer, at) == {at: 0}
+        records = batch(
+            b"value",
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            base_sequence=0,
+            is_transactional=True,
+            timestamp=int(time.time() * 1000),  # an old one would make the marker roll the log
+        )
+        answer = kafka.produce(
+            topic.name, records, partition=partition, transactional_id=producer.name
+        )
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert end(kafka, producer, committed=committed) == 0
+    wait_for_state(kafka, producer.name, "CompleteCommit" if committed else "CompleteAbort")
+    for partition, expected in ((0, 2), (1, 0), (2, 2)):
+        seen = kafka.fetch(topic, partition=partition, isolation_level=1)
+        assert (seen.high_watermark, seen.last_stable_offset) == (expected, expected)
+        headers = [header for _, header in iter_batch_headers(seen.records or b"")]
+        assert [header.is_control for header in headers] == [False, True][:expected]
+        for header in headers:
+            assert (header.producer_id, header.producer_epoch) == producer[1:]
+            assert header.is_transactional
+        if headers:
+            marker = list(read_records(seen.records))[-1]
+            kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
+            assert parse_control_record_type(marker.key) is kind
+        aborted = [(a.producer_id, a.first_offset) for a in seen.aborted_transactions or ()]
+        assert aborted == ([(producer.id, 0)] if expected and not committed else [])
+
+
+def test_a_transaction_of_offsets_only(kafka: WireClient) -> None:
+    group = unique("group")
+    kafka.coordinator(group)
+    producer = start(kafka)
+    assert add_offsets(kafka, producer, group) == 0
+    assert end(kafka, producer) == 0
+    wait_for_state(kafka, producer.name, "CompleteCommit")
+
+
+def test_a_topic_deleted_within_a_transaction(kafka: WireClient) -> None:
+    """Its partitions get no marker, and nobody waits for them."""
+    kept, deleted = kafka.create_topic().name, kafka.create_topic().name
+    producer = start(kafka)
+    both = {(kept, 0): 0, (deleted, 0): 0}
+    assert add(kafka, producer, *both) == both
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=deleted)], timeout_ms=15_000)
+    (result,) = kafka.call(request).responses
+    assert result.error_code == 0
+    assert end(kafka, producer) == 0
+    wait_for_state(kafka, producer.name, "CompleteCommit")
+
+
+def test_a_second_producer_aborts_the_transaction_of_the_first(kafka: WireClient) -> None:
+    at = (kafka.create_topic().name, 0)
+    for version in kafka.versions(ApiKey.INIT_PRODUCER_ID):
+        first = start(kafka)
+        assert add(kafka, first, at) == {at: 0}
+        answer = init(kafka, first.name, version)
+        assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+        second = start(kafka, first.name, version=version)
+        # The epoch between the two is nobody's: it is that of the abort.
+        assert (second.id, second.epoch) == (first.id, first.epoch + 2)
+        assert describe(kafka, first.name).transaction_state == "Empty"
+        assert add(kafka, first, at) == {at: ErrorCode.PRODUCER_FENCED}
+        assert end(kafka, first) == ErrorCode.PRODUCER_FENCED
+        assert add(kafka, second, at) == {at: 0}
+        assert end(kafka, second) == 0
+
+
+def test_requests_while_a_transaction_ends(kafka: WireClient) -> None:
+    """They may come early or late, but are never taken for a part of what ends."""
+    at = (kafka.create_topic().name, 0)
+    producer = start(kafka)
+    for _ in range(10):
+        assert again(lambda: add(kafka, producer, at)[at], int) == 0
+        assert end(kafka, producer) == 0
+        assert end(kafka, producer) in (0, ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert end(kafka, producer, committed=False) in (
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+            ErrorCode.INVALID_TXN_STATE,
+        )
+    wait_for_state(kafka, producer.name, "CompleteCommit")
 
 
 # DescribeTransactions and ListTransactions
