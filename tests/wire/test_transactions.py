@@ -18,7 +18,7 @@ from protocol.messages.transaction_admin import (
     ListTransactionsRequest,
 )
 from protocol.messages.transactions import AddPartitionsToTxnRequest
-from protocol.records.batch import iter_batch_headers, read_records
+from protocol.records.batch import iter_batch_headers, iter_records
 from protocol.records.control import ControlRecordType, parse_control_record_type
 from tests.support.wire import TRANSACTION, WireClient, batch, covers, unique
 from tests.wire.transaction_steps import (
@@ -282,13 +282,14 @@ def test_each_partition_gets_its_marker(kafka: WireClient, committed: bool) -> N
     for partition, expected in ((0, 2), (1, 0), (2, 2)):
         seen = kafka.fetch(topic, partition=partition, isolation_level=1)
         assert (seen.high_watermark, seen.last_stable_offset) == (expected, expected)
-        headers = [header for _, header in iter_batch_headers(seen.records or b"")]
+        batches = list(iter_batch_headers(seen.records or b""))
+        headers = [header for _, header in batches]
         assert [header.is_control for header in headers] == [False, True][:expected]
         for header in headers:
             assert (header.producer_id, header.producer_epoch) == producer[1:]
             assert header.is_transactional
         if headers:
-            marker = list(read_records(seen.records))[-1]
+            (marker,) = iter_records(seen.records, batches[-1][0])
             kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
             assert parse_control_record_type(marker.key) is kind
         aborted = [(a.producer_id, a.first_offset) for a in seen.aborted_transactions or ()]
