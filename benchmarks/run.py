@@ -72,6 +72,15 @@ def limit(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def warm_up(bench: Bench) -> None:
+    """Some work of each kind, so that what is compiled late is compiled."""
+    inner = Bench(bench.pace._replace(warm_up=0.1), bench.new_cluster, bench.running)
+    for _ in range(WARM_UP_ROUNDS):
+        small_produce.produce(inner, 8, 5)
+        if bench.cluster.count == 1:
+            bulk.produce_and_consume(inner, "none", bench.pace.records(WARM_UP_SHARE))
+
+
 class Harness:
     """Clusters by broker and size; what was started is gone at the end of the `with` block."""
 
@@ -137,11 +146,7 @@ class Harness:
         cluster = self._new(broker, nodes)
         self._pool[broker, nodes] = cluster
         cluster.start()
-        bench = Bench(self._pace._replace(warm_up=0.1), self._new_never, cluster)
-        for _ in range(WARM_UP_ROUNDS):
-            small_produce.produce(bench, 8, 5)
-            if nodes == 1:
-                bulk.produce_and_consume(bench, "none", self._pace.records(WARM_UP_SHARE))
+        warm_up(Bench(self._pace, self._new_never, cluster))
         return cluster
 
     @staticmethod
