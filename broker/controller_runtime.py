@@ -85,6 +85,7 @@ class ControllerRuntime:
         self._channels: dict[int, tuple[ControlChannel, trio.CancelScope]] = {}
         self._timers: set[trio.CancelScope] = set()
         self._event_done = trio.Event()
+        self._session_generation = zookeeper.session_generation
         self._nursery: trio.Nursery | None = None
         self._on_watch = self._watch_fired  # one object, so that arming twice is noticed
 
@@ -157,7 +158,13 @@ class ControllerRuntime:
             await self._process(events.Startup())
             task_status.started()
             async for event in self._events:
-                await self._process(event)
+                # A lost session comes before whatever was queued, or the new session would win an
+                # election that the machine then resigns from, with /controller left behind.
+                if self._zookeeper.session_generation != self._session_generation:
+                    self._session_generation = self._zookeeper.session_generation
+                    await self._process(events.SessionLost())
+                if not isinstance(event, events.SessionLost):
+                    await self._process(event)
 
     async def _process(self, event: events.Event) -> None:
         flow = self.machine.process(event, self._clock())
@@ -174,13 +181,20 @@ class ControllerRuntime:
         done.set()
 
     async def _drive(self, flow: Flow[None]) -> None:
-        """As `ZooKeeperClient.run`, with our watches and the effects of each step."""
+        """As `ZooKeeperClient.run`, with our watches and the effects of each step.
+
+        All of it in one session: what one session has read is not written in the next.
+        """
+        zookeeper = self._zookeeper
+        generation = zookeeper.session_generation
         try:
             operations = next(flow)
             while True:
                 self._perform()
                 try:
-                    results = await self._zookeeper.execute(operations, self._on_watch)
+                    if zookeeper.session_generation != generation:
+                        raise SessionExpired
+                    results = await zookeeper.execute(operations, self._on_watch)
                 except SessionExpired as error:
                     operations = flow.throw(error)
                 else:
@@ -198,7 +212,7 @@ class ControllerRuntime:
         async for event in session_events:
             if event is SessionEvent.EXPIRED:
                 expired = True
-                self.post(events.SessionLost())
+                self.post(events.SessionLost())  # `run` looks for itself, once it is awake
             elif event is SessionEvent.CONNECTED and expired:
                 expired = not await self._register_again()
 

@@ -244,6 +244,7 @@ class ZooKeeperClient:
             lost = []
             for index, answer in zip(chunk, answers, strict=True):
                 if isinstance(answer, _CONNECTION_LOST):
+                    self._not_armed(operations[index], on_watch)
                     lost.append(index)
                 elif isinstance(answer, kazoo_errors.SessionExpiredError):
                     raise SessionExpired
@@ -360,10 +361,8 @@ class ZooKeeperClient:
             result = ZkResult(children=tuple(sorted(answer)))
         else:
             result = self._part_result(answer)
-        if on_watch is not None and isinstance(operation, GetData | Exists | GetChildren):
-            armed = result.ok or isinstance(operation, Exists)
-            if operation.watch and armed:
-                self._watches.add((_kind(operation), operation.path, on_watch))
+        if not result.ok and not isinstance(operation, Exists):
+            self._not_armed(operation, on_watch)
         return result
 
     def _part_result(self, answer: Any) -> ZkResult:
@@ -386,6 +385,8 @@ class ZooKeeperClient:
         path = operation.path
         if (kind, path, on_watch) in self._watches:
             return None  # it is armed, or has fired and its owner is about to hear of it
+        # From now on, not from the answer on: it may have fired before somebody looks at that.
+        self._watches.add((kind, path, on_watch))
 
         def fired(event: WatchedEvent) -> None:  # on a thread of kazoo
             if event.type == EventType.NONE:
@@ -396,6 +397,11 @@ class ZooKeeperClient:
                 log.debug("a watch fired after the loop ended")
 
         return fired
+
+    def _not_armed(self, operation: ZkOperation, on_watch: WatchCallback | None) -> None:
+        """A read failed or was lost with its connection, and its watch with it."""
+        if on_watch is not None and isinstance(operation, GetData | Exists | GetChildren):
+            self._watches.discard((_kind(operation), operation.path, on_watch))
 
     def _fire(self, kind: WatchKind, path: str, on_watch: WatchCallback) -> None:
         self._watches.discard((kind, path, on_watch))

@@ -82,7 +82,7 @@ class Controller:
         self._requests = ControllerRequests(self._parts)
         self.active_controller_id = NO_CONTROLLER
         self._active = False
-        self._sits_out = False  # after a failed take-over, until the next Startup
+        self._sits_out = False  # after a failed take-over or a lost session, until Startup
         self._now_ms = 0
 
     @property
@@ -131,6 +131,7 @@ class Controller:
             self._sits_out = False
             yield from self._elect()
         elif isinstance(event, events.SessionLost):
+            self._sits_out = True  # until it is registered again
             self._resign()
         elif isinstance(event, events.NodeChanged) and event.path == znodes.CONTROLLER:
             yield from self._on_controller_change()

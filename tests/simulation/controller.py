@@ -53,7 +53,10 @@ class ControllerShell:
     # -- events -----------------------------------------------------------------------------------
 
     def post(self, event: Any) -> None:
-        self._events.append(event)
+        if isinstance(event, events.SessionLost):
+            self._events.appendleft(event)  # before anything that the next session would do
+        else:
+            self._events.append(event)
         self._pump()
 
     def watch_fired(self, kind: str, path: str) -> None:

@@ -315,18 +315,15 @@ class ZooKeeperSession:
         watch = False
         if isinstance(operation, GetData | Exists | GetChildren) and operation.watch:
             watch = (_kind(operation), operation.path) not in self._watches
+            self._watches[_kind(operation), operation.path] = None
         self._send_frame(link, _encode(operation, watch))
 
     def _answered(self, error: int, body: bytes) -> None:
         batch, index = self._unanswered.popleft()
         operation = batch.operations[index]
         result = _decode(operation, error, body)
-        if (
-            isinstance(operation, GetData | Exists | GetChildren)
-            and operation.watch
-            and (result.ok or isinstance(operation, Exists))
-        ):
-            self._watches[_kind(operation), operation.path] = None
+        if isinstance(operation, GetData | GetChildren) and not result.ok:
+            self._watches.pop((_kind(operation), operation.path), None)
         batch.results[index] = result
         batch.remaining -= 1
         if not batch.remaining:

@@ -177,7 +177,10 @@ async def test_the_next_controller_takes_over_when_the_first_is_gone(connect):
         assert set(second.broker.cache.alive_brokers()) == {2}
 
 
-async def test_an_expired_controller_registers_anew_and_is_elected_again(connect):
+@pytest.mark.parametrize("queued", [0, 300])
+async def test_an_expired_controller_registers_anew_and_is_elected_again(connect, queued):
+    """With `queued`, what the old session had to say of /controller waits when the new one begins:
+    an election on its account would be resigned from, with nobody to win the next one."""
     async with member(1, connect) as first:
         await create(first, "t", [1])
         await first.broker.until(partial(leads, first, "t", 1))
@@ -185,9 +188,13 @@ async def test_an_expired_controller_registers_anew_and_is_elected_again(connect
         session = first.zookeeper.session
         async with open_zookeeper(connect, session=session) as thief:
             assert thief.session == session
-        with trio.fail_after(10):
+            for _ in range(queued):
+                first.runtime.post(events.NodeChanged(znodes.CONTROLLER))
+        with trio.fail_after(30):
             while first.registrations < 2 or not first.runtime.is_active:
                 await first.runtime.event_processed()
+        await create(first, "settled", [1])
+        await first.broker.until(partial(leads, first, "settled", 1))
         assert first.runtime.machine.context.epoch == epoch + 1
         assert (await first.zookeeper.execute_one(Exists(znodes.broker_path(1)))).ok
         await create(first, "u", [1])

@@ -283,6 +283,16 @@ def test_a_broker_that_cannot_take_over_sits_out_for_a_while():
     assert cluster.controllers[2].is_active
 
 
+def test_who_has_lost_its_session_is_no_candidate_until_it_is_registered_again():
+    cluster = ControllerCluster([1])
+    cluster.process(1, events.SessionLost())
+    cluster.tree.expire(cluster.sessions[1])
+    cluster.process(1, events.NodeChanged(znodes.CONTROLLER))
+    assert znodes.CONTROLLER not in cluster.tree.nodes
+    cluster.process(1, events.Startup())
+    assert cluster.active.context.epoch == 2
+
+
 def test_elections_are_counted():
     cluster = ControllerCluster([1, 2, 3], unclean_leader_election_enable=True)
     cluster.create_topic("t", {0: [2, 3]})

@@ -154,6 +154,33 @@ async def test_a_watch_fires_once_however_often_it_was_armed(connect):
         )
 
 
+async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect):
+    """The read goes out before the loop hears of the watch, its answer comes after it."""
+    fired = []
+
+    def note(kind, path):
+        fired.append((kind, path))
+
+    async with opened(connect) as client, opened(connect) as other:
+        await client.execute_one(Create("/n", b""))
+        await client.execute_one(GetData("/n", watch=True), note)
+        for count in range(1, 4):
+            told = trio.Event()
+            trio.lowlevel.spawn_system_task(_set_and_tell, other, told)
+            while not told.is_set():
+                # Whatever comes from the other side: armed or not, the watch is asked for anew.
+                await client.execute_one(GetData("/n", watch=True), note)
+            with trio.fail_after(5):
+                while len(fired) < count:  # noqa: ASYNC110
+                    await trio.sleep(0.001)
+            await client.execute_one(GetData("/n", watch=True), note)
+
+
+async def _set_and_tell(client, told):
+    await client.execute_one(SetData("/n", b"new"))
+    told.set()
+
+
 async def test_a_cut_connection_only_delays(connect, nursery):
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
