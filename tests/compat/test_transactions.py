@@ -198,7 +198,8 @@ class AioKafka:
         self._loop.run_until_complete(self._producer.abort_transaction())
 
     def close(self) -> None:
-        # A zombie's close would try to end its transaction: its connections are enough.
+        # A zombie's `stop` would try to end its transaction: its connections are enough.
+        self._producer._closed = True
         self._loop.run_until_complete(self._producer.client.close())
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
@@ -248,10 +249,15 @@ def test_a_zombie_is_fenced(broker: BrokerProcess, topic: str, client: Any) -> N
 def test_a_transaction_that_takes_too_long(broker: BrokerProcess, topic: str, client: Any) -> None:
     name = unique("txn")
     slow = client(broker, name, TIMEOUT_MS)
-    with WireClient(broker.bootstrap) as wire, pytest.raises(client.error):
+
+    def end_too_late() -> None:
         slow.send(topic, b"too slow")  # on a machine that stands still, this is too slow already
-        assert wait_for_state(wire, name, "CompleteAbort").producer_epoch == 1
+        with WireClient(broker.bootstrap) as wire:
+            assert wait_for_state(wire, name, "CompleteAbort").producer_epoch == 1
         slow.commit()
+
+    with pytest.raises(client.error):
+        end_too_late()
     slow.close()
     # Whoever comes next goes on.
     successor = client(broker, name)
