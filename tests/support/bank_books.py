@@ -1,0 +1,146 @@
+"""Who reads the bank's books, and what must be true of them.
+
+Readers (librdkafka and kafka-python, both with read_committed) follow all partitions of the ledger
+and of the receipts from the beginning. What they see is judged at once: no record twice, no leg of
+a transfer that differs from another, nothing of a transfer that was told to be aborted; the total
+of all accounts after each whole transfer. At the end nothing may be missing: `missing` names legs
+that stayed alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as PythonPartition
+
+from tests.support.bank_terms import (
+    ACCOUNTS,
+    BALANCE,
+    LEDGER,
+    PARTITIONS,
+    RECEIPTS,
+    Leg,
+    parse_leg,
+)
+from tests.support.ledger import librdkafka
+
+POLL_SECONDS = 0.3
+AT_ONCE = 500
+
+Seen = tuple[str, int, int, bytes]  # topic, partition, offset, value
+
+
+class Books:
+    """What one reader has seen."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.balances = [BALANCE] * ACCOUNTS
+        self.whole: set[str] = set()
+        self.open: dict[str, dict[int, Leg]] = {}
+        self.receipts: dict[bytes, tuple[int, int]] = {}
+        self.violations: list[str] = []
+
+    def see(self, seen: Seen) -> None:
+        topic, partition, offset, value = seen
+        if topic == RECEIPTS:
+            if value in self.receipts:
+                where = self.receipts[value]
+                self._violated(f"order {value!r} has receipts at {where} and {partition, offset}")
+            self.receipts[value] = (partition, offset)
+            return
+        leg = parse_leg(value)
+        legs = self.open.setdefault(leg.transfer, {})
+        if leg.transfer in self.whole or leg.index in legs:
+            self._violated(f"{leg} is there twice, now at {partition, offset}")
+            return
+        legs[leg.index] = leg
+        if len(legs) == leg.count:
+            self._post(leg.transfer, self.open.pop(leg.transfer))
+
+    def _post(self, transfer: str, legs: dict[int, Leg]) -> None:
+        self.whole.add(transfer)
+        for leg in legs.values():
+            self.balances[leg.account] += leg.amount
+        total = sum(self.balances)
+        if total != ACCOUNTS * BALANCE:
+            self._violated(f"the total is {total} after {transfer}")
+
+    def _violated(self, what: str) -> None:
+        self.violations.append(f"{self.name}: {what}")
+
+    def missing(self) -> list[str]:
+        """Transfers that are there in part."""
+        return [f"{name}: {len(legs)} legs" for name, legs in self.open.items()]
+
+
+class Reader(threading.Thread):
+    """Follows the books until told to end; an error of its client is noted as a crash."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.books = Books(name)
+        self.crash: BaseException | None = None
+        self._servers = bootstrap
+        self._ending = threading.Event()
+
+    def end(self) -> None:
+        self._ending.set()
+
+    def run(self) -> None:
+        try:
+            for seen in self.follow():
+                self.books.see(seen)
+        except BaseException as error:
+            self.crash = error
+
+    def follow(self) -> Iterator[Seen]:
+        raise AssertionError
+
+
+class ConfluentReader(Reader):
+    def follow(self) -> Iterator[Seen]:
+        settings: dict[str, Any] = librdkafka(
+            self._servers,
+            group_id="reader",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        consumer = Consumer(settings)
+        with contextlib.closing(consumer):
+            consumer.assign([TopicPartition(*place, 0) for place in places()])
+            while not self._ending.is_set():
+                for message in consumer.consume(AT_ONCE, POLL_SECONDS):
+                    if message.error() is None:
+                        place = message.topic(), message.partition(), message.offset()
+                        yield (*place, message.value())
+
+
+class PythonReader(Reader):
+    def follow(self) -> Iterator[Seen]:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._servers.split(","),
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            reconnect_backoff_max_ms=500,
+        )
+        with contextlib.closing(consumer):
+            assigned = [PythonPartition(*place) for place in places()]
+            consumer.assign(assigned)
+            consumer.seek_to_beginning(*assigned)
+            while not self._ending.is_set():
+                found = consumer.poll(int(POLL_SECONDS * 1000), max_records=AT_ONCE)
+                for place, records in found.items():
+                    for record in records:
+                        yield place.topic, place.partition, record.offset, record.value
+
+
+def places() -> list[tuple[str, int]]:
+    return [(topic, index) for topic in (LEDGER, RECEIPTS) for index in range(PARTITIONS)]
