@@ -74,7 +74,6 @@ __all__ = [
     "read_batch_header",
     "read_records",
     "records_block",
-    "set_log_append_time",
     "set_max_timestamp",
     "update_crc",
 ]
@@ -268,11 +267,6 @@ def assign_offset_and_epoch(
     """Write both in place; the CRC covers neither."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + EPOCH_OFFSET, leader_epoch)
-
-
-def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Stamp a whole v2 batch: the type bit, the max timestamp and the CRC."""
-    set_max_timestamp(buffer, position, TimestampType.LOG_APPEND_TIME, now_ms)
 
 
 def set_max_timestamp(

@@ -26,7 +26,6 @@ from protocol.records.record import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
-    Record,
     SimpleRecord,
     TimestampType,
     encode_record,
@@ -97,53 +96,6 @@ def assemble(header: BatchHeader, block: bytes, level: int | None = None) -> byt
     HEADER.pack_into(out, 0, *header._replace(batch_length=len(out) - LOG_OVERHEAD))
     update_crc(out, 0)
     return out
-
-
-def rebuild(
-    header: BatchHeader,
-    records: Iterable[Record],
-    *,
-    compression: Compression | None = None,
-    level: int | None = None,
-    delete_horizon_ms: int | None = None,
-) -> bytearray:
-    """The v2 batch of ``header`` with only ``records``, which keep their offsets.
-
-    Base and last offset, sequences, producer, leader epoch, timestamp type and flags stay; a delete
-    horizon is set if given and otherwise dropped. ``compression`` None keeps the codec.
-    """
-    assert header.magic == _MAGIC
-    base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
-    max_timestamp = NO_TIMESTAMP
-    parts: list[bytes] = []
-    for offset, timestamp, key, value, headers, _ in records:
-        if not parts:
-            max_timestamp = timestamp
-            if delete_horizon_ms is None:
-                base_timestamp = timestamp
-        elif timestamp > max_timestamp:
-            max_timestamp = timestamp
-        parts.append(
-            encode_record(
-                offset - header.base_offset, timestamp - base_timestamp, key, value, headers
-            )
-        )
-    if not parts:
-        return build_empty_batch(header)
-    attributes = header.attributes & ~DELETE_HORIZON_BIT
-    if compression is not None:
-        attributes = attributes & ~7 | compression
-    if delete_horizon_ms is not None:
-        attributes |= DELETE_HORIZON_BIT
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        max_timestamp = header.max_timestamp
-    kept = header._replace(
-        attributes=attributes,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        record_count=len(parts),
-    )
-    return assemble(kept, b"".join(parts), level)
 
 
 def build_empty_batch(header: BatchHeader) -> bytearray:

@@ -13,7 +13,7 @@ timestamps). A compressed message is a wrapper: its value holds the entries.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
@@ -32,7 +32,6 @@ from protocol.records.record import (
     NO_TIMESTAMP,
     InvalidRecord,
     Record,
-    SimpleRecord,
     TimestampType,
 )
 
@@ -209,28 +208,6 @@ def set_message_timestamp(
     _UINT32.pack_into(buffer, position + LOG_OVERHEAD, crc)
 
 
-def build_message_set(
-    records: Iterable[SimpleRecord],
-    *,
-    magic: int,
-    base_offset: int = 0,
-    compression: Compression = Compression.NONE,
-    level: int | None = None,
-    log_append_time: int | None = None,
-) -> bytearray:
-    """A message set of consecutive offsets: one wrapper if compressed. Headers are dropped."""
-    return encode_message_set(
-        [
-            Record(base_offset + i, record.timestamp, record.key, record.value)
-            for i, record in enumerate(records)
-        ],
-        magic=magic,
-        compression=compression,
-        level=level,
-        log_append_time=log_append_time,
-    )
-
-
 def encode_message_set(
     records: Sequence[Record],
     *,
@@ -239,7 +216,10 @@ def encode_message_set(
     level: int | None = None,
     log_append_time: int | None = None,
 ) -> bytearray:
-    """As build_message_set, with the offsets that the records have."""
+    """A message set of records at the offsets that they have: one wrapper if compressed.
+
+    Headers are dropped.
+    """
     assert magic in (0, 1)
     assert compression is not Compression.ZSTD, "zstd exists only in v2 batches"
     if not records:

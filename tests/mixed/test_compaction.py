@@ -29,7 +29,6 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.builder import build_batch, build_end_txn_marker
-from protocol.records.message_set import build_message_set
 from protocol.uuids import uuid_to_text
 from storage.append_info import AppendOrigin
 from storage.checkpoints import META_PROPERTIES_FILE, read_offsets
@@ -40,6 +39,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_tool
 from tests.support.cleaning import clean
+from tests.support.conversions import build_message_set
 from tests.support.processes import zookeeper_process
 
 WAIT_SECONDS = 60.0

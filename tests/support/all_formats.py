@@ -38,14 +38,14 @@ from protocol.records.batch import (
     iter_records,
     read_batch_header,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker, rebuild
+from protocol.records.builder import build_batch, build_end_txn_marker
 from protocol.records.control import control_record_key
-from protocol.records.message_set import build_message_set
 from storage.append_info import AppendOrigin
 from storage.files import Files
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from tests.support.conversions import build_message_set, rebuild
 
 TOPIC, TOPIC_ID = "everything", bytes(range(16))
 NOW_MS = 1_700_000_000_000

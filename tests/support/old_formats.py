@@ -21,7 +21,7 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.builder import build_batch
-from protocol.records.message_set import build_message_set
+from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient
 from tests.unit.records.test_message_set import entry, relative, wrapper
 

@@ -14,8 +14,8 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.records.batch import iter_batch_headers
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
-from protocol.records.message_set import build_message_set
 from protocol.records.record import SimpleRecord, TimestampType
+from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient, batch, covers, records_of, unique
 
 NOW_MS = 1_700_000_000_000

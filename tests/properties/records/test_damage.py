@@ -16,11 +16,10 @@ from protocol.records.batch import (
     read_batch_header,
     read_records,
 )
-from protocol.records.builder import build_batch, rebuild
+from protocol.records.builder import build_batch
 from protocol.records.compression import Compression, compress, decompress
 from protocol.records.convert import recompress
-from protocol.records.message_set import build_message_set
-from tests.support.conversions import down_convert_all, up_convert
+from tests.support.conversions import build_message_set, down_convert_all, rebuild, up_convert
 from tests.support.golden_records import GOLDEN
 
 MUTATIONS = 40_000

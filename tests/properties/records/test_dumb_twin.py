@@ -15,9 +15,9 @@ from protocol.records.batch import (
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
 from protocol.records.convert import recompress
-from protocol.records.message_set import build_message_set, encode_message_set
+from protocol.records.message_set import encode_message_set
 from protocol.records.varint import encode_varlong, read_varint, read_varlong
-from tests.support.conversions import down_convert_all, up_convert
+from tests.support.conversions import build_message_set, down_convert_all, up_convert
 from tests.support.dumb_records import Cursor, DumbRecord, dumb_decode, dumb_encode, dumb_varint
 from tests.support.record_strategies import (
     codecs,

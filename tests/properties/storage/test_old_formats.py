@@ -15,8 +15,8 @@ from broker.down_conversion import DownConversion
 from protocol.records.batch import SimpleRecord, crc_is_valid, iter_batch_headers
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
-from protocol.records.message_set import build_message_set
 from storage.log_config import LogConfig
+from tests.support.conversions import build_message_set
 from tests.support.dumb_records import dumb_decode
 from tests.support.faulty_files import FaultyFiles
 from tests.support.record_strategies import legacy_codecs, payloads

@@ -18,8 +18,8 @@ from protocol.records.batch import (
     read_batch_header,
 )
 from protocol.records.builder import build_batch, build_end_txn_marker
-from protocol.records.message_set import build_message_set
 from tests.support.all_formats import write_internal_topics
+from tests.support.conversions import build_message_set
 
 NAME = "00000000000000000000.log"
 

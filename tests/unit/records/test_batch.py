@@ -22,7 +22,6 @@ from protocol.records.batch import (
     parse_control_record_type,
     read_batch_header,
     read_records,
-    set_log_append_time,
     set_max_timestamp,
     update_crc,
 )
@@ -31,10 +30,9 @@ from protocol.records.builder import (
     build_batch,
     build_empty_batch,
     build_end_txn_marker,
-    rebuild,
 )
 from protocol.records.compression import Compression
-from protocol.records.message_set import build_message_set
+from tests.support.conversions import build_message_set, rebuild
 from tests.support.dumb_records import dumb_decode
 
 RECORDS = [
@@ -159,7 +157,7 @@ def test_assignment_in_place_leaves_the_crc_alone() -> None:
 
 def test_log_append_time_in_place() -> None:
     log = bytearray(b"pad") + make(compression=Compression.GZIP)
-    set_log_append_time(log, 3, 5555)
+    set_max_timestamp(log, 3, TimestampType.LOG_APPEND_TIME, 5555)
     header = read_batch_header(log, 3)
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert header.compression is Compression.GZIP

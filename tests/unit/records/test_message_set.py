@@ -21,8 +21,8 @@ from protocol.records.batch import (
 from protocol.records.builder import build_batch, build_end_txn_marker
 from protocol.records.compression import Compression, compress
 from protocol.records.convert import read_produced, recompress
-from protocol.records.message_set import build_message_set, read_message
-from tests.support.conversions import down_convert_all, up_convert
+from protocol.records.message_set import read_message
+from tests.support.conversions import build_message_set, down_convert_all, up_convert
 
 RECORDS = [SimpleRecord(1000 + n, b"key%d" % n, b"value%d" % n) for n in range(3)]
 

@@ -19,8 +19,7 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch, build_end_txn_marker
 from protocol.records.compression import Compression
-from protocol.records.message_set import build_message_set
-from tests.support.conversions import up_convert
+from tests.support.conversions import build_message_set, up_convert
 from tests.support.dumb_records import dumb_decode
 from tests.support.golden_records import GOLDEN
 

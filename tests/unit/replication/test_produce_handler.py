@@ -10,8 +10,8 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
-from protocol.records.message_set import build_message_set
 from protocol.records.record import SimpleRecord
+from tests.support.conversions import build_message_set
 from tests.support.handlers import CLOSED, NOTHING
 from tests.support.replication import ME, NOW, batch
 from tests.support.replication_handlers import HandlerBroker, values, versions

@@ -17,11 +17,11 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch, build_end_txn_marker
 from protocol.records.compression import compress
-from protocol.records.message_set import build_message_set
 from storage.append_info import AppendOrigin, InvalidRecords
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.message_format import broker_format_version, full_name, record_version_of
+from tests.support.conversions import build_message_set
 from tests.unit.records.test_message_set import entry, relative
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, manager_of
 

@@ -21,9 +21,9 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_end_txn_marker
 from protocol.records.convert import recompress
-from protocol.records.message_set import build_message_set
 from storage.append_info import AppendOrigin, InvalidRecords
 from storage.log import Log
+from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import batch_of, log_of
 
 NOW_MS = 1_000_000
