@@ -18,7 +18,6 @@ from protocol.records.batch import (
     iter_batch_headers,
 )
 from protocol.records.builder import build_batch, build_end_txn_marker
-from protocol.records.message_set import build_message_set
 from storage.append_info import AppendOrigin
 from storage.checkpoints import CLEANER_FILE
 from storage.cleaner.cleaner import CleaningAborted
@@ -33,6 +32,7 @@ from tests.support.cleaning import (
     run_cleaning,
     surviving,
 )
+from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import TOPIC_ID, config_of, manager_of
 
 Pairs = Sequence[tuple[str | None, str | None]]
