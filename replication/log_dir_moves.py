@@ -177,6 +177,7 @@ def _begin(manager: ReplicaManager, partition: Partition, now_ms: int) -> None:
         "Moving %s from %s to %s", future.name, partition.log.health.path, future.health.path
     )
     partition.log.take_lowest_cut()
+    future.first_dirty_offset = partition.log.first_dirty_offset
     _agree(partition.log, future, now_ms)
     manager.moves.active[partition.key] = Move(partition, future)
 
@@ -187,7 +188,9 @@ def _agree(log: Log, future: Log, now_ms: int) -> None:
     while not is_final and future.log_end_offset > future.log_start_offset:
         epoch, end_offset = log.end_offset_for_epoch(future.leader_epochs.latest_epoch)
         offset, is_final = truncation_point(future, epoch, end_offset, future.high_watermark)
-        future.truncate_to(min(offset, log.log_end_offset), now_ms)
+        future.truncate_to(offset, now_ms)
+    if future.log_end_offset > log.log_end_offset:
+        future.truncate_to(log.log_end_offset, now_ms)
 
 
 # -- step by step ------------------------------------------------------------------------------
@@ -213,9 +216,8 @@ def next_step(manager: ReplicaManager, move: Move, now_ms: int) -> Read | Prepar
             return Read(piece)
         if len(piece):
             _add(manager, move, read_piece(move, piece), now_ms)
-        else:  # the last messages were compacted away
-            future.roll(now_ms, end_offset)
-            future.log_end_offset = end_offset
+        else:  # the last messages were compacted away, or cut off within a batch
+            future.log_end_offset = future.producer_state.map_end_offset = end_offset
     return Over()
 
 

@@ -210,7 +210,8 @@ class LogManager:
     def unique_id(self, now_ms: int) -> str:
         """The 32 hexadecimal digits in the names of directories that come and go."""
         self._unique_ids += 1
-        return f"{now_ms:016x}{self._unique_ids:016x}"
+        number = self.random_below(1 << 64) if self.random_below else self._unique_ids
+        return f"{now_ms:016x}{number:016x}"
 
     def delete_log(self, topic: str, partition: int, now_ms: int) -> None:
         """Rename the partition to `-delete`; its files go after file.delete.delay.ms."""
@@ -282,6 +283,7 @@ class LogManager:
         assert new.log_end_offset == old.log_end_offset, "the copy is not complete"
         new.move(f"{topic}-{partition}")
         new.update_high_watermark(old.high_watermark)
+        new.first_dirty_offset = old.first_dirty_offset
         old_home, new_home = self.homes[key], self.future_homes[key]
         del self._future_logs[key], self.future_homes[key]
         self._logs[key] = new

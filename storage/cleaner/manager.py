@@ -112,8 +112,14 @@ class CleanerManager:
         return cleaning
 
     def _is_barred(self, log: Log) -> bool:
+        """Cleaned already, not to be cleaned, or on its way to another directory: a copy that is
+        half cleaned would never be cleaned whole."""
         key = log.topic, log.partition
-        return key in self._running or key in self.uncleanable.get(log.health.path, ())
+        return (
+            key in self._running
+            or key in self.uncleanable.get(log.health.path, ())
+            or self._logs.future_log(*key) is not None
+        )
 
     def _forget_gone(self) -> None:
         """A partition that was deleted may be cleaned when it is made anew."""
@@ -130,6 +136,7 @@ class CleanerManager:
         log, plan = cleaning.log, cleaning.plan
         return (
             self._logs.get_log(*cleaning.key) is not log
+            or self._logs.future_log(*cleaning.key) is not None
             or log.is_closed
             or log.directory != plan.directory
             or log.lowest_truncation < plan.end_offset

@@ -13,9 +13,12 @@ from protocol.messages.replication import (
     StopReplicaTopicState,
 )
 from protocol.records.batch import assign_offset_and_epoch, iter_batch_headers
+from protocol.records.builder import build_batch
+from protocol.records.record import SimpleRecord
 from replication import log_dir_moves
 from replication.log_dir_moves import Move, Over, Pause, Prepare, Read
 from replication.types import ACKS_ALL, Done, FlushNeeded, Parked
+from storage.cleaner.manager import CleanerManager, CleanerSettings
 from storage.log import Log
 from tests.support.faulty_files import FaultyFiles
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
@@ -338,3 +341,41 @@ def test_who_waits_for_the_disk_is_answered_by_the_new_log(tmp_path: Path) -> No
     effect.log.flush(effect.offset)
     cluster.manager.flushed(*KEY, effect.offset, cluster.now_ms)
     assert cluster.partition.durable_end_offset == 2
+
+
+def test_a_log_that_ends_in_a_gap(tmp_path: Path) -> None:
+    """Cut inside of a batch: there is no message below the log end to copy."""
+    cluster = cluster_of(tmp_path)
+    append(cluster, b"a", b"b", b"c")
+    append(cluster, b"d", b"e", b"f")
+    cluster.partition.log.truncate_to(4)
+    assert ask(cluster, other_directories(cluster)[0]) is ErrorCode.NONE
+    finish(cluster, the_move(cluster))
+    assert cluster.partition.log.log_end_offset == 4
+    append(cluster, b"g")
+    found = [header.base_offset for _, header in iter_batch_headers(content(cluster.partition.log))]
+    assert found == [0, 4]
+
+
+def test_what_moves_is_not_cleaned(tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path, topic_config={"cleanup.policy": "compact"})
+    for _ in range(2):
+        records = build_batch([SimpleRecord(1, b"key", b"value")])
+        cluster.manager.append(object(), 1, 1000, {KEY: records}, cluster.now_ms)
+        cluster.partition.log.roll(cluster.now_ms)
+    cluster.partition.log.first_dirty_offset = 0
+    cleaners = CleanerManager(cluster.log_manager, cluster.now_ms)
+    settings = CleanerSettings(buffer_bytes=1 << 20, load_factor=0.9, io_buffer_bytes=1 << 16)
+    cleaning = cleaners.choose(cluster.now_ms, settings)
+    assert cleaning is not None
+    assert not cleaners.is_void(cleaning)
+    assert ask(cluster, other_directories(cluster)[0]) is ErrorCode.NONE
+    assert cleaners.is_void(cleaning)
+    cleaners.ended(cleaning)
+    assert cleaners.choose(cluster.now_ms, settings) is None
+    cluster.partition.log.first_dirty_offset = 1
+    finish(cluster, the_move(cluster))
+    assert cluster.partition.log.first_dirty_offset == 1
+    cluster.partition.log.first_dirty_offset = 0
+    cluster.partition.log.roll(cluster.now_ms)
+    assert cleaners.choose(cluster.now_ms, settings) is not None
