@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from broker.control_channel import Connect, connect_plaintext
 from broker.internal_topics import internal_partition_count, read_partition
 from broker.marker_sender import MarkerSender, Results
 from broker.replica_shell import ReplicaShell
@@ -121,6 +122,7 @@ class TransactionRuntime:
         listener: str,
         clock: Callable[[], int],
         load_buffer_bytes: int,
+        connect: Connect = connect_plaintext,
     ) -> None:
         """`listener` is the one on which the other brokers are asked to write markers."""
         self.machine = TransactionCoordinator(config)
@@ -129,6 +131,7 @@ class TransactionRuntime:
             listener,
             self._markers_answered,
             timeout_ms=config.request_timeout_ms,
+            connect=connect,
         )
         self._replicas = replicas
         self._producer_ids = producer_ids
