@@ -1,8 +1,9 @@
 """Reading a produce request by its likeness to the previous one of the same connection.
 
-A producer's small requests differ in the correlation id and the records only: everything between
-(client id, acks, timeout, topic, partition) is the same bytes again. If those bytes match, the
-message that they meant last time is used again with the new records, and nothing is decoded.
+A producer's small requests differ in the correlation id, the partition and the records only:
+everything else (client id, acks, timeout, topic) is the same bytes again. If those bytes match, the
+message that they meant last time is used again with the new partition and records, and nothing is
+decoded.
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
 make a request faster but not different (a test compares both). A shape belongs to one connection,
@@ -15,7 +16,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from protocol.messages.produce import PartitionProduceData, ProduceRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from broker.dispatch import Route
@@ -26,6 +27,7 @@ MAX_FRAME_BYTES = 64 * 1024
 MAX_MISSES = 16
 
 _SIZE_BYTES = 4
+_INDEX_BYTES = 4
 _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 _INT32 = Struct(">i").unpack_from
 
@@ -57,8 +59,10 @@ class ProduceShape:
         """Whether the frame from `begin` to `end` is like the last one; if so, `body` is it."""
         start = begin + PREFIX_START
         position = start + self.size
-        if position + _SIZE_BYTES > end or buffer[start:position] != self.prefix:
+        if position + _INDEX_BYTES + _SIZE_BYTES > end or buffer[start:position] != self.prefix:
             return False
+        index: int = _INT32(buffer, position)[0]
+        position += _INDEX_BYTES
         if self.route.flexible:
             length = buffer[position]
             position += 1
@@ -80,9 +84,22 @@ class ProduceShape:
             position += _SIZE_BYTES
             if stop != end or stop < position:
                 return False
+        self.partition.index = index
         self.partition.records = view[position:stop]
         self.was_seen_again = True
         return True
+
+    def give_away(self) -> None:
+        """Leave the message to its request, which is not answered yet, and have another one."""
+        given = self.body
+        self.partition = PartitionProduceData(index=self.partition.index, records=None)
+        topic = TopicProduceData(name=given.topic_data[0].name, partition_data=[self.partition])
+        self.body = ProduceRequest(
+            transactional_id=given.transactional_id,
+            acks=given.acks,
+            timeout_ms=given.timeout_ms,
+            topic_data=[topic],
+        )
 
 
 def shape_of(
@@ -118,5 +135,5 @@ def shape_of(
         start -= len(_NO_TAGS) + ((len(records) + 1).bit_length() + 6) // 7
     else:
         start -= _SIZE_BYTES
-    prefix = bytes(frame[PREFIX_START - _SIZE_BYTES : start])
+    prefix = bytes(frame[PREFIX_START - _SIZE_BYTES : start - _INDEX_BYTES])
     return ProduceShape(route, prefix, body, partition, client_id, misses)

@@ -186,6 +186,9 @@ class HandlersPool:
         if pipeline is None:
             pipeline = connection.pipeline = Pipeline()
         pipeline.add(request)
+        shape = connection.shape
+        if shape is not None and shape.body is request.body:
+            shape.give_away()
         connection.state = next_state(connection.state, MuteEvent.RECORDS_APPENDED)
         self._flush_later(connection)
 

@@ -85,9 +85,9 @@ async def running(settings: SocketSettings | None = None) -> AsyncIterator[Runni
         nursery.cancel_scope.cancel()
 
 
-def produce(topic: str, correlation_id: int, size: int = 40) -> bytes:
+def produce(topic: str, correlation_id: int, size: int = 40, index: int = 0) -> bytes:
     records = bytes([correlation_id]) * size
-    partition = PartitionProduceData(index=0, records=records)
+    partition = PartitionProduceData(index=index, records=records)
     message = ProduceRequest(
         acks=-1,
         timeout_ms=1000,
@@ -118,6 +118,18 @@ async def test_appended_requests_let_the_next_in_and_are_answered_in_order(
         assert [await it.next_answer() for _ in range(4)] == [0, 1, 2, 3]
         await it.client.send(heartbeat("next", 7))
         assert await it.client.receive_frame() is not None
+
+
+async def test_a_request_that_waits_keeps_its_message() -> None:
+    async with running() as it:
+        for number in range(6):
+            await it.client.send(produce("hold", number, index=number))
+        await it.produces.arrived(6)
+        asked = [request.body.topic_data[0].partition_data[0] for request in it.produces.requests]
+        assert [partition.index for partition in asked] == list(range(6))
+        for number in range(6):
+            it.produces.answer(number)
+        assert [await it.next_answer() for _ in range(6)] == list(range(6))
 
 
 async def test_an_answer_that_is_ready_at_once_waits_for_those_before_it() -> None:

@@ -71,17 +71,19 @@ RECORDS = st.one_of(
     second=RECORDS,
     correlation_ids=st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)),
     client_id=st.sampled_from([None, "", "c", "client-é"]),
+    index=st.sampled_from([0, 1, -1, 2**31 - 1, -(2**31)]),
 )
-def test_the_next_request_with_other_records(
+def test_the_next_request_with_other_records_for_another_partition(
     version: int,
     first: bytes,
     second: bytes,
     correlation_ids: tuple[int, int],
     client_id: str | None,
+    index: int,
 ) -> None:
     shape = learn(frame_of(request(first), version, correlation_ids[0], client_id), version)
     assert shape is not None
-    frame = frame_of(request(second), version, correlation_ids[1], client_id)
+    frame = frame_of(request(second, index=index), version, correlation_ids[1], client_id)
     known = read_by_shape(shape, frame, ahead=b"ahead")
     expected_client_id, expected = read_by_codec(frame)
     assert known == expected
@@ -121,7 +123,6 @@ def test_other_requests_do_not_match() -> None:
         for other in (
             request(b"abc", topic="u"),
             request(b"abc", topic="topic"),
-            request(b"abc", index=1),
             request(b"abc", acks=-1),
             request(b"abc", copies=2),
             request(None),
@@ -141,11 +142,23 @@ def test_what_has_no_shape() -> None:
 def test_looking_in_vain_ends() -> None:
     route = route_of(9)
     shape = None
-    for index in range(MAX_MISSES + 10):
-        shape = learn(frame_of(request(b"a", index=index), 9, 1), 9, shape, route)
+    for number in range(MAX_MISSES + 10):
+        shape = learn(frame_of(request(b"a", topic=f"{number:02}"), 9, 1), 9, shape, route)
     assert shape is not None
-    assert shape.partition.index == MAX_MISSES
-    assert read_by_shape(shape, frame_of(request(b"b", index=MAX_MISSES), 9, 1)) is not None
-    again = learn(frame_of(request(b"a", index=99), 9, 1), 9, shape, route)
+    assert shape.body.topic_data[0].name == f"{MAX_MISSES:02}"
+    seen = read_by_shape(shape, frame_of(request(b"b", topic=f"{MAX_MISSES:02}"), 9, 1))
+    assert seen is not None
+    again = learn(frame_of(request(b"a", topic="99"), 9, 1), 9, shape, route)
     assert again is not None
-    assert again.partition.index == 99
+    assert again.body.topic_data[0].name == "99"
+
+
+def test_a_message_that_was_given_away_stays_as_it_is() -> None:
+    for version in VERSIONS:
+        shape = learn(frame_of(request(b"first", index=1), version, 1), version)
+        assert shape is not None
+        first = read_by_shape(shape, frame_of(request(b"second", index=2), version, 2))
+        shape.give_away()
+        frame = frame_of(request(b"third", index=3), version, 3)
+        assert read_by_shape(shape, frame) == read_by_codec(frame)[1]
+        assert first == request(b"second", index=2)
