@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from broker.config.kafka_config import KafkaConfig
 from broker.config_store import ConfigStore, topic_entity
 from protocol.errors import KafkaError
+from storage import message_format
 from storage.log_config import TOPIC_CONFIGS, LogConfig
 
 log = logging.getLogger("broker.configs")
@@ -70,6 +71,14 @@ class TopicConfigs:
     def _take(self, topic: str, overrides: Mapping[str, str]) -> None:
         self._overrides[topic] = dict(overrides)
         self._configs.pop(topic, None)
+        version = overrides.get(message_format.TOPIC_FORMAT_VERSION)
+        if version is not None and _is_valid(message_format.TOPIC_FORMAT_VERSION, version):
+            inter_broker = self._broker_config.get_string(message_format.INTER_BROKER_VERSION)
+            reason = message_format.ignored_topic_version(inter_broker, version)
+            if reason is not None:
+                log.warning(
+                    "message.format.version %s of topic %s is ignored: %s", version, topic, reason
+                )
 
     def _build(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
         defaults = self._broker_config.explicit()

@@ -89,3 +89,14 @@ def stored_record_version(
     if text is None or parse_version(text) > parse_version(inter_broker_version):
         text = broker_format_version(inter_broker_version, broker_text)
     return record_version_of(text)
+
+
+def ignored_topic_version(inter_broker_version: str | None, text: str) -> str | None:
+    """Why a topic's `message.format.version` does not count, if that may surprise."""
+    inter_broker = inter_broker_version or _DEFAULT_INTER_BROKER_VERSION
+    if formats_are_ignored(inter_broker):
+        if record_version_of(text) < NEWEST_RECORD_VERSION:
+            return f"the inter-broker protocol version `{inter_broker}` is 3.0 or higher"
+    elif parse_version(text) > parse_version(inter_broker):
+        return f"it is higher than the inter-broker protocol version `{inter_broker}`"
+    return None

@@ -5,11 +5,17 @@ Mirrors `KafkaConfig.validateValues` for ZooKeeper mode.
 
 from __future__ import annotations
 
+import logging
+
 from broker.config.errors import ConfigError
 from broker.config.kafka_config import KafkaConfig
 from broker.config.listeners import WILDCARD_HOSTS, check_unique
+from storage import message_format
+
+log = logging.getLogger(__name__)
 
 MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
+ZSTD_CODEC = 4
 
 
 def check_config(config: KafkaConfig) -> None:
@@ -17,6 +23,7 @@ def check_config(config: KafkaConfig) -> None:
     _check_mode(config)
     _check_identity(config)
     _check_log(config)
+    _check_formats(config)
     _check_replication(config)
     _check_listeners(config)
     _check_limits(config)
@@ -66,6 +73,28 @@ def _check_log(config: KafkaConfig) -> None:
     if threads and buffer_bytes / threads <= MIN_CLEANER_BUFFER_BYTES:
         raise ConfigError(
             "log.cleaner.dedupe.buffer.size must be more than 1 MiB per cleaner thread"
+        )
+
+
+def _check_formats(config: KafkaConfig) -> None:
+    protocol = config.get_string(message_format.INTER_BROKER_VERSION)
+    text = config.get_string(message_format.BROKER_FORMAT_VERSION)
+    newest = message_format.record_version_of(protocol)
+    if message_format.formats_are_ignored(protocol):
+        if message_format.record_version_of(text) < newest:
+            log.warning(
+                "log.message.format.version %s is ignored: inter.broker.protocol.version is %s",
+                text, protocol,
+            )  # fmt: skip
+    elif message_format.record_version_of(text) > newest:
+        raise ConfigError(
+            f"log.message.format.version={text} needs a newer format than "
+            f"inter.broker.protocol.version={protocol} has: lower the one or raise the other"
+        )
+    if config.get_int("offsets.topic.compression.codec") == ZSTD_CODEC and newest < 2:
+        raise ConfigError(
+            "offsets.topic.compression.codec=4 (zstd) needs inter.broker.protocol.version=2.1 or "
+            "higher"
         )
 
 

@@ -115,6 +115,15 @@ def test_bad_values_are_named(name: str, text: str, complaint: str) -> None:
         ({"queued.max.request.bytes": "1000"}, "socket.request.max.bytes"),
         ({"max.connections.per.ip": "0"}, "no one connect"),
         ({"max.connections.per.ip.overrides": "host"}, "not host:count"),
+        ({"inter.broker.protocol.version": "0.10.2"}, "needs a newer format"),
+        (
+            {
+                "inter.broker.protocol.version": "0.10.2",
+                "log.message.format.version": "0.9.0",
+                "offsets.topic.compression.codec": "4",
+            },
+            "zstd",
+        ),
     ],
 )
 def test_start_up_checks(values: dict[str, str], complaint: str) -> None:
@@ -130,6 +139,7 @@ def test_start_up_checks(values: dict[str, str], complaint: str) -> None:
         {"listeners": "PLAINTEXT://[::1]:9092", "advertised.listeners": "PLAINTEXT://me:1"},
         {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"},
         {"log.retention.ms": "-1"},
+        {"inter.broker.protocol.version": "2.8", "log.message.format.version": "0.9.0"},
         {"queued.max.request.bytes": "104857600"},
         {
             "listeners": "IN://h:1,OUT://h:2",
@@ -140,6 +150,11 @@ def test_start_up_checks(values: dict[str, str], complaint: str) -> None:
 )
 def test_good_configurations(values: dict[str, str]) -> None:
     check_config(with_keys(values))
+
+
+def test_an_old_format_that_does_not_count_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    check_config(with_keys({"log.message.format.version": "0.9.0"}))
+    assert "0.9.0 is ignored" in caplog.text
 
 
 def test_advertised_listeners_take_the_bound_port() -> None:

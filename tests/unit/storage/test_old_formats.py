@@ -20,7 +20,12 @@ from protocol.records.compression import compress
 from storage.append_info import AppendOrigin, InvalidRecords
 from storage.log import Log
 from storage.log_config import LogConfig
-from storage.message_format import broker_format_version, full_name, record_version_of
+from storage.message_format import (
+    broker_format_version,
+    full_name,
+    ignored_topic_version,
+    record_version_of,
+)
 from tests.support.conversions import build_message_set
 from tests.unit.records.test_message_set import entry, relative
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, manager_of
@@ -104,6 +109,13 @@ def test_names_of_versions() -> None:
     assert [record_version_of(v) for v in ("0.9.0", "0.10.0", "0.11.0", "3.9")] == [0, 1, 2, 2]
     with pytest.raises(KafkaError, match="not a valid version"):
         record_version_of("newest")
+
+
+def test_why_a_topic_s_format_does_not_count() -> None:
+    assert "3.0 or higher" in (ignored_topic_version(None, "0.10.0") or "")
+    assert "higher than" in (ignored_topic_version("0.10.2", "0.11.0") or "")
+    for inter_broker, version in ((None, "2.8"), ("2.8", "0.9.0"), ("2.8", "2.8")):
+        assert ignored_topic_version(inter_broker, version) is None
 
 
 @pytest.mark.parametrize("version", ["0.9.0", "0.10.2"])
