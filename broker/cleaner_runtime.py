@@ -151,12 +151,17 @@ class CleanerRuntime:
         return stats is not None
 
     async def _watch(self, cleaning: Cleaning, process: CleanerProcess) -> None:
-        """Stop a cleaning that has become void, and tell its process of a new rate."""
+        """Stop a cleaning that has become void, and tell its process of a new rate.
+
+        Again and again: the process may not have been there yet to hear it.
+        """
         try:
-            while not self.manager.is_void(cleaning):
+            while True:
+                if self.manager.is_void(cleaning):
+                    await process.abort()
+                else:
+                    await process.set_rate(self._rate())
                 await trio.sleep(WATCH_SECONDS)
-                await process.set_rate(self._rate())
-            await process.abort()
         except WorkerDied:
             return  # the other end of the talk notices it too
 

@@ -95,7 +95,7 @@ class CleanerManager:
         candidates = []
         for log in self._logs.logs():
             if log.config.compact and not self._is_barred(log):
-                candidate = consider(log, now_ms)
+                candidate = self._consider(log, now_ms)
                 if candidate is not None:
                     candidates.append(candidate)
         self.max_dirty_ratio = max((c.ratio for c in candidates), default=0.0)
@@ -105,11 +105,31 @@ class CleanerManager:
         self.max_delay_ms = max(candidate.delay_ms for candidate in candidates)
         chosen = max(due, key=_ratio)
         log = chosen.log
-        cleaning = Cleaning(log, make_plan(chosen, now_ms, settings))
+        try:
+            cleaning = Cleaning(log, make_plan(chosen, now_ms, settings))
+        except OSError as error:
+            log.health.fail(error)
+            return None
         log.being_cleaned = True
         log.lowest_truncation = NOT_TRUNCATED
         self._running[cleaning.key] = cleaning
         return cleaning
+
+    def _consider(self, log: Log, now_ms: int) -> Candidate | None:
+        try:
+            return consider(log, now_ms)
+        except OSError as error:
+            log.health.fail(error)
+        except KafkaError as error:
+            self._mark(log, error.message)
+        return None
+
+    def _mark(self, log: Log, reason: str) -> None:
+        key = log.topic, log.partition
+        self.uncleanable.setdefault(log.health.path, set()).add(key)
+        logger.warning(
+            "Unexpected error when cleaning %s; it is marked as uncleanable: %s", log.name, reason
+        )
 
     def _is_barred(self, log: Log) -> bool:
         """Cleaned already, not to be cleaned, or on its way to another directory: a copy that is
@@ -163,13 +183,7 @@ class CleanerManager:
     def failed(self, cleaning: Cleaning, reason: str) -> None:
         """A log that cannot be cleaned is left alone from now on."""
         if not self.is_void(cleaning):
-            path = cleaning.log.health.path
-            self.uncleanable.setdefault(path, set()).add(cleaning.key)
-            logger.warning(
-                "Unexpected error when cleaning %s; it is marked as uncleanable: %s",
-                cleaning.log.name,
-                reason,
-            )
+            self._mark(cleaning.log, reason)
         self.ended(cleaning)
 
     def ended(self, cleaning: Cleaning) -> None:
@@ -204,7 +218,7 @@ class CleanerManager:
         total = 0
         for key in self.uncleanable.get(path, ()):
             log = self._logs.get_log(*key)
-            candidate = consider(log, now_ms) if log is not None else None
+            candidate = self._consider(log, now_ms) if log is not None else None
             total += candidate.cleanable_bytes if candidate is not None else 0
         return total
 
