@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from protocol.errors import ErrorCode
 from protocol.messages.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
@@ -47,7 +48,12 @@ def describe_log_dirs(
                     is_future_key=is_future,
                 )
             )
-        total_bytes, usable_bytes = log_manager.files.disk_space(directory.path)
+        try:
+            total_bytes, usable_bytes = log_manager.files.disk_space(directory.path)
+        except OSError:  # gone, which the next checkpoint will find
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+            results.append(DescribeLogDirsResult(error_code=code, log_dir=directory.path))
+            continue
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory.path,

@@ -118,9 +118,14 @@ class LogUpkeep:
         return jobs
 
     def _deletion_jobs(self, now_ms: int) -> list[Job]:
-        for directory in self._manager.online_directories():
-            for log in self._manager.logs_in(directory):
+        manager = self._manager
+        for logs, homes in (
+            (manager.logs(), manager.homes),
+            (manager.future_logs(), manager.future_homes),
+        ):
+            for log in logs:
                 if log.doomed_files:
+                    directory = homes[log.topic, log.partition]
                     due_ms = now_ms + log.config.file_delete_delay_ms
                     self._doomed += [(due_ms, directory, path) for path in log.take_doomed_files()]
         due = [entry for entry in self._doomed if entry[0] <= now_ms]
