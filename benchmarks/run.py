@@ -100,12 +100,12 @@ class Harness:
     def end_pool(self) -> None:
         while self._pool:
             _, cluster = self._pool.popitem()
-            cluster.kill()
+            cluster.discard()
 
     def end_other_sizes(self, nodes: int) -> None:
         """Clusters that the next load does not use would only take memory and time."""
         for key in [key for key in self._pool if key[1] != nodes]:
-            self._pool.pop(key).kill()
+            self._pool.pop(key).discard()
 
     def measure(self, load: Load, broker: str, round_: int) -> Cell:
         began = time.monotonic()
@@ -117,7 +117,7 @@ class Harness:
             cell.failure = f"{type(error).__name__}: {error}"[:600]
             # Whatever state its cluster is in, the next load gets a new one.
             if (cluster := self._pool.pop((broker, load.nodes), None)) is not None:
-                cluster.kill()
+                cluster.discard()
         cell.took_seconds = round(time.monotonic() - began, 1)
         return cell
 
@@ -126,7 +126,7 @@ class Harness:
 
             def new_cluster(nodes: int) -> Cluster:
                 cluster = self._new(broker, nodes)
-                stack.callback(cluster.kill)
+                stack.callback(cluster.discard)
                 return cluster
 
             bench = Bench(self._pace, new_cluster)
