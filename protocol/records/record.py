@@ -200,10 +200,3 @@ def _read_headers(
         value, position = _read_bytes(block, position, limit)
         headers.append((key.decode("utf-8", "replace"), value))
     return headers, position
-
-
-def check_headers(block: bytes, position: int, record_end: int) -> None:
-    """That the headers at ``position`` are well formed and end with their record."""
-    _, position = _read_headers(block, position, record_end)
-    if position != record_end:
-        raise InvalidRecord(f"a record is {position - record_end} bytes off its length")
