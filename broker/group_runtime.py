@@ -30,6 +30,7 @@ from coordinator.group.machine import GroupCoordinator
 from coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.records.compression import Compression
+from replication.partition import Partition
 from replication.types import Done, PartitionKey, ProduceResults, RoleChange
 from storage.log import AppendOrigin
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from broker.dispatch import Request
     from broker.metrics import BrokerMetrics
     from broker.zookeeper_client import ZooKeeperClient
-    from storage.log import Log
 
 log = logging.getLogger("broker.groups")
 
@@ -318,13 +318,13 @@ class GroupRuntime:
             self.perform(self.machine.finish_load(load, now_ms))
         else:
             assert self._nursery is not None, "the group runtime does not run"
-            self._nursery.start_soon(self._load, load, replica.log)
+            self._nursery.start_soon(self._load, load, replica)
 
-    async def _load(self, load: PartitionLoad, partition_log: Log) -> None:
+    async def _load(self, load: PartitionLoad, replica: Partition) -> None:
         started_ms = self.now_ms
         try:
             async with self._load_limit:
-                await read_partition(load, partition_log, self._load_buffer_bytes)
+                await read_partition(load, replica, self._load_buffer_bytes)
         except Exception:
             # Not served rather than served without its groups: consumers would start over.
             log.exception("Loading %s-%d failed", OFFSETS_TOPIC, load.partition)

@@ -11,10 +11,10 @@ import trio
 
 from replication.controller import znodes
 from replication.controller.operations import GetData, ZkCode
+from replication.partition import Partition
 
 if TYPE_CHECKING:
     from broker.zookeeper_client import ZooKeeperClient
-    from storage.log import Log
 
 
 class PartitionLoad(Protocol):
@@ -39,17 +39,18 @@ async def internal_partition_count(zookeeper: ZooKeeperClient, topic: str, confi
     return configured
 
 
-async def read_partition(load: PartitionLoad, partition_log: Log, buffer_bytes: int) -> None:
+async def read_partition(load: PartitionLoad, replica: Partition, buffer_bytes: int) -> None:
     """Read all of a partition into `load`, and decode it.
 
-    Positions are looked up on the loop; only bytes are read and parsed in the thread.
+    Positions are looked up on the loop; only bytes are read and parsed in the thread. The replica
+    may move to another log directory meanwhile, and then has another log.
     """
-    while load.next_offset < partition_log.log_end_offset:
+    while load.next_offset < replica.log.log_end_offset:
         offset = load.next_offset
-        read = partition_log.read(
+        read = replica.log.read(
             offset,
             buffer_bytes,
-            upper_bound_offset=partition_log.log_end_offset,
+            upper_bound_offset=replica.log.log_end_offset,
             min_one_batch=True,
         )
         if len(read.records) == 0:

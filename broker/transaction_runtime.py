@@ -39,6 +39,7 @@ from coordinator.transaction.core import (
 from coordinator.transaction.loader import PartitionLoad
 from coordinator.transaction.machine import TransactionCoordinator
 from protocol.errors import ErrorCode, KafkaError
+from replication.partition import Partition
 from replication.types import Done, ProduceResults, RoleChange
 from storage.log import AppendOrigin
 
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from broker.metrics import BrokerMetrics
     from broker.producer_ids import ProducerIds
     from broker.zookeeper_client import ZooKeeperClient
-    from storage.log import Log
 
 log = logging.getLogger("broker.transactions")
 
@@ -305,13 +305,13 @@ class TransactionRuntime:
             self.perform(self.machine.finish_load(load, self.now_ms))
         else:
             assert self._nursery is not None, "the transaction runtime does not run"
-            self._nursery.start_soon(self._load, load, replica.log)
+            self._nursery.start_soon(self._load, load, replica)
 
-    async def _load(self, load: PartitionLoad, partition_log: Log) -> None:
+    async def _load(self, load: PartitionLoad, replica: Partition) -> None:
         started = trio.current_time()
         try:
             async with self._load_limit:
-                await read_partition(load, partition_log, self._load_buffer_bytes)
+                await read_partition(load, replica, self._load_buffer_bytes)
         except Exception:
             # Not served rather than served without its ids: zombies would not be fenced.
             log.exception("Loading %s-%d failed", TRANSACTIONS_TOPIC, load.partition)

@@ -284,6 +284,7 @@ class LogManager:
         new.move(f"{topic}-{partition}")
         new.update_high_watermark(old.high_watermark)
         new.first_dirty_offset = old.first_dirty_offset
+        new.producer_state.verifications = old.producer_state.verifications
         old_home, new_home = self.homes[key], self.future_homes[key]
         del self._future_logs[key], self.future_homes[key]
         self._logs[key] = new

@@ -379,3 +379,26 @@ def test_what_moves_is_not_cleaned(tmp_path: Path) -> None:
     cluster.partition.log.first_dirty_offset = 0
     cluster.partition.log.roll(cluster.now_ms)
     assert cleaners.choose(cluster.now_ms, settings) is not None
+
+
+def test_an_open_transaction_moves_along(tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path)
+    append(cluster, b"before")
+    records = build_batch(
+        [SimpleRecord(1, b"k", b"v")],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    log = cluster.partition.log
+    log.append_as_leader(records, leader_epoch=0, now_ms=1)
+    log.update_high_watermark(2)
+    guard = log.producer_state.verifications
+    assert log.last_stable_offset == 1
+    assert ask(cluster, other_directories(cluster)[0]) is ErrorCode.NONE
+    finish(cluster, the_move(cluster))
+    moved = cluster.partition.log
+    assert (moved.high_watermark, moved.last_stable_offset) == (2, 1)
+    assert moved.producer_state.verifications is guard
+    assert set(moved.producer_state.entries) == {7}
