@@ -28,7 +28,6 @@ from protocol.records.compression import (
 )
 from protocol.records.record import (
     MAX_INT64,
-    MIN_INT64,
     NO_TIMESTAMP,
     InvalidRecord,
     Record,
@@ -43,6 +42,8 @@ _TIMESTAMP_TYPE_BIT: Final = 8
 _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _ENTRY_HEAD = Struct(">qiI")
 _INT64 = Struct(">q")
+_V1_HEAD = Struct(">bbq")  # magic, attributes, timestamp
+_NULL: Final = b"\xff\xff\xff\xff"
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 _MAGIC_OFFSET: Final = 16
@@ -224,44 +225,31 @@ def encode_message_set(
     assert compression is not Compression.ZSTD, "zstd exists only in v2 batches"
     if not records:
         return bytearray()
-    kind = TimestampType.CREATE_TIME
-    if log_append_time is not None:
-        kind = TimestampType.LOG_APPEND_TIME
-        records = [record._replace(timestamp=log_append_time) for record in records]
+    kind = TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME
     compressed = compression is not Compression.NONE
     base = records[0].offset if compressed and magic == 1 else 0
+    head = b"\0\0"
     out = bytearray()
     for offset, timestamp, key, value, _, _ in records:
-        out += _encode_message(offset - base, magic, Compression.NONE, kind, timestamp, key, value)
+        if magic:
+            head = _V1_HEAD.pack(1, kind << 3, timestamp if kind == 0 else log_append_time)
+        body = (
+            head
+            + (_NULL if key is None else _INT32.pack(len(key)) + key)
+            + (_NULL if value is None else _INT32.pack(len(value)) + value)
+        )
+        out += _ENTRY_HEAD.pack(offset - base, len(body) + 4, zlib.crc32(body))
+        out += body
     if not compressed:
         return out
-    timestamp = max(record.timestamp for record in records)
+    if log_append_time is None:
+        log_append_time = max(record.timestamp for record in records)
     payload = compress(compression, out, level, magic=magic)
-    wrapper = _encode_message(
-        records[-1].offset, magic, compression, kind, timestamp, None, payload
-    )
-    return bytearray(wrapper)
+    return _wrapper(records[-1].offset, magic, compression | kind << 3, log_append_time, payload)
 
 
-def _encode_message(
-    offset: int,
-    magic: int,
-    compression: Compression,
-    kind: TimestampType,
-    timestamp: int,
-    key: bytes | None,
-    value: bytes | None,
-) -> bytes:
-    assert MIN_INT64 <= offset <= MAX_INT64
-    if magic == 0:
-        parts = [bytes([0, compression])]
-    else:
-        parts = [bytes([1, compression | kind << 3]), _INT64.pack(timestamp)]
-    for field in (key, value):
-        if field is None:
-            parts.append(b"\xff\xff\xff\xff")
-        else:
-            parts.append(_INT32.pack(len(field)))
-            parts.append(field)
-    body = b"".join(parts)
-    return _ENTRY_HEAD.pack(offset, len(body) + 4, zlib.crc32(body)) + body
+def _wrapper(offset: int, magic: int, attributes: int, timestamp: int, payload: bytes) -> bytearray:
+    """The message around ``payload``; v0 has neither time nor its type."""
+    head = bytes([0, attributes & 7]) if magic == 0 else _V1_HEAD.pack(1, attributes, timestamp)
+    body = head + _NULL + _INT32.pack(len(payload)) + payload
+    return bytearray(_ENTRY_HEAD.pack(offset, len(body) + 4, zlib.crc32(body)) + body)
