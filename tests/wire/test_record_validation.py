@@ -1,4 +1,4 @@
-"""With record.validation=full a broker answers as Apache Kafka does; without, it takes the batch."""
+"""With record.validation=full a broker answers as Apache Kafka; without, it takes the batch."""
 
 from __future__ import annotations
 
