@@ -27,7 +27,7 @@ from protocol.records.message_set import encode_message_set
 from protocol.records.record import MAX_INT64, MIN_INT64
 from protocol.records.varint import encode_varlong, wrap_int64
 from storage.cleaner.offset_map import OffsetMap
-from storage.cleaner.record_scan import RecordPlaces, scan_places, timestamp_delta
+from storage.cleaner.record_scan import Chosen, choose_records, timestamp_delta
 from storage.files import ByteBuffer
 
 
@@ -64,37 +64,24 @@ class BatchFilter:
         if count == 0:
             return _emptied(header, 0, keep_empty)
         block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-        places = scan_places(block, count, header.base_offset)
-        chosen, invalid = self._choose(places, header)
-        if not chosen:
-            return _emptied(header, count, keep_empty, invalid)
-        has_tombstones = any(places.tombstones[i] for i in chosen)
-        if len(chosen) == count and (not has_tombstones or header.has_delete_horizon):
+        offset_map = self._map
+        chosen = choose_records(
+            block,
+            count,
+            header.base_offset,
+            offset_map.look_up,
+            offset_map.latest_offset,
+            self.is_past_horizon(header),
+        )
+        kept = len(chosen.starts)
+        if not kept:
+            return _emptied(header, count, keep_empty, chosen.without_key)
+        if kept == count and (not chosen.has_tombstones or header.has_delete_horizon):
             return Kept(batch, header, count, count)
         horizon_ms = header.delete_horizon_ms
-        if horizon_ms is None and has_tombstones:
+        if horizon_ms is None and chosen.has_tombstones:
             horizon_ms = self._delete_horizon_ms
-        return _rebuilt(header, block, places.starts, chosen, horizon_ms, count, invalid)
-
-    def _choose(self, places: RecordPlaces, header: BatchHeader) -> tuple[list[int], int]:
-        """The numbers of the records that stay, and how many were dropped for lack of a key."""
-        look_up = self._map.look_up
-        latest = self._map.latest_offset
-        drop_tombstones = self.is_past_horizon(header)
-        chosen: list[int] = []
-        choose = chosen.append
-        invalid = 0
-        columns = zip(places.offsets, places.keys, places.tombstones, strict=True)
-        for number, (offset, key, is_tombstone) in enumerate(columns):
-            if offset > latest:
-                choose(number)
-            elif key is None:
-                invalid += 1
-            elif not (is_tombstone and drop_tombstones):
-                found = look_up(key)
-                if found is None or offset >= found:
-                    choose(number)
-        return chosen, invalid
+        return _rebuilt(header, block, chosen, horizon_ms)
 
     def keep_marker(self, batch: ByteBuffer, header: BatchHeader, *, removable: bool) -> Kept:
         """A control batch that stays; if it may go some day, it gets its delete horizon now."""
@@ -102,9 +89,8 @@ class BatchFilter:
         if count == 0 or header.has_delete_horizon or not removable:
             return Kept(batch, header, count, count)
         block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-        places = scan_places(block, count, header.base_offset)
-        every = list(range(count))
-        return _rebuilt(header, block, places.starts, every, self._delete_horizon_ms, count, 0)
+        every = choose_records(block, count, header.base_offset, _nothing, -1, False)
+        return _rebuilt(header, block, every, self._delete_horizon_ms)
 
     def _keep_legacy(self, batch: ByteBuffer, header: BatchHeader) -> Kept:
         look_up = self._map.look_up
@@ -161,32 +147,28 @@ def _length_of(header: BatchHeader, batch: ByteBuffer) -> BatchHeader:
     return header._replace(batch_length=len(batch) - overhead)
 
 
-def _rebuilt(
-    header: BatchHeader,
-    block: bytes,
-    starts: list[int],
-    chosen: list[int],
-    horizon_ms: int | None,
-    read: int,
-    invalid: int,
-) -> Kept:
+def _rebuilt(header: BatchHeader, block: bytes, chosen: Chosen, horizon_ms: int | None) -> Kept:
     """The batch with only the `chosen` records."""
+    starts, ends = chosen.starts, chosen.ends
     old_base = header.base_timestamp
     append_time = None
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         append_time = header.max_timestamp
         first = newest = append_time
     else:
-        deltas = [timestamp_delta(block, starts[i])[0] for i in chosen]
+        deltas = [timestamp_delta(block, start)[0] for start in starts]
         first = _timestamp(old_base, deltas[0])
         newest = max(_timestamp(old_base, delta) for delta in deltas)
     new_base = first if horizon_ms is None else horizon_ms
+    places = zip(starts, ends, strict=True)
     if append_time is None and new_base == old_base:
-        body = b"".join(block[starts[i] : starts[i + 1]] for i in chosen)
+        body = b"".join([block[start:end] for start, end in places])
     else:
         body = b"".join(
-            _with_base(block, starts[i], starts[i + 1], old_base, new_base, append_time)
-            for i in chosen
+            [
+                _with_base(block, start, end, old_base, new_base, append_time)
+                for start, end in places
+            ]
         )
     attributes = header.attributes & ~DELETE_HORIZON_BIT
     if horizon_ms is not None:
@@ -195,10 +177,15 @@ def _rebuilt(
         attributes=attributes,
         base_timestamp=new_base,
         max_timestamp=newest,
-        record_count=len(chosen),
+        record_count=len(starts),
     )
     batch = assemble(kept_header, body)
-    return Kept(batch, _length_of(kept_header, batch), read, len(chosen), invalid)
+    kept_header = _length_of(kept_header, batch)
+    return Kept(batch, kept_header, header.record_count, len(starts), chosen.without_key)
+
+
+def _nothing(_: bytes) -> None:
+    """The look-up in an empty map."""
 
 
 def _timestamp(base: int, delta: int) -> int:
