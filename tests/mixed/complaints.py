@@ -44,6 +44,7 @@ EXPLAINED = [
     r"ISR changes are not answered: no controller answered",
     r"cannot send \w+ to .*trying again until it is gone",
     r"Fetching from broker \d+: connection failed",
+    r"Broker \d+ cannot verify transactions: connection failed",
     r"its leader epoch \d+ is over",
 ]
 _EXPLAINED = re.compile("|".join(EXPLAINED))
