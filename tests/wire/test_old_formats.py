@@ -5,6 +5,7 @@ The tests of `mixed` ask Apache Kafka the same and compare; here the answers sta
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.records.batch import iter_batch_headers, read_records
 from tests.support.old_formats import (
     FETCH_VERSIONS,
     FORMATS,
@@ -24,7 +26,8 @@ from tests.support.old_formats import (
     observe_refusals,
 )
 from tests.support.processes import running_broker
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, batch
+from tests.wire.transaction_steps import add, again, end, start, wait_for_state
 
 INVALID, CORRUPT = ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE
 UNKNOWN, NO_FORMAT = ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
@@ -138,6 +141,54 @@ def test_refusals(client: WireClient, stored: int | None) -> None:
         assert seen[f"fetch v{version} from without down-conversion"] == (
             (NO_VERSION, -1) if refused else (0, len(RECORDS))
         )
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_old_consumers_see_all_data_and_no_markers(kafka: WireClient, version: int) -> None:
+    """They have no isolation level: aborted records and open transactions are there to be read."""
+    topic = kafka.create_topic()
+    values: list[bytes] = []
+    for number, committed in enumerate((True, False, None)):
+        producer = start(kafka)
+        assert set(add(kafka, producer, (topic.name, 0)).values()) == {0}
+        data = batch(
+            b"first %d" % number, b"second %d" % number, producer_id=producer.id,
+            producer_epoch=producer.epoch, base_sequence=0, is_transactional=True,
+            timestamp=int(time.time() * 1000),  # as that of markers, or they begin a new segment
+        )  # fmt: skip
+        answer = kafka.produce(topic.name, data, transactional_id=producer.name)
+        assert answer.error_code == 0
+        values += [b"first %d" % number, b"second %d" % number]
+        if committed is not None:
+            assert again(lambda p=producer, c=committed: end(kafka, p, committed=c), int) == 0
+            wait_for_state(kafka, producer.name, "CompleteCommit", "CompleteAbort")
+    found = kafka.fetch(topic, version=version)
+    assert found.high_watermark == 8
+    end_of_data = sum(h.size_in_bytes for _, h in iter_batch_headers(found.records))
+    records = list(read_records(found.records[:end_of_data]))
+    assert [record.value for record in records] == values[: len(records)]
+    assert [record.offset for record in records] == [0, 1, 3, 4, 6, 7][: len(records)]
+    assert len(records) >= 3
+    # From a marker on, the records behind it.
+    behind = read_records(kafka.fetch(topic, 2, version=version).records)
+    assert next(behind).value == values[2]
+
+
+@pytest.mark.parametrize("stored", [0, 1])
+def test_transactions_need_v2(before_3_0: WireClient, stored: int) -> None:
+    topic = before_3_0.create_topic(message_format_version=FORMATS[stored])
+    producer = start(before_3_0)
+    assert set(add(before_3_0, producer, (topic.name, 0)).values()) == {0}
+    data = batch(
+        b"value", producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=0,
+        is_transactional=True,
+    )  # fmt: skip
+    answer = before_3_0.produce(topic.name, data, transactional_id=producer.name)
+    assert answer.error_code == NO_FORMAT
+    # Its marker cannot be written either; that must not keep the transaction from its end.
+    assert again(lambda: end(before_3_0, producer, committed=False), int) == 0
+    wait_for_state(before_3_0, producer.name, "CompleteAbort")
+    assert before_3_0.fetch(topic, version=4).high_watermark == 0
 
 
 @pytest.mark.parametrize("stored", [None, 1])
