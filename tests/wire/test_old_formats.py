@@ -128,8 +128,8 @@ def test_refusals(client: WireClient, stored: int | None) -> None:
         NO_CODEC,
         0 if magic == 2 else UNKNOWN,
     ]
-    for time, code in ((-1, 0), (-2, 0), (-3, NO_FORMAT), (-4, NO_FORMAT), (5, NO_FORMAT)):
-        assert seen[f"offset at {time}"][0] == (0 if magic else code), time
+    for when, code in ((-1, 0), (-2, 0), (-3, NO_FORMAT), (-4, NO_FORMAT), (5, NO_FORMAT)):
+        assert seen[f"offset at {when}"][0] == (0 if magic else code), when
     assert seen["produce to a zstd topic"] == (0 if magic == 2 else UNKNOWN)
     assert seen["produce to a compacted topic"] == INVALID
     assert seen["produce to a small limit"] == ErrorCode.MESSAGE_TOO_LARGE
