@@ -399,8 +399,9 @@ class ZooKeeperClient:
         return fired
 
     def _not_armed(self, operation: ZkOperation, on_watch: WatchCallback | None) -> None:
-        """A read failed or was lost with its connection, and its watch with it."""
-        if on_watch is not None and isinstance(operation, GetData | Exists | GetChildren):
+        """A read failed or was lost with its connection, and its watch, if it had one, with it."""
+        if isinstance(operation, GetData | Exists | GetChildren) and operation.watch:
+            assert on_watch is not None
             self._watches.discard((_kind(operation), operation.path, on_watch))
 
     def _fire(self, kind: WatchKind, path: str, on_watch: WatchCallback) -> None:

@@ -322,7 +322,7 @@ class ZooKeeperSession:
         batch, index = self._unanswered.popleft()
         operation = batch.operations[index]
         result = _decode(operation, error, body)
-        if isinstance(operation, GetData | GetChildren) and not result.ok:
+        if isinstance(operation, GetData | GetChildren) and operation.watch and not result.ok:
             self._watches.pop((_kind(operation), operation.path), None)
         batch.results[index] = result
         batch.remaining -= 1
