@@ -68,8 +68,8 @@ class Cluster(ABC):
         self.zookeeper_port = first
         self.addresses: list[Address] = [(HOST, first + 1 + n) for n in range(brokers)]
         self._processes: list[subprocess.Popen[bytes]] = []
-        # Goes before the command of a broker; the profiler puts itself there.
-        self.prefix: Sequence[str] = ()
+        # Topics that a load keeps from round to round.
+        self.filled: set[str] = set()
 
     @property
     def bootstrap(self) -> str:
@@ -169,7 +169,7 @@ class PyBroker(Cluster):
         return self.directory / "cluster"
 
     def launch(self) -> None:
-        command = [*self.prefix, *PYBROKER, "start", "--brokers", str(self.count)]
+        command = [*PYBROKER, "start", "--brokers", str(self.count)]
         command += ["--port", str(self.addresses[0][1]), "--data-dir", str(self._data)]
         command += ["--zookeeper-port", str(self.zookeeper_port)]
         for key, value in (self.settings() | dict(self.extra)).items():

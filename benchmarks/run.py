@@ -197,7 +197,7 @@ def run_all(
             harness.end_other_sizes(load.nodes)
             cell = harness.measure(load, broker, round_)
             results.add(cell)
-            bar.console.print(_line(cell))
+            bar.console.print(_line(cell), soft_wrap=True)
             bar.advance(task)
 
 

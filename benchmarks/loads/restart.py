@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.frames import create_topic, first_acknowledged, produce_error_at, produce_frame
+from benchmarks.frames import create_topic, first_acknowledged, produce_frame
 from benchmarks.loads.base import Bench, Figure, Figures, Load
-from benchmarks.loads.partitions import PARTITIONS
+from benchmarks.loads.partitions import PARTITIONS, fill
 from benchmarks.machine import memory
-from benchmarks.native import Lines, run_load
+from benchmarks.native import Lines
 
 TOPIC = "restart"
 LIMIT_SECONDS = 180.0
-# Enough for one record to each partition.
-RECORDS_A_SECOND = 2000.0
 
 
 def _load(partitions: int) -> Load:
@@ -27,13 +25,8 @@ def _load(partitions: int) -> Load:
         before = time.monotonic()
         leaders = create_topic(cluster.bootstrap, TOPIC, partitions)
         created = time.monotonic() - before
-        run_load(
-            [Lines(leaders[0], [produce_frame(TOPIC, number) for number in range(partitions)])],
-            rate=RECORDS_A_SECOND,
-            warm_up=0,
-            seconds=(partitions + 1) / RECORDS_A_SECOND,
-            error_at=produce_error_at(TOPIC),
-        )
+        frames = [produce_frame(TOPIC, number) for number in range(partitions)]
+        fill(Lines(leaders[0], frames), TOPIC)
         before = time.monotonic()
         cluster.stop()
         stopped = time.monotonic() - before
