@@ -10,8 +10,9 @@ from protocol.messages.fetch import FetchRequest, ForgottenTopic
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
 from protocol.records.record import SimpleRecord
+from tests.support.conversions import build_message_set
 from tests.support.handlers import Call
-from tests.support.replication import ME, NOW, TOPIC_ID, batch
+from tests.support.replication import ME, NOW, TOPIC, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker, values, versions
 
 
@@ -50,6 +51,22 @@ def test_old_clients_and_what_they_cannot_read(tmp_path: Path) -> None:
     broker.cluster.manager.check_log_dirs()
     assert broker.fetched(6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetched(5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_conversions_are_counted(broker: HandlerBroker) -> None:
+    broker.lead()
+    stats = broker.cluster.manager.stats_of(TOPIC)
+    records = [SimpleRecord(NOW, None, b"old")] * 3
+    broker.produced(2, build_message_set(records, magic=1))
+    broker.produced(9, batch(b"new"))
+    assert (stats.produce_message_conversions, stats.messages_in) == (3, 4)
+    for version in (4, 17):
+        broker.fetched(version, session_epoch=-1)
+    assert stats.fetch_message_conversions == 0
+    for version in range(4):
+        assert values(broker.fetched(version).records)
+    # In each of them the batch of three, and that of one where it found room.
+    assert 12 <= stats.fetch_message_conversions <= 16
 
 
 def test_zstd_batches_of_other_topics_are_not_converted(broker: HandlerBroker) -> None:
