@@ -222,11 +222,15 @@ class Core:
         now_ms: int,
         done: AppendCompletion,
         *,
+        is_asked_for: bool = True,
         keep_pending_on: frozenset[ErrorCode] = frozenset(),
     ) -> None:
         """Log a prepared transition, then complete or cancel it; `done` gets the client's error.
 
-        After an error of `keep_pending_on` the transition stays pending: the caller tries again.
+        A client waits for it as long as its transactions may take; what no client has asked for
+        has more time, or with a tiny timeout it would never be replicated soon enough (Kafka makes
+        no difference). After an error of `keep_pending_on` the transition stays pending: the caller
+        tries again.
         """
         metadata = found.metadata
         assert metadata.pending_state is transition.state
@@ -243,7 +247,10 @@ class Core:
             done(error, now_ms)
 
         record = transaction_record(metadata.transactional_id, transition, now_ms)
-        self.append_records(found.owner.partition, [record], transition.timeout_ms, completion)
+        timeout_ms = transition.timeout_ms
+        if not is_asked_for:
+            timeout_ms = max(timeout_ms, self.config.request_timeout_ms)
+        self.append_records(found.owner.partition, [record], timeout_ms, completion)
 
     def _error_of_lost(self, partition: int) -> ErrorCode:
         if partition in self.loading:

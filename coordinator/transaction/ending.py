@@ -139,7 +139,9 @@ class Ending:
         def decided(error: ErrorCode, now_ms: int) -> None:
             self._decided(end, error, now_ms)
 
-        self._core.append_transition(end.found, transition, now_ms, decided)
+        self._core.append_transition(
+            end.found, transition, now_ms, decided, is_asked_for=not end.is_fence
+        )
 
     def _decided(self, end: _End, error: ErrorCode, now_ms: int) -> None:
         metadata = end.found.metadata
@@ -248,7 +250,12 @@ class Ending:
                 self._core.retry_later(retry, now_ms)
 
         self._core.append_transition(
-            found, transition, now_ms, logged, keep_pending_on=_RETRIED_COMPLETION
+            found,
+            transition,
+            now_ms,
+            logged,
+            is_asked_for=False,
+            keep_pending_on=_RETRIED_COMPLETION,
         )
 
     # Leadership

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,12 +13,14 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, batch, fetch_request, records_of, unique
+from tests.wire import transaction_steps as transactions
 from tests.wire.group_steps import heartbeat, join, join_request, stable
 from tests.wire.test_configs import values
 from tests.wire.test_fetch_sessions import CREATE
 from tests.wire.test_metadata import metadata
 from tests.wire.test_topics import delete, partitions_of
 
+WAIT_SECONDS = 20.0
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "delete.topic.enable": "false",
@@ -27,6 +30,12 @@ SETTINGS = {
     "max.incremental.fetch.session.cache.slots": "0",
     "message.max.bytes": "1000",
     "num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "transaction.max.timeout.ms": "2000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.segment.bytes": "77777",
+    "transactional.id.expiration.ms": "1500",
 }
 
 
@@ -101,3 +110,42 @@ def test_internal_topics_have_settings_of_their_own(kafka: WireClient) -> None:
     assert (topic.is_internal, len(topic.partitions)) == (True, 50)
     keys = ("cleanup.policy", "segment.bytes", "compression.type")
     assert values(kafka, "__consumer_offsets", *keys) == ["compact", "104857600", "producer"]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_transactional_ids_expire(kafka: WireClient, is_open: bool) -> None:
+    """An open transaction is aborted first, when its time is over."""
+    at = (kafka.create_topic(cleanup_policy="delete").name, 0)
+    old = transactions.start(kafka, timeout_ms=300)
+    if is_open:
+        assert transactions.add(kafka, old, at) == {at: 0}
+    deadline = time.monotonic() + WAIT_SECONDS
+    unknown = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    while transactions.describe(kafka, old.name).error_code != unknown:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    gone = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert transactions.end(kafka, old) == gone
+    assert transactions.add(kafka, old, at) == {at: gone}
+    new = transactions.start(kafka, old.name, timeout_ms=300)
+    assert (new.id != old.id, new.epoch) == (True, 0)
+
+
+def test_the_longest_transaction(kafka: WireClient) -> None:
+    name = transactions.new_name(kafka)
+    too_long = transactions.init(kafka, name, timeout_ms=2001)
+    assert too_long.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert transactions.start(kafka, name, timeout_ms=2000).epoch == 0
+
+
+def test_the_topic_of_the_transactions(kafka: WireClient) -> None:
+    transactions.new_name(kafka)
+    assert partitions_of(kafka, "__transaction_state") == 2
+    expected = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "77777",
+        "unclean.leader.election.enable": "false",
+    }
+    assert values(kafka, "__transaction_state", *expected) == list(expected.values())

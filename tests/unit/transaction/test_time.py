@@ -34,6 +34,32 @@ def test_a_transaction_times_out() -> None:
     assert harness.start() == (old[0], old[1] + 2)
 
 
+def test_how_long_the_log_may_take() -> None:
+    """As long as the transaction, where a client waits; never less than a request for the rest."""
+    harness = Harness(CONFIG)
+    harness.holds = {Append}
+    timeouts = []
+
+    def acknowledge() -> None:
+        timeouts.append(harness.held_appends[0].timeout_ms)
+        harness.acknowledge()
+
+    harness.init(timeout_ms=5)
+    acknowledge()
+    producer = (harness.metadata.producer_id, 0)
+    for is_in_time in (True, False):
+        harness.add(producer, A)
+        acknowledge()
+        if is_in_time:
+            harness.end(producer)
+        else:
+            harness.pass_time(1_000)
+        acknowledge()  # the decision
+        acknowledge()  # the completion
+    assert timeouts == [5, 5, 5, 30_000, 5, 30_000, 30_000]
+    assert harness.state is S.COMPLETE_ABORT
+
+
 def test_only_open_transactions_time_out() -> None:
     harness = Harness(CONFIG)
     harness.start("empty")
