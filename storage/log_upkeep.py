@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Segments of one log that go in one step of `retain`, and logs that are looked at in one.
-SEGMENTS_PER_STEP = 16
+SEGMENTS_PER_STEP = 4
 LOGS_PER_STEP = 64
 
 _AFTER_INITIAL_DELAY = ("recovery points", "log start offsets", "producer expiry", "retention")
