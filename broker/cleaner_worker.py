@@ -123,8 +123,15 @@ class Worker:
                 raise CleaningAborted
 
 
-def main() -> None:
+def give_way() -> None:
+    """To the broker, also where that runs at a real-time priority, which is inherited."""
+    if hasattr(os, "SCHED_BATCH"):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     os.nice(NICENESS)
+
+
+def main() -> None:
+    give_way()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         Worker(sys.stdin.fileno(), sys.stdout.fileno()).run()
 

