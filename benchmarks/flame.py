@@ -2,7 +2,8 @@
 
 A stack is one line, `outermost;...;innermost COUNT`, as py-spy and the flame graph tools write it.
 The graph is plain SVG: width is the share of samples, depth goes down, and a box tells its function
-and share when the pointer is over it. Functions are merged over their lines.
+and share when the pointer is over it. Functions are merged over their lines, processes have their
+number instead of their command.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ WIDTH, ROW, MARGIN = 1400, 17, 12
 CHARACTER = 6.4
 LEAST_WIDTH = 0.4
 _LINE = re.compile(r":\d+\)$")
+_COMMAND = re.compile(r'^(process \d+):".*')
 
 
 class Cost(NamedTuple):
@@ -41,8 +43,12 @@ def read_stacks(lines: Iterable[str]) -> Counter[tuple[str, ...]]:
     for line in lines:
         stack, _, count = line.rstrip().rpartition(" ")
         if stack:
-            stacks[tuple(_LINE.sub(")", frame) for frame in stack.split(";"))] += int(count)
+            stacks[tuple(_plain(frame) for frame in stack.split(";"))] += int(count)
     return stacks
+
+
+def _plain(frame: str) -> str:
+    return _COMMAND.sub(r"\1", _LINE.sub(")", frame))
 
 
 def costs(stacks: Counter[tuple[str, ...]]) -> list[Cost]:
