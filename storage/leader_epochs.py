@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from storage import checkpoints
 from storage.files import Files
@@ -99,6 +100,13 @@ class LeaderEpochCache:
         covering = (self._entries[index - 1][0], start_offset)
         self._entries[:index] = [covering]
         self._changed(flush)
+
+    def prepend(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Put earlier epochs, ascending, before those that are known (not flushed)."""
+        if entries:
+            later = [entry for entry in self._entries if entry[0] > entries[-1][0]]
+            self._entries[:] = [*entries, *later]
+            self._changed(False)
 
     def clear(self) -> None:
         if self._entries:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from protocol.errors import KafkaError
 from protocol.records.batch import crc_is_valid
-from storage.batch_scan import scan_batches
+from storage.batch_scan import scan_batches, scan_headers
 from storage.checkpoints import LEADER_EPOCH_FILE, CheckpointError
 from storage.files import Files
 from storage.leader_epochs import LeaderEpochCache
@@ -114,6 +114,8 @@ class LogLoader:
         self.epochs.truncate_from_end(log_end, flush=False)
         log_start = max(self.log_start, self.segments.first.base_offset)
         self.epochs.truncate_from_start(self.log_start, flush=False)
+        if not self.clean:
+            self._restore_first_epochs(log_start)
         if recovery_point > 0:
             self.epochs.sync_from_now_on()
         self.epochs.flush()
@@ -133,6 +135,25 @@ class LogLoader:
         return LogParts(
             self.segments, self.epochs, state, self.snapshots, log_start, log_end, recovery_point
         )
+
+    def _restore_first_epochs(self, log_start: int) -> None:
+        """Records below the first known epoch were deleted, but the crash took the new log start.
+
+        Followers that ask for an older epoch must not be told to keep what is ours of a later one.
+        (Kafka goes on without; batches of old formats have no epoch and stay so.)
+        """
+        entries = self.epochs.entries
+        if not entries or entries[0][1] <= log_start:
+            return
+        found: dict[int, int] = {}
+        for segment in self.segments.covering(log_start, entries[0][1]):
+            for _, header in scan_headers(segment.log_file, 0, segment.size):
+                if header.base_offset >= entries[0][1]:
+                    break
+                if header.last_offset >= log_start and header.partition_leader_epoch >= 0:
+                    start = max(header.base_offset, log_start)
+                    found.setdefault(header.partition_leader_epoch, start)
+        self.epochs.prepend(sorted(found.items()))
 
     def _read_epochs(self) -> LeaderEpochCache:
         """A file that was never forced to disk may be damaged; all epochs are in the log then."""

@@ -11,7 +11,7 @@ to their first difference. Whatever the epochs say to each other,
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.records.batch import read_records
@@ -186,6 +186,18 @@ class Scenario:
 
 @settings(max_examples=100, deadline=None)
 @given(steps=_STEPS, truncates_on_fetch=st.booleans(), unclean=st.booleans())
+@example(  # the crash takes the log start back, below the first epoch that the leader remembers
+    steps=[
+        ("produce", 1),
+        ("elect", 1, set(), 0),
+        ("shrink",),
+        ("produce", 3),
+        ("delete", 3),
+        ("restart", 2),
+    ],
+    truncates_on_fetch=False,
+    unclean=False,
+)
 def test_logs_agree_after_any_history(
     steps: list[tuple], truncates_on_fetch: bool, unclean: bool
 ) -> None:

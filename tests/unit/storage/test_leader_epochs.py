@@ -72,6 +72,16 @@ def test_truncate_from_start(cache: LeaderEpochCache) -> None:
     assert cache.entries == [(7, 40)]
 
 
+def test_prepend(cache: LeaderEpochCache) -> None:
+    cache.truncate_from_start(25)
+    known = cache.entries
+    cache.prepend([])
+    assert cache.entries == known
+    first = known[0][0]
+    cache.prepend([(first - 1, 3), (first, 7)])
+    assert cache.entries == [(first - 1, 3), (first, 7), *known[1:]]
+
+
 @pytest.mark.parametrize(("offset", "epoch"), [(9, None), (10, 2), (39, 4), (40, 7), (999, 7)])
 def test_epoch_for_offset(cache: LeaderEpochCache, offset: int, epoch: int | None) -> None:
     assert cache.epoch_for_offset(offset) == epoch
