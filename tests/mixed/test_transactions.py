@@ -7,6 +7,8 @@ directions. librdkafka's producer is the client; kafka-transactions.sh sees the 
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from coordinator.group.placement import partition_for_key
 from protocol.messages.reassignments import ElectLeadersRequest
 from tests.mixed.cluster import EACH_LEADS, KAFKA_A, KAFKA_B, OURS, MixedCluster
-from tests.support.apache_kafka import kafka_tool
+from tests.support.apache_kafka import java_command, kafka_tool
 from tests.support.wire import TRANSACTION, WireClient, unique
 
 pytestmark = pytest.mark.timeout(600)
@@ -185,3 +187,44 @@ def test_the_tool_sees_them(cluster: MixedCluster, topic: str, coordinator: int)
         assert sorted(columns["TopicPartitions"].split(",")) == [f"{topic}-{p}" for p in EACH_LEADS]
         assert name in kafka_tool(tool, *connect, "list")
         producer.abort_transaction(WAIT_SECONDS)
+
+
+def copier(cluster: MixedCluster, source: str, target: str, name: str) -> subprocess.Popen[str]:
+    """Kafka's own system test: consume, produce, offsets, all in one transaction; some abort."""
+    options = {
+        "--broker-list": cluster.bootstrap,
+        "--input-topic": source,
+        "--input-partition": "0",
+        "--output-topic": target,
+        "--consumer-group": name,
+        "--transactional-id": name,
+        "--transaction-size": "20",
+        "--transaction-timeout": "20000",
+    }
+    arguments = [word for option in options.items() for word in option]
+    main = "org.apache.kafka.tools.TransactionalMessageCopier"
+    command = java_command(main, *arguments, "--enable-random-aborts", "--use-group-metadata")
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_copier_of_java_that_is_killed(cluster: MixedCluster, topic: str) -> None:
+    """Each record is in the copy once: the next copier fences the one before, and goes on."""
+    source, name = unique("source"), unique("copier")
+    cluster.create_topic(source, partitions=1, assignment={0: [OURS, KAFKA_A, KAFKA_B]})
+    values = [b"%05d" % n for n in range(2_000)]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    for value in values:
+        producer.produce(source, value, partition=0)
+    assert producer.flush(WAIT_SECONDS) == 0
+    with copier(cluster, source, topic, name) as first:
+        assert first.stdout is not None
+        # It tells of each transaction.
+        for line in first.stdout:
+            if json.loads(line)["totalProcessed"] >= 200:
+                break
+        first.kill()
+    assert len(read(cluster, topic)) < len(values)
+    with copier(cluster, source, topic, name) as second:
+        second.communicate(timeout=2 * WAIT_SECONDS)
+        assert second.returncode == 0
+    wait_until_read(cluster, topic, values)
