@@ -94,7 +94,10 @@ class TransactionRecords:
         if record.value is None:
             return named, "<DELETE>"
         value = decode_versioned(TransactionLogValue, record.value)
-        state = TransactionState(value.transaction_status)
+        try:
+            state = TransactionState(value.transaction_status)
+        except ValueError:
+            raise ProtocolError(f"unknown transaction state {value.transaction_status}") from None
         partitions = [
             f"{topic.topic}-{partition}"
             for topic in value.transaction_partitions or ()

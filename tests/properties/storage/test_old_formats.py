@@ -6,23 +6,37 @@ codec are what Kafka's rules say, and a consumer of any age reads the same of th
 
 from __future__ import annotations
 
+import random
 import tempfile
+import zlib
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.down_conversion import DownConversion
-from protocol.records.batch import SimpleRecord, crc_is_valid, iter_batch_headers
+from protocol.errors import KafkaError
+from protocol.records.batch import (
+    SimpleRecord,
+    crc_is_valid,
+    iter_batch_headers,
+    read_records,
+)
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
+from storage.append_info import AppendOrigin
+from storage.append_rules import AppendRequest
 from storage.log_config import LogConfig
+from storage.old_formats import validate_with_old_format
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import dumb_decode
 from tests.support.faulty_files import FaultyFiles
+from tests.support.old_formats import LEGACY_CODECS, RECORDS, odd_sets
 from tests.support.record_strategies import legacy_codecs, payloads
 from tests.unit.storage.helpers import TOPIC_ID, manager_of
 
 NOW_MS = 1_700_000_100_000
+SEED = 20
+MUTATIONS = 3000
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 CODEC_NAMES = {
     Compression.NONE: "uncompressed",
@@ -116,3 +130,45 @@ def check_headers(data: bytes, magic: int, codec: Compression) -> None:
     for position, header in iter_batch_headers(data, allow_partial_tail=False):
         assert (header.magic, header.compression) == (magic, codec)
         assert crc_is_valid(data, position, header)
+
+
+def test_damaged_sets_are_refused_with_a_code() -> None:
+    """Whatever the bytes: appended, or a KafkaError; and what is appended can be read."""
+    source = random.Random(SEED)
+    samples = list(odd_sets().values())
+    samples += [bytes(encoded(RECORDS, m, codec)) for m in (0, 1, 2) for codec in LEGACY_CODECS]
+    appended = refused = 0
+    for _ in range(MUTATIONS):
+        data = damaged(source, source.choice(samples))
+        overrides = {"message.format.version": VERSIONS[source.randrange(3)]}
+        if source.random() < 0.5:
+            overrides["compression.type"] = source.choice(["gzip", "uncompressed", "zstd"])
+        config = LogConfig.from_overrides(overrides, {"inter.broker.protocol.version": "2.8"})
+        request = AppendRequest(
+            config, 2**40, 1, NOW_MS, AppendOrigin.CLIENT, source.choice([2, 3]), "t-0", True
+        )
+        try:
+            valid = validate_with_old_format(data, request)
+        except KafkaError:
+            refused += 1
+            continue
+        if valid is not None:
+            appended += 1
+            assert list(read_records(valid[0]))
+    assert min(appended, refused) > MUTATIONS // 10
+
+
+def damaged(source: random.Random, data: bytes) -> bytearray:
+    """Some bytes changed or gone; mostly with a right CRC again, or little would get far."""
+    mutated = bytearray(data)
+    for _ in range(source.choice((0, 1, 1, 2))):
+        if mutated:
+            at = source.randrange(len(mutated))
+            if source.random() < 0.7:
+                mutated[at] = source.randrange(256)
+            else:
+                del mutated[at : at + source.randrange(6)]
+    size = int.from_bytes(mutated[8:12], "big") if len(mutated) > 17 else 0
+    if mutated[16:17] < b"\2" and 14 <= size <= len(mutated) - 12 and source.random() < 0.8:
+        mutated[12:16] = zlib.crc32(mutated[16 : 12 + size]).to_bytes(4, "big")
+    return mutated

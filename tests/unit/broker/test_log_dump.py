@@ -10,6 +10,8 @@ from pathlib import Path
 import click.testing
 
 from broker.cli.log import log
+from protocol.codec import encode_versioned
+from protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
 from protocol.records.batch import (
     Compression,
     ControlRecordType,
@@ -115,6 +117,15 @@ def test_what_cannot_be_dumped(tmp_path: Path) -> None:
     assert "lies before the first" in ends("00000000000000000000.timeindex", upside_down, sanity)
     assert "000.snapshot: " in dump(_written(tmp_path / "00000000000000000000.snapshot"))[2]
     assert "Ignoring unknown file" in dump(_written(tmp_path / "leader-epoch-checkpoint"))[2]
+
+
+def test_an_unknown_state_of_a_transaction(tmp_path: Path) -> None:
+    key = encode_versioned(TransactionLogKey(transactional_id="t"), 0)
+    value = encode_versioned(TransactionLogValue(transaction_status=99), 0)
+    path = tmp_path / NAME
+    path.write_bytes(build_batch([SimpleRecord(1, key, value)]))
+    code, _, complaint = dump("--transaction-log-decoder", path)
+    assert (code, "unknown transaction state 99" in complaint) == (2, True)
 
 
 def _written(path: Path) -> Path:
