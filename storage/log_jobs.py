@@ -76,7 +76,9 @@ class PrepareSwap:
         self.future.flush()
         log = self.log
         try:
-            log.files.write_atomically(os.path.join(log.directory, REPLACED_MARK), b"")
+            # Not by a rename: a move that was called off may be doing the same.
+            log.files.open(os.path.join(log.directory, REPLACED_MARK), create=True).sync()
+            log.files.sync_directory(log.directory)
         except OSError as error:
             if log.is_closed:
                 return  # deleted meanwhile
