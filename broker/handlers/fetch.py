@@ -95,7 +95,11 @@ class FetchHandler:
         version = request.api_version
         error, session_id, answer = context.finish(results)
         if version < 10:
-            answer = [(entry, self._for_old_client(entry, data, version)) for entry, data in answer]
+            is_consumer = request.body.replica_id < 0
+            answer = [
+                (entry, self._for_old_client(entry, data, version, is_consumer))
+                for entry, data in answer
+            ]
         endpoints = _NO_ENDPOINTS
         if version >= 16:
             endpoints = self._name_leaders(request, answer)
@@ -164,7 +168,7 @@ class FetchHandler:
         )
 
     def _for_old_client(
-        self, entry: FetchEntry, data: FetchResponsePartitionData, version: int
+        self, entry: FetchEntry, data: FetchResponsePartitionData, version: int, is_consumer: bool
     ) -> FetchResponsePartitionData:
         """Codes and formats that clients do not know before v4 (magic 2), v6 (errors), v10 (zstd).
 
@@ -177,7 +181,7 @@ class FetchHandler:
                 return _refused(entry, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             to_magic = _magic_for(version, config.record_version)
             if to_magic is not None:
-                if not config.message_downconversion_enable:
+                if is_consumer and not config.message_downconversion_enable:
                     return _refused(entry, ErrorCode.UNSUPPORTED_VERSION)
                 try:
                     data.records = _converted(entry, data.records, to_magic, partition.stats)

@@ -40,6 +40,7 @@ def test_old_clients_and_what_they_cannot_read(tmp_path: Path) -> None:
     broker.lead()
     broker.produced(9, batch())
     assert broker.fetched(3).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert broker.fetched(3, replica_id=ME + 1).error_code != ErrorCode.UNSUPPORTED_VERSION
     assert broker.fetched(4).error_code == 0
     (tmp_path / "b").mkdir()
     broker = HandlerBroker(tmp_path / "b", topic_config={"compression.type": "zstd"})
