@@ -91,7 +91,6 @@ class Worker:
 
     def _clean_log(self, files: Files, plan: CleaningPlan) -> Message:
         started = time.perf_counter()
-        remove_leftovers(files, plan.directory)
         cleaner = Cleaner(files, plan, self.pace)
         end_offset = cleaner.build_map()
         stats = cleaner.stats

@@ -97,6 +97,7 @@ class Cleaner:
     def build_map(self) -> int:
         """Read the dirty part; returns the offset up to which this cleaning goes."""
         plan = self._plan
+        remove_leftovers(self._files, plan.directory)
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_between(plan.first_dirty_offset, plan.end_offset))
         dirty = self._dirty_segments()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
-from storage.cleaner.cleaner import Cleaner, remove_leftovers
+from storage.cleaner.cleaner import Cleaner
 from storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
 from storage.cleaner.plan import CleaningPlan, CleaningStats
 from storage.log import Log
@@ -40,7 +40,6 @@ def run_cleaning(
 ) -> CleaningStats:
     # As it comes out of the pipe.
     plan = CleaningPlan.from_json(cleaning.plan.to_json())
-    remove_leftovers(manager.files, plan.directory)
     cleaner = Cleaner(manager.files, plan, pace)
     end = cleaner.build_map()
     for group in cleaner.clean_groups(end):

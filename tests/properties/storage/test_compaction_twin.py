@@ -54,7 +54,7 @@ CONFIG = LogConfig.from_overrides(
     },
     {},
 )
-EXAMPLES = int(os.environ.get("COMPACTION_TWIN_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("COMPACTION_TWIN_EXAMPLES", "40"))
 PRODUCERS = (1, 2, 3, 4)
 TRANSACTIONAL = (3, 4)
 

@@ -18,7 +18,7 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch
 from storage.checkpoints import CLEANER_FILE
-from storage.cleaner.cleaner import CleaningAborted
+from storage.cleaner.cleaner import Cleaner, CleaningAborted
 from storage.cleaner.manager import CleanerManager, consider
 from storage.log import Log
 from storage.log_config import LogConfig
@@ -363,3 +363,30 @@ def test_a_swap_that_fails_takes_the_directory_offline(
     compacted.reopen(cleanly=False)
     found = {key: value for _, key, value in compacted.pairs}
     assert found == {"a": "2", "b": "1"}
+
+
+def test_what_a_dead_cleaner_left_does_not_undo_the_next_swap(tmp_path: Path) -> None:
+    """A load takes `.swap` files behind a `.cleaned` one for half of a swap, and drops them."""
+    compacted = Compacted(tmp_path, segment_bytes=100)
+    for number in range(3):
+        compacted.put([(f"k{number}", "1"), (f"k{number}", "2")])
+        compacted.roll()
+    compacted.manager.checkpoint_recovery_points()
+    left = Path(compacted.log.directory) / f"{1:020d}.log.cleaned"
+    left.write_bytes(b"half")
+    cleaners = CleanerManager(compacted.manager, 0)
+    cleaning = cleaners.choose(0, SETTINGS)
+    assert cleaning is not None
+    cleaner = Cleaner(compacted.manager.files, cleaning.plan, no_pace)
+    groups = list(cleaner.clean_groups(cleaner.build_map()))
+    assert not left.exists()
+    assert [group.base_offset for group in groups] == [0, 2, 4]
+    cleaners.swap(cleaning, groups[0], 0)
+    # The second swap ends before its last renames.
+    files = compacted.manager.files
+    assert isinstance(files, FaultyFiles)
+    files.fail("rename", path_part=".swap", times=10)
+    with pytest.raises(KafkaError):
+        cleaners.swap(cleaning, groups[1], 0)
+    compacted.reopen(cleanly=False)
+    assert [offset for offset, _, _ in compacted.pairs] == [1, 3, 4, 5]
