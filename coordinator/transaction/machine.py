@@ -332,18 +332,9 @@ class TransactionCoordinator:
     def describe(self, transactional_id: str) -> DescribeTransactionsResponseTransactionState:
         """DescribeTransactions of one id."""
         view = DescribeTransactionsResponseTransactionState(transactional_id=transactional_id)
-        owner = self._core.owner_of(transactional_id)
-        if isinstance(owner, ErrorCode):
-            is_asked_wrongly = self._core.is_active and not transactional_id
-            view.error_code = ErrorCode.INVALID_REQUEST if is_asked_wrongly else owner
-            return view
-        metadata = owner.transactions.get(transactional_id)
-        if metadata is None or not transactional_id:
-            view.error_code = (
-                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-                if transactional_id
-                else ErrorCode.INVALID_REQUEST
-            )
+        metadata = self._find_described(transactional_id)
+        if isinstance(metadata, ErrorCode):
+            view.error_code = metadata
             return view
         view.producer_id = metadata.producer_id
         view.producer_epoch = metadata.producer_epoch
@@ -358,6 +349,14 @@ class TransactionCoordinator:
             for topic, partitions in by_topic.items()
         ]
         return view
+
+    def _find_described(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
+        if self._core.is_active and not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        owner = self._core.owner_of(transactional_id)
+        if isinstance(owner, ErrorCode):
+            return owner
+        return owner.transactions.get(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
     def list_transactions(
         self,

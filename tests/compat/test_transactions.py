@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import aiokafka
@@ -18,8 +20,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.support.processes import BrokerProcess, running_broker
-from tests.support.wire import WireClient, unique
-from tests.wire.transaction_steps import wait_for_state
+from tests.support.wire import WireClient, batch, unique
+from tests.wire.transaction_steps import add, again, end, start, wait_for_state
 
 WAIT_SECONDS = 30.0
 TIMEOUT_MS = 1_000
@@ -265,3 +267,38 @@ def test_a_transaction_that_takes_too_long(broker: BrokerProcess, topic: str, cl
     successor.commit()
     assert read_with_confluent(broker, topic, 1) == [b"in time"]
     successor.close()
+
+
+def test_a_broker_that_is_killed(tmp_path: Path) -> None:
+    """What was decided is ended after the restart, what was open goes on with its producer."""
+    with running_broker(tmp_path) as broker:
+        with WireClient(broker.bootstrap) as wire:
+            topic = wire.create_topic(partitions=3).name
+            producers = [start(wire) for _ in range(9)]
+            for n, producer in enumerate(producers):
+                at = (topic, n % 3)
+                assert add(wire, producer, at) == {at: 0}
+                records = batch(
+                    b"%d" % n,
+                    producer_id=producer.id,
+                    producer_epoch=producer.epoch,
+                    base_sequence=0,
+                    is_transactional=True,
+                )
+                answer = wire.produce(
+                    topic, records, partition=n % 3, transactional_id=producer.name
+                )
+                assert answer.error_code == 0
+            for n, producer in enumerate(producers[:6]):
+                assert end(wire, producer, committed=n < 3) == 0
+        broker.kill()
+        broker.start()
+        with WireClient(broker.bootstrap) as wire:
+            for n, producer in enumerate(producers):
+                if n >= 6:
+                    assert again(partial(end, wire, producer), int) == 0
+                committed = n < 3 or n >= 6
+                state = "CompleteCommit" if committed else "CompleteAbort"
+                view = wait_for_state(wire, producer.name, state)
+                assert (view.producer_id, view.producer_epoch) == producer[1:]
+        assert read_with_confluent(broker, topic, 6) == [b"0", b"1", b"2", b"6", b"7", b"8"]
