@@ -77,11 +77,12 @@ class SessionPartition(FetchEntry):
         if data.log_start_offset != self.sent_log_start_offset:
             self.sent_log_start_offset = data.log_start_offset
             news = True
-        if data.error_code:
-            # So that the next answer without an error counts as news, too.
+        if data.error_code or data.diverging_epoch.epoch >= 0:
+            # So that the next answer without it counts as news, too: a follower that has to
+            # truncate its log does not look at the HW that comes with that.
             self.sent_high_watermark = -1
             news = True
-        return news or data.diverging_epoch.epoch >= 0
+        return news
 
 
 class FetchSession:
@@ -280,8 +281,7 @@ class FetchSessions:
         partitions: dict[SessionKey, SessionPartition] = {}
         for entry, data in answer:
             partition = SessionPartition(entry)
-            partition.sent_high_watermark = data.high_watermark
-            partition.sent_log_start_offset = data.log_start_offset
+            partition.has_news(data)  # it is sent in any case, and remembered
             partitions[session_key(entry, uses_topic_ids)] = partition
         session_id = self._new_id()
         self._sessions[session_id] = FetchSession(

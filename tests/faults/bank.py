@@ -49,6 +49,7 @@ class Result:
     unknown: int = 0
     receipts: int = 0
     fenced: int = 0
+    stuck: int = 0
     seconds: float = 0.0
     broken: list[str] = field(default_factory=list)
     story: Sequence[str] = ()
@@ -58,6 +59,7 @@ class Result:
             f"{sum(self.moments.values())} moments in {self.seconds:.0f} s: "
             f"{self.committed} transactions committed, {self.aborted} aborted, {self.unknown} of "
             f"unknown outcome; {self.receipts} orders counted; {self.fenced} zombies fenced; "
+            f"{self.stuck} stuck clients replaced; "
             f"{len(self.broken)} promises broken"
         )
 
@@ -191,6 +193,7 @@ def play(
             result.unknown = outcomes["u"]
             result.receipts = len(bank.readers[0].books.receipts) if bank.readers else 0
             result.fenced = sum(zombie.was_fenced for zombie in bank.zombies)
+            result.stuck = bank.stuck
             result.seconds = time.monotonic() - started
             result.story = running.story
     return result

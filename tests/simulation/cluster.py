@@ -7,6 +7,7 @@ with ZooKeeper everywhere.
 """
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from broker.registration import ensure_top_level_paths
@@ -47,16 +48,14 @@ class Cluster:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.kernel = Kernel(seed)
-        self.settings = Settings(self.kernel.random)
+        self.settings = self.new_settings(self.kernel.random)
         self.network = Network(self.kernel)
         self.zookeeper = ZooKeeperServer(self.kernel, self.network)
-        self.keys: list[PartitionKey] = [
-            (TOPIC, index) for index in range(self.settings.partition_count)
-        ]
+        self.keys = self.new_keys()
         self.topic_ids: dict[str, bytes] = {}
         self.cut_power: set[int] = set()
         self.brokers = {
-            broker_id: Broker(self, broker_id)
+            broker_id: self.new_broker(broker_id)
             for broker_id in range(1, self.settings.broker_count + 1)
         }
         self.by_process = {broker.process: broker for broker in self.brokers.values()}
@@ -74,6 +73,48 @@ class Cluster:
     def new_topic_id(self) -> bytes:
         return self.kernel.random.randbytes(16)
 
+    # -- what another kind of cluster has in another way ------------------------------------------
+
+    def new_settings(self, random: Random) -> Settings:
+        return Settings(random)
+
+    def new_keys(self) -> list[PartitionKey]:
+        return [(TOPIC, index) for index in range(self.settings.partition_count)]
+
+    def new_broker(self, broker_id: int) -> Broker:
+        return Broker(self, broker_id)
+
+    def start_clients(self) -> None:
+        random = self.kernel.random
+        for number, key in enumerate(self.keys):
+            for kind in range(2):
+                producer_id = 1_000 + number if kind else -1
+                name = f"producer{number}{'i' if kind else ''}"
+                pause_ms = random.choice((40, 150, 300))
+                self.producers.append(Producer(self, name, key, producer_id, pause_ms))
+            self.consumers.append(Consumer(self, f"consumer{number}", key))
+        for client in (*self.producers, *self.consumers):
+            client.start()
+
+    def stop_clients(self) -> None:
+        for producer in self.producers:
+            producer.is_stopping = True
+
+    def what_clients_miss(self) -> str:
+        for consumer in self.consumers:
+            end = self.audit.ledger(consumer.key).end
+            if consumer.position != end and not self.settings.unclean_elections:
+                return f"{consumer.name} is at {consumer.position} of {end}"
+        return ""
+
+    def check_clients(self) -> None:
+        for producer in self.producers:
+            if not self.settings.unclean_elections:
+                self.audit.check_producer(
+                    producer.name, producer.key, producer.acknowledged, producer.sent,
+                    producer.is_idempotent,
+                )  # fmt: skip
+
     # -- a run ------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -82,50 +123,50 @@ class Cluster:
         self.admin.start()
         self.admin.on_connected = self._set_up
         kernel.run_until(START_MS + CALM_START_MS)
-        self._start_clients()
+        self.start_clients()
         self.faults.start()
         kernel.run_until(kernel.now_ms + self.settings.faults_ms)
         kernel.note("all faults end")
         self.faults.end()
-        for producer in self.producers:
-            producer.is_stopping = True
+        self.stop_clients()
         self._check_convergence()
         deadline_ms = kernel.now_ms + CONVERGENCE_LIMIT_MS
         if not kernel.run_until(deadline_ms, lambda: self._has_converged):
             self.audit.fail(f"no convergence in {CONVERGENCE_LIMIT_MS} ms: {self.reason}")
-        for producer in self.producers:
-            if not self.settings.unclean_elections:
-                self.audit.check_producer(
-                    producer.name, producer.key, producer.acknowledged, producer.sent,
-                    producer.is_idempotent,
-                )  # fmt: skip
+        self.check_clients()
 
     def _set_up(self) -> None:
         self.admin.on_connected = lambda: None
         self.admin.run(ensure_top_level_paths(), self._create_topic)
 
     def _create_topic(self, _outcome: Any) -> None:
+        creations = [
+            creation
+            for topic in dict.fromkeys(topic for topic, _ in self.keys)
+            for creation in self._creation_of(topic)
+        ]
+        self.admin.execute(creations, lambda _results: self._start_brokers())
+
+    def _creation_of(self, topic: str) -> list[Create]:
         random, settings = self.kernel.random, self.settings
-        topic_id = self.topic_ids[TOPIC] = self.new_topic_id()
+        topic_id = self.topic_ids[topic] = self.new_topic_id()
         assignment = TopicAssignment(
             topic_id,
             {
                 index: ReplicaAssignment(
                     tuple(random.sample(list(self.brokers), settings.replication_factor))
                 )
-                for _, index in self.keys
+                for name, index in self.keys
+                if name == topic
             },
         )
         config = {"min.insync.replicas": str(settings.min_insync_replicas)}
         if settings.unclean_elections:
             config["unclean.leader.election.enable"] = "true"
-        self.admin.execute(
-            [
-                Create(f"/config/topics/{TOPIC}", znodes.encode_config(config)),
-                Create(znodes.topic_path(TOPIC), znodes.encode_topic(assignment)),
-            ],
-            lambda _results: self._start_brokers(),
-        )
+        return [
+            Create(f"/config/topics/{topic}", znodes.encode_config(config)),
+            Create(znodes.topic_path(topic), znodes.encode_topic(assignment)),
+        ]
 
     def assignment_of(self, key: PartitionKey) -> ReplicaAssignment:
         """As ZooKeeper has it."""
@@ -142,18 +183,6 @@ class Cluster:
     def _start_brokers(self) -> None:
         for broker in self.brokers.values():
             self.kernel.after(self.kernel.random.randint(0, 50), None, broker.start)
-
-    def _start_clients(self) -> None:
-        random = self.kernel.random
-        for number, key in enumerate(self.keys):
-            for kind in range(2):
-                producer_id = 1_000 + number if kind else -1
-                name = f"producer{number}{'i' if kind else ''}"
-                pause_ms = random.choice((40, 150, 300))
-                self.producers.append(Producer(self, name, key, producer_id, pause_ms))
-            self.consumers.append(Consumer(self, f"consumer{number}", key))
-        for client in (*self.producers, *self.consumers):
-            client.start()
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -176,11 +205,7 @@ class Cluster:
             missing = self._what_partition_misses(key)
             if missing:
                 return f"{key[0]}-{key[1]}: {missing}"
-        for consumer in self.consumers:
-            end = self.audit.ledger(consumer.key).end
-            if consumer.position != end and not self.settings.unclean_elections:
-                return f"{consumer.name} is at {consumer.position} of {end}"
-        return ""
+        return self.what_clients_miss()
 
     def _what_partition_misses(self, key: PartitionKey) -> str:
         state = self.audit.ledger(key).state
@@ -215,7 +240,10 @@ class Cluster:
 
 def simulate(seed: int) -> Result:
     """Run one seed to its end; whatever it found is in the result."""
-    cluster = Cluster(seed)
+    return run_cluster(Cluster(seed))
+
+
+def run_cluster(cluster: Cluster) -> Result:
     kernel = cluster.kernel
     error: str | None = None
     try:
@@ -223,7 +251,7 @@ def simulate(seed: int) -> Result:
     except AssertionError as failure:
         error = f"{type(failure).__name__}: {failure}"
     result = Result(
-        seed, kernel.digest, kernel.steps, kernel.now_ms - START_MS,
+        cluster.seed, kernel.digest, kernel.steps, kernel.now_ms - START_MS,
         cluster.audit.acknowledged_batches, str(cluster.settings), error,
     )  # fmt: skip
     if error is not None:

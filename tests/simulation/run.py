@@ -2,7 +2,7 @@
 
 Seeds run in as many processes as there are cores. Each failing one is named at once; at the end a
 table says what was run and found, and the command that replays the first failure. `--planted` looks
-for the planted faults instead.
+for the planted faults instead. `--transactions` does all that with transactions.
 """
 
 import argparse
@@ -11,14 +11,16 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.simulation import planted
+from tests.simulation import planted, planted_transactions
 from tests.simulation.cluster import Result, simulate
+from tests.simulation.transactions import simulate_transactions
 
 TRACE_TAIL = 150
 CHUNK = 4
@@ -27,9 +29,12 @@ MAX_SHOWN = 20
 console = Console()
 
 
-def replay(seed: int, lines: int, fault: str | None) -> int:
+def replay(seed: int, lines: int, fault: str | None, play: Callable[[int], Result]) -> int:
     if fault is None:
-        result = simulate(seed)
+        result = play(seed)
+    elif fault in planted_transactions.PLANTED:
+        with planted_transactions.PLANTED[fault]():
+            result = simulate_transactions(seed)
     else:
         with planted.PLANTED[fault]():
             result = simulate(seed)
@@ -44,19 +49,19 @@ def replay(seed: int, lines: int, fault: str | None) -> int:
     return 1 if result.error else 0
 
 
-def run_seeds(seeds: range, processes: int) -> Iterator[Result]:
+def run_seeds(seeds: range, processes: int, play: Callable[[int], Result]) -> Iterator[Result]:
     """Results in the order in which they come; a crash of the simulation itself is one too."""
     if processes == 1:
-        yield from map(guarded, seeds)
+        yield from map(partial(guarded, play), seeds)
         return
     with multiprocessing.Pool(processes, _quiet) as pool:
-        yield from pool.imap_unordered(guarded, seeds, chunksize=CHUNK)
+        yield from pool.imap_unordered(partial(guarded, play), seeds, chunksize=CHUNK)
 
 
-def guarded(seed: int) -> Result:
+def guarded(play: Callable[[int], Result], seed: int) -> Result:
     """Any exception is a finding: the machines raise nothing that is not caught in its place."""
     try:
-        return simulate(seed)
+        return play(seed)
     except Exception as error:
         return Result(seed, "", 0, 0, 0, "", f"{type(error).__name__}: {error}")
 
@@ -65,7 +70,7 @@ def _quiet() -> None:
     logging.disable(logging.CRITICAL)
 
 
-def hunt(first: int, count: int, processes: int) -> int:
+def hunt(first: int, count: int, processes: int, play: Callable[[int], Result]) -> int:
     started_at = time.perf_counter()
     failed: list[Result] = []
     done = steps = batches = 0
@@ -75,7 +80,7 @@ def hunt(first: int, count: int, processes: int) -> int:
     )  # fmt: skip
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("seeds", total=count, found="0 failed")
-        for result in run_seeds(range(first, first + count), processes):
+        for result in run_seeds(range(first, first + count), processes, play):
             done += 1
             steps += result.steps
             batches += result.batches
@@ -93,15 +98,17 @@ def hunt(first: int, count: int, processes: int) -> int:
     console.print(table)
     if failed:
         seed = min(result.seed for result in failed)
-        console.print(f"replay: python -m tests.simulation.run --seed {seed}")
+        option = " --transactions" if play is simulate_transactions else ""
+        console.print(f"replay: python -m tests.simulation.run --seed {seed}{option}")
     return 1 if failed else 0
 
 
-def hunt_planted(count: int) -> int:
+def hunt_planted(count: int, *, transactions: bool) -> int:
     table = Table("planted fault", "found at seed", "by")
     missed = 0
-    for name in planted.PLANTED:
-        result = planted.find(name, range(count))
+    faults = planted_transactions if transactions else planted
+    for name in faults.PLANTED:
+        result = faults.find(name, range(count))
         missed += result is None
         found = "-" if result is None else str(result.seed)
         by = f"not within {count} seeds" if result is None else str(result.error)[:100]
@@ -119,14 +126,17 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lines", type=int, default=TRACE_TAIL, help="of the trace to print")
     parser.add_argument("--planted", action="store_true", help="look for the planted faults")
-    parser.add_argument("--with-fault", choices=list(planted.PLANTED), help="with --seed")
+    faults = [*planted.PLANTED, *planted_transactions.PLANTED]
+    parser.add_argument("--with-fault", choices=faults, help="with --seed")
+    parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
     options = parser.parse_args()
     _quiet()
+    play = simulate_transactions if options.transactions else simulate
     if options.seed is not None:
-        return replay(options.seed, options.lines, options.with_fault)
+        return replay(options.seed, options.lines, options.with_fault, play)
     if options.planted:
-        return hunt_planted(options.seeds)
-    return hunt(options.first, options.seeds, options.processes)
+        return hunt_planted(options.seeds, transactions=options.transactions)
+    return hunt(options.first, options.seeds, options.processes, play)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,13 @@ class Settings:
         self.faults_ms = random.choice((6_000, 9_000, 12_000))
         self.reassigns = random.random() < 0.4
         self.segment_bytes = random.choice((600, 2_000, 20_000))
+        self._make_log_config()
+
+    def forbid_unclean_elections(self) -> None:
+        self.unclean_elections = False
+        self._make_log_config()
+
+    def _make_log_config(self) -> None:
         self.log_config = _log_config(
             self.segment_bytes, self.min_insync_replicas, self.flushes, self.unclean_elections
         )

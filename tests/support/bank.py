@@ -16,6 +16,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -36,6 +37,8 @@ from tests.support.processes import ServerProcess
 
 JAVA_TELLER = Path(__file__).parent / "java" / "BankTeller.java"
 ORDER_SECONDS = 0.05
+# Longer than any answer is waited for.
+STUCK_SECONDS = 40.0
 LATEST = -1
 
 
@@ -46,6 +49,8 @@ class BankClient(ServerProcess):
         super().__init__(command, journal)
         self.name = name
         self._journal = journal
+        self._last_size = 0
+        self._last_line = time.monotonic()
 
     def lines(self) -> list[tuple[str, str]]:
         text = self._journal.read_text(errors="replace")
@@ -55,6 +60,15 @@ class BankClient(ServerProcess):
     def outcomes(self) -> dict[str, str]:
         """Transfer -> c, a or u; what has no end yet is unknown too."""
         return {what: "u" if kind == "b" else kind for kind, what in self.lines() if kind in "bcau"}
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long it has written nothing, by those who look often."""
+        size = self._journal.stat().st_size if self._journal.exists() else 0
+        if size != self._last_size:
+            self._last_size = size
+            self._last_line = time.monotonic()
+        return time.monotonic() - self._last_line
 
     @property
     def was_fenced(self) -> bool:
@@ -108,6 +122,7 @@ class Bank:
         self.readers: list[Reader] = []
         self.orders = Orders(cluster.bootstrap)
         self.zombies: list[BankClient] = []
+        self.stuck = 0
 
     # -- clients --
 
@@ -145,9 +160,16 @@ class Bank:
         return self.lives[name][-1]
 
     def revive(self) -> None:
-        """A new life for each client that has ended."""
+        """A new life for each client that has ended, or waits for something that does not come.
+
+        librdkafka and kafka-python both do, when they lose a coordinator at the wrong moment.
+        """
         for name in self.roles:
             client = self.current(name)
+            if client.is_running and client.silent_seconds > STUCK_SECONDS:
+                self.cluster.tell(f"{name} stands still after {client.lines()[-1:]}")
+                self.stuck += 1
+                client.kill()
             if not client.is_running:
                 last = client.lines()[-1:]
                 self.cluster.tell(f"{name} ended with {last}; another life")

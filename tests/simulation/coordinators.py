@@ -1,0 +1,293 @@
+"""The coordinators of one simulated broker: the real machines, shells on virtual time around them.
+
+Real: the machines of transactions and groups, their handlers, marker queues. Simulated: what waits
+in `broker.transaction_runtime`, `marker_sender`, `group_runtime` and `transaction_verifier`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from broker.transaction_verifier import VERIFYING_VERSION, Question, _request
+from coordinator.group.core import GroupConfig
+from coordinator.group.core import Reply as GroupReply
+from coordinator.group.machine import GroupCoordinator
+from coordinator.transaction.core import (
+    AllocateProducerId,
+    Append,
+    MarkerJob,
+    Reply,
+    SendMarkers,
+    TransactionConfig,
+)
+from coordinator.transaction.machine import TransactionCoordinator
+from coordinator.transaction.markers import (
+    NO_BROKER,
+    MarkerQueues,
+    marker_results,
+    markers_request,
+)
+from protocol.errors import ErrorCode, KafkaError
+from replication.types import ACKS_ALL, Done, PartitionKey, RoleChange
+from storage.log import AppendOrigin
+from tests.simulation.fetchers import LISTENER
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker
+
+TRANSACTIONS = "__transaction_state"
+OFFSETS = "__consumer_offsets"
+MARKERS_VERSION = 1
+TICK_MS = 100
+ABORT_CHECK_MS = 300
+REQUEST_TIMEOUT_MS = 1_500
+LOAD_BYTES = 2_000
+LONGEST_LOAD_STEP_MS = 30
+MARKER_PAUSE_MS = 5
+
+
+class _AppendWait:
+    __slots__ = ("append", "shell")
+
+    def __init__(self, shell: Any, append: Any) -> None:
+        self.shell = shell
+        self.append = append
+
+    def complete(self, results: Any) -> None:
+        self.shell.append_completed(self.append, results)
+
+
+class _Shell:
+    """What both have in common: effects in order, appends, loading, ticks."""
+
+    topic = ""
+
+    def __init__(self, broker: Broker, machine: Any) -> None:
+        self.broker = broker
+        self.machine = machine
+        self._effects: deque[Any] = deque()
+        self._is_draining = False
+        self._tick()
+
+    @property
+    def now_ms(self) -> int:
+        return self.broker.kernel.now_ms
+
+    def perform(self, effects: Iterable[Any]) -> None:
+        self._effects.extend(effects)
+        if self._is_draining:
+            return
+        self._is_draining = True
+        while self._effects:
+            self.do(self._effects.popleft())
+        self._is_draining = False
+
+    def do(self, effect: Any) -> None:
+        raise AssertionError
+
+    def later(self, delay_ms: int, run: Any, *args: Any) -> None:
+        self.broker.kernel.after(delay_ms, self.broker.process, run, *args)
+
+    def _tick(self) -> None:
+        self.later(TICK_MS, self._tick)
+        self.perform(self.machine.tick(self.now_ms))
+
+    def append(
+        self, append: Any, acks: int, timeout_ms: int, guards: dict[PartitionKey, Any] | None
+    ) -> None:
+        key = (self.topic, append.partition)
+        manager = self.broker.manager
+        outcome = manager.append(
+            _AppendWait(self, append), acks, timeout_ms, {key: append.batch}, self.now_ms,
+            origin=AppendOrigin.COORDINATOR, guards=guards,
+        )  # fmt: skip
+        if isinstance(outcome, Done):
+            self.append_completed(append, outcome.result)
+        else:
+            self.broker.shell.parked(timeout_ms, self.now_ms)
+        self.broker.shell.settle()
+
+    def append_completed(self, append: Any, results: Any) -> None:
+        raise AssertionError
+
+    def roles_changed(
+        self, became_leader: Iterable[RoleChange], became_follower: Iterable[RoleChange]
+    ) -> None:
+        for change in became_follower:
+            if change.topic == self.topic:
+                epoch = change.leader_epoch if change.leader_epoch >= 0 else None
+                self.unload(change.partition, epoch)
+        for change in became_leader:
+            if change.topic == self.topic:
+                load = self.machine.begin_load(change.partition, change.leader_epoch)
+                if load is not None:
+                    log = self.broker.manager.partitions[change.topic, change.partition].log
+                    load.next_offset = log.log_start_offset
+                    self.later(0, self._load, load, log)
+
+    def unload(self, partition: int, epoch: int | None) -> None:
+        raise AssertionError
+
+    def _load(self, load: Any, log: Any) -> None:
+        """A piece of the log; other things happen between two of them."""
+        if load.next_offset >= log.log_end_offset:
+            load.decode()
+            self.perform(self.machine.finish_load(load, self.now_ms))
+            return
+        try:
+            read = log.read(load.next_offset, LOAD_BYTES, upper_bound_offset=log.log_end_offset)
+        except KafkaError:
+            self.machine.abandon_load(load)
+            return
+        load.add(read.records.read())
+        pause_ms = self.broker.kernel.random.randint(0, LONGEST_LOAD_STEP_MS)
+        self.later(pause_ms, self._load, load, log)
+
+
+class TransactionShell(_Shell):
+    topic = TRANSACTIONS
+    acks = ACKS_ALL
+
+    def __init__(self, broker: Broker) -> None:
+        machine = TransactionCoordinator(
+            TransactionConfig(
+                abort_timed_out_interval_ms=ABORT_CHECK_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
+            )
+        )
+        machine.start(1, broker.kernel.now_ms)
+        self.queues = MarkerQueues(self._leader_of)
+        self._busy: set[int] = set()
+        super().__init__(broker, machine)
+
+    def do(self, effect: Any) -> None:
+        if isinstance(effect, Reply):
+            effect.token.answer(effect.result)
+        elif isinstance(effect, Append):
+            self.append(effect, self.acks, effect.timeout_ms, None)
+        elif isinstance(effect, SendMarkers):
+            self._send_markers(effect.job)
+        else:
+            assert isinstance(effect, AllocateProducerId)
+            producer_id = self.broker.cluster.new_producer_id()
+            self.later(2, self._allocated, effect.attempt, producer_id)
+
+    def _allocated(self, attempt: Any, producer_id: int) -> None:
+        self.perform(self.machine.producer_id_allocated(attempt, producer_id, self.now_ms))
+
+    def append_completed(self, append: Append, results: Any) -> None:
+        error = results[TRANSACTIONS, append.partition].error_code
+        self.perform(self.machine.appended(append.append_id, error, self.now_ms))
+
+    def unload(self, partition: int, epoch: int | None) -> None:
+        self.machine.unload(partition, epoch)
+        self.queues.unload(partition)
+
+    # -- markers --
+
+    def _leader_of(self, partition: PartitionKey) -> int | None:
+        metadata = self.broker.manager.metadata
+        state = metadata.partition_state(*partition)
+        if state is None:
+            return None
+        is_known = metadata.broker_endpoint(state.leader, LISTENER) is not None
+        return state.leader if is_known else NO_BROKER
+
+    def _send_markers(self, job: MarkerJob) -> None:
+        routed = self.queues.add(job)
+        for broker_id in routed.brokers:
+            self._pump(broker_id)
+        for partitions, error in (
+            (routed.gone, ErrorCode.NONE),
+            (routed.leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ):
+            if partitions:
+                part = job._replace(partitions=partitions)
+                results = dict.fromkeys(partitions, error)
+                self.perform(self.machine.markers_answered(part, results, self.now_ms))
+
+    def _pump(self, broker_id: int) -> None:
+        if broker_id in self._busy or not self.queues.waits(broker_id):
+            return
+        jobs = self.queues.take(broker_id)
+        self._busy.add(broker_id)
+        self.broker.call(
+            broker_id, markers_request(jobs), MARKERS_VERSION,
+            lambda response: self._answered(broker_id, jobs, response),
+        )  # fmt: skip
+
+    def _answered(self, broker_id: int, jobs: list[MarkerJob], response: Any) -> None:
+        self._busy.discard(broker_id)
+        results = {} if response is None else marker_results(response)
+        for job in jobs:
+            outcome = results.get(job.producer_id, {})
+            self.perform(self.machine.markers_answered(job, outcome, self.now_ms))
+        self.later(MARKER_PAUSE_MS, self._pump, broker_id)
+
+
+class GroupShell(_Shell):
+    topic = OFFSETS
+
+    def __init__(self, broker: Broker) -> None:
+        self._ids = 0
+        machine = GroupCoordinator(GroupConfig(), self._new_uuid)
+        machine.start(1, broker.kernel.now_ms)
+        super().__init__(broker, machine)
+
+    def _new_uuid(self) -> str:
+        self._ids += 1
+        return str(self._ids)
+
+    def do(self, effect: Any) -> None:
+        if isinstance(effect, GroupReply):
+            effect.token.respond(effect.response)
+            return
+        guard = effect.verification
+        guards = None if guard is None else {(OFFSETS, effect.partition): guard}
+        self.append(effect, effect.required_acks, REQUEST_TIMEOUT_MS, guards)
+
+    def append_completed(self, append: Any, results: Any) -> None:
+        result = results[OFFSETS, append.partition]
+        if append.required_acks:
+            base = -1 if result.error_code else result.base_offset
+            self.perform(
+                self.machine.appended(append.append_id, result.error_code, base, self.now_ms)
+            )
+
+    def unload(self, partition: int, epoch: int | None) -> None:
+        self.perform(self.machine.unload(partition, epoch, self.now_ms))
+
+    def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
+        self.machine.complete_transaction(producer_id, partitions, committed=committed)
+
+
+class Verifier:
+    """`broker.transaction_verifier`, a request a question."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def ask(self, question: Question) -> None:
+        state = self._broker.manager.metadata.partition_state(TRANSACTIONS, 0)
+        if state is None or not self._broker.manager.metadata.is_alive(state.leader):
+            question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        self._broker.call(
+            state.leader, _request([question]), VERIFYING_VERSION,
+            lambda response: self._answered(question, response),
+        )  # fmt: skip
+
+    def _answered(self, question: Question, response: Any) -> None:
+        if response is None:
+            question.fail(ErrorCode.NETWORK_EXCEPTION)
+            return
+        (result,) = response.results_by_transaction
+        question.on_answer(
+            {
+                (topic.name, entry.partition_index): question.error_for(entry.partition_error_code)
+                for topic in result.topic_results
+                for entry in topic.results_by_partition
+                if entry.partition_error_code
+            }
+        )

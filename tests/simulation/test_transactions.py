@@ -1,0 +1,48 @@
+"""The simulation of transactions in CI: some seeds, and the planted faults.
+
+`python -m tests.simulation.run --transactions --seed N` replays a failing seed.
+"""
+
+import pytest
+
+from tests.simulation import planted_transactions
+from tests.simulation.cluster import Result
+from tests.simulation.transactions import simulate_transactions
+
+SEEDS = 12
+CHUNK = 4
+TRACE_TAIL = 80
+
+# Where CI begins to look for each planted fault: the first seed that finds it, by
+# `python -m tests.simulation.run --transactions --planted --seeds 500`.
+KNOWN_SEEDS = {
+    "marker before the log is durable": 39,
+    "LSO past an open transaction": 0,
+    "epoch not bumped on timeout": 1,
+    "offsets visible before the commit": 0,
+}
+
+
+def told(result: Result) -> str:
+    tail = "\n".join(result.trace[-TRACE_TAIL:])
+    return f"seed {result.seed} ({result.settings}): {result.error}\n{tail}"
+
+
+@pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
+def test_transactions_keep_their_promises(first_seed: int) -> None:
+    committed = 0
+    for seed in range(first_seed, first_seed + CHUNK):
+        result = simulate_transactions(seed)
+        if result.error is not None:
+            pytest.fail(told(result), pytrace=False)
+        committed += result.batches
+    assert committed > 0
+
+
+@pytest.mark.timeout(600)  # Some are found after tens of seeds, should the known one not do.
+@pytest.mark.parametrize("name", planted_transactions.PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    seeds = range(KNOWN_SEEDS[name], planted_transactions.MAX_SEEDS)
+    result = planted_transactions.find(name, seeds)
+    assert result is not None, f"not found within {planted_transactions.MAX_SEEDS} seeds"
+    print(f"{name}: found at seed {result.seed}: {result.error}")

@@ -1,0 +1,237 @@
+"""The simulated cluster with transactions: brokers with coordinators, tellers, committed readers.
+
+`simulate_transactions(seed)` runs the same faults as `cluster.simulate`, over the topic `t` with
+its partitions, `__transaction_state` and `__consumer_offsets`; all that holds for replication is
+checked for the three of them. What is promised about transactions is checked by the book
+(`transactional_clients.Book`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from broker.handlers.transactional_offsets import TransactionalOffsetHandler
+from broker.handlers.transactional_produce import TransactionalProduce
+from broker.handlers.transactions import TransactionHandlers
+from broker.handlers.txn_markers import TxnMarkersHandler
+from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import OffsetFetchRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
+from replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
+from tests.simulation.broker import Broker, Request
+from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
+from tests.simulation.coordinators import (
+    OFFSETS,
+    REQUEST_TIMEOUT_MS,
+    TRANSACTIONS,
+    GroupShell,
+    TransactionShell,
+    Verifier,
+)
+from tests.simulation.network import Exchange
+from tests.simulation.settings import Settings
+from tests.simulation.transactional_clients import Book, CommittedReader, OffsetReader, Teller
+
+DATA_PARTITIONS = 2
+TELLERS = 3
+FIRST_PRODUCER_ID = 5_000
+PRODUCE_TIMEOUT_MS = 1_000
+PRODUCE_VERSION = 9
+
+
+@dataclass(slots=True, eq=False)
+class TransactionalProduceRequest:
+    """Batches of one transaction, without their wire form."""
+
+    transactional_id: str
+    entries: dict[PartitionKey, bytes]
+
+
+class _ProduceWait:
+    __slots__ = ("_refused", "_request")
+
+    def __init__(self, request: Request, refused: ProduceResults) -> None:
+        self._request = request
+        self._refused = refused
+
+    def complete(self, results: ProduceResults) -> None:
+        together = {**results, **self._refused}
+        self._request.respond({key: result.error_code for key, result in together.items()})
+
+
+class TransactionalBroker(Broker):
+    cluster: TransactionalCluster
+
+    def start(self) -> None:
+        super().start()
+        shell: Any = self.shell
+        self.transactions = TransactionShell(self)
+        self.groups = GroupShell(self)
+        verifier: Any = Verifier(self)
+        transactions: Any = self.transactions
+        groups: Any = self.groups
+        nothing: Any = None
+        self._producing = TransactionalProduce(shell, verifier, lambda: True)
+        offsets = TransactionalOffsetHandler(groups, shell, verifier, lambda: True)
+        markers = TxnMarkersHandler(shell, self.groups.on_markers, REQUEST_TIMEOUT_MS)
+        handlers = TransactionHandlers(
+            transactions, nothing, self.manager.metadata, offsets_partition_for=lambda _group: 0
+        )
+        self._handlers = handlers
+        self._served: dict[type, Any] = {
+            AddPartitionsToTxnRequest: handlers.add_partitions,
+            AddOffsetsToTxnRequest: handlers.add_offsets,
+            EndTxnRequest: handlers.end,
+            InitProducerIdRequest: self._init_producer_id,
+            WriteTxnMarkersRequest: markers.write,
+            TxnOffsetCommitRequest: offsets.commit,
+            OffsetFetchRequest: self._fetch_offsets,
+        }
+        self._replication.on_leadership.append(self._roles_changed)
+        self._replication.on_stopped.append(
+            lambda result: self._tell_coordinators((), result.stopped)
+        )
+
+    def _roles_changed(self, result: Any) -> None:
+        self._tell_coordinators(result.became_leader, result.became_follower)
+
+    def _tell_coordinators(self, became_leader: Any, became_follower: Any) -> None:
+        self.transactions.roles_changed(became_leader, became_follower)
+        self.groups.roles_changed(became_leader, became_follower)
+
+    def receive(self, exchange: Exchange) -> None:
+        message = exchange.message
+        if self.is_serving and isinstance(message, TransactionalProduceRequest):
+            self._produce_transactional(exchange, message)
+        elif self.is_serving and type(message) in self._served:
+            request = Request(message, exchange.version, exchange.respond)
+            self._served[type(message)](request)
+        else:
+            super().receive(exchange)
+
+    def _init_producer_id(self, request: Any) -> None:
+        """With a transactional id the handler has nothing to wait for."""
+        coroutine: Any = self._handlers.init_producer_id(request)
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+        raise AssertionError("InitProducerId waits")
+
+    def _fetch_offsets(self, request: Any) -> None:
+        (group,) = request.body.groups
+        request.respond(
+            self.groups.machine.fetch_offsets(
+                group.group_id, [(TOPIC, [0])], require_stable=request.body.require_stable
+            )
+        )
+
+    def _produce_transactional(
+        self, exchange: Exchange, message: TransactionalProduceRequest
+    ) -> None:
+        body = ProduceRequest(
+            transactional_id=message.transactional_id, acks=ACKS_ALL, timeout_ms=PRODUCE_TIMEOUT_MS
+        )
+        request: Any = Request(body, PRODUCE_VERSION, exchange.respond)
+        entries: Any = {key: bytearray(records) for key, records in message.entries.items()}
+        self._producing.produce(request, entries, self._append_transactional)
+
+    def _append_transactional(
+        self, request: Any, entries: Any, guards: Any, refused: ProduceResults
+    ) -> None:
+        wait = _ProduceWait(request, refused)
+        outcome = self.manager.append(
+            wait, ACKS_ALL, PRODUCE_TIMEOUT_MS, entries, self.kernel.now_ms, PRODUCE_VERSION,
+            guards=guards,
+        )  # fmt: skip
+        if isinstance(outcome, Done):
+            wait.complete(outcome.result)
+        else:
+            self.shell.parked(PRODUCE_TIMEOUT_MS, self.kernel.now_ms)
+        self.shell.settle()
+
+
+class TransactionalCluster(Cluster):
+    brokers: dict[int, TransactionalBroker]  # type: ignore[assignment]
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._producer_ids = FIRST_PRODUCER_ID
+        self.book = Book(self)
+        self.tellers: list[Teller] = []
+        self.readers: list[CommittedReader] = []
+        self.offset_readers: list[OffsetReader] = []
+
+    @property
+    def data_keys(self) -> list[PartitionKey]:
+        return [key for key in self.keys if key[0] == TOPIC]
+
+    def new_settings(self, random: Random) -> Settings:
+        settings = Settings(random)
+        settings.partition_count = DATA_PARTITIONS
+        settings.forbid_unclean_elections()
+        return settings
+
+    def new_keys(self) -> list[PartitionKey]:
+        return [*super().new_keys(), (TRANSACTIONS, 0), (OFFSETS, 0)]
+
+    def new_broker(self, broker_id: int) -> TransactionalBroker:
+        return TransactionalBroker(self, broker_id)
+
+    def new_producer_id(self) -> int:
+        self._producer_ids += 1
+        return self._producer_ids
+
+    def start_clients(self) -> None:
+        for number in range(TELLERS):
+            self.tellers.append(Teller(self, f"teller{number}"))
+            self.offset_readers.append(OffsetReader(self, f"teller{number}"))
+        self.readers = [CommittedReader(self, f"reader{key[1]}", key) for key in self.data_keys]
+        for client in (*self.tellers, *self.readers, *self.offset_readers):
+            client.start()
+
+    def stop_clients(self) -> None:
+        for teller in self.tellers:
+            teller.is_stopping = True
+
+    def what_clients_miss(self) -> str:
+        for teller in self.tellers:
+            if not teller.is_idle:
+                return f"{teller.name} is not through"
+        for key in (*self.data_keys, (OFFSETS, 0)):
+            state = self.audit.ledger(key).state
+            assert state is not None
+            log = self.brokers[state.leader].manager.partitions[key].log
+            if log.last_stable_offset != log.log_end_offset:
+                return f"a transaction is open on {key}: {log}, LSO {log.last_stable_offset}"
+        for reader in self.readers:
+            end = self.audit.ledger(reader.key).end
+            if reader.position != end:
+                return f"{reader.name} is at {reader.position} of {end}"
+        for offsets in self.offset_readers:
+            if not offsets.is_settled:
+                return f"the offsets of {offsets.group} are unstable"
+        return ""
+
+    def check_clients(self) -> None:
+        self.book.check()
+
+
+def simulate_transactions(seed: int) -> Result:
+    """Run one seed to its end; whatever it found is in the result."""
+    cluster = TransactionalCluster(seed)
+    result = run_cluster(cluster)
+    result.batches = sum(
+        one.outcome is ErrorCode.NONE for one in cluster.book.transactions.values()
+    )
+    return result
