@@ -21,7 +21,7 @@ from protocol.records.convert import down_convert
 from storage.batch_scan import scan_batches
 from storage.files import FileSlice
 
-CHUNK_BYTES: Final = 128 * 1024
+CHUNK_BYTES: Final = 64 * 1024
 # Nothing is left after the conversion (control batches): still something for the consumer to
 # notice, which then asks with more room.
 MIN_OVERFLOW_BYTES: Final = LOG_OVERHEAD

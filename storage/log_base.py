@@ -238,12 +238,15 @@ class LogState:
         return True
 
     def _forget_epochs_of_old_formats(self) -> None:
-        """Batches below v2 have no leader epochs: followers go by the high watermark."""
+        """Batches below v2 have no leader epochs: followers go by the high watermark.
+
+        A config is not refused for a broken disk; whoever uses the log next is told.
+        """
         if self.config.record_version < NEWEST_RECORD_VERSION:
             try:
                 self.leader_epochs.clear()
             except OSError as error:
-                self._fail("writing the leader epochs", error)
+                self.health.fail(error)
 
     # -- compaction ------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from storage.message_format import (
     record_version_of,
 )
 from tests.support.conversions import build_message_set
+from tests.support.faulty_files import FaultyFiles
 from tests.unit.records.test_message_set import entry, relative
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, manager_of
 
@@ -237,3 +238,13 @@ def test_old_formats_have_no_leader_epochs(tmp_path: Path) -> None:
     assert log.leader_epochs.entries == [(4, 2)]
     found = log.read(0, 1 << 20, upper_bound_offset=3).records.read()
     assert [header.magic for _, header in iter_batch_headers(found)] == [2, 1, 2]
+
+
+def test_a_disk_that_breaks_while_the_format_changes(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    manager = manager_of(tmp_path, files=files, config=config_of("2.8"))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, NOW_MS)
+    append(log, batch_of(b"new"), version=9)
+    files.fail("write", path_part="leader-epoch")
+    log.set_config(config_of("0.10.0"))
+    assert refused(log, batch_of(b"old"), version=9).code is ErrorCode.KAFKA_STORAGE_ERROR
