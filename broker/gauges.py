@@ -48,6 +48,16 @@ def register_gauges(
         lambda: manager.produces.expired_count,
     )
     gauge("kafka_log_log_size", lambda: sum(p.log.size_bytes for p in manager.partitions.values()))
+    directories = manager.log_manager.directories
+    gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        lambda: sum(not directory.is_online for directory in directories),
+    )
+    metrics.gauge_family(
+        "kafka_log_logmanager_logdirectoryoffline",
+        ("logdirectory",),
+        lambda: (((directory.path,), not directory.is_online) for directory in directories),
+    )
     gauge(
         "kafka_server_sessionexpirelistener_zookeeperexpires_total",
         lambda: zookeeper.session_generation,
