@@ -193,7 +193,8 @@ class _FetcherTask:
         """Partitions have come: do not let them wait behind an idle poll."""
         self.wake.set()
         if self._poll is not None:
-            self._poll.deadline = self._polling_since + MIN_POLL_MS / _MS
+            interrupted_at = self._polling_since + MIN_POLL_MS / _MS
+            self._poll.deadline = min(self._poll.deadline, interrupted_at)
 
     async def run(self) -> None:
         fetcher, shell = self._fetcher, self._runtime.shell
@@ -232,25 +233,30 @@ class _FetcherTask:
             return
         if self._connection is None:
             self._connection = self._runtime.new_connection(fetcher, endpoint)
+        connection, now = self._connection, trio.current_time()
+        deadline = now + connection.timeout_ms / _MS
         response = None
-        with trio.CancelScope() as scope:
+        trouble = ""
+        with trio.CancelScope(deadline=deadline) as scope:
             if step.is_long_poll:
-                self._poll, self._polling_since = scope, trio.current_time()
+                self._poll, self._polling_since = scope, now
             try:
-                response = await self._connection.send(step.request, step.version)
+                response = await connection.request(step.request, step.version)
             except ChannelError as error:
-                level = logging.DEBUG if self._is_failing else logging.WARNING
-                self._is_failing = True
-                log.log(level, "Fetching from broker %d: %s", fetcher.source_id, error)
-                fetcher.failed(step, clock())
-                return
+                trouble = str(error)
             finally:
                 self._poll = None
-        if response is None:
-            fetcher.abandoned()
-        else:
+        if response is not None:
             self._is_failing = False
             await self._take(step, response)
+        elif not trouble and scope.deadline < deadline:
+            fetcher.abandoned()  # interrupted for something better
+        else:
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            self._is_failing = True
+            trouble = trouble or f"no answer within {connection.timeout_ms} ms"
+            log.log(level, "Fetching from broker %d: %s", fetcher.source_id, trouble)
+            fetcher.failed(step, clock())
 
     async def _take(self, step: Exchange, response: Message) -> None:
         """Handle an answer; others get their turn if it is long (many small batches)."""

@@ -127,11 +127,13 @@ class ReplicaShell:
     async def _answer_followers(self) -> None:
         """Waking up is the end of the round: it takes until other tasks have come to a wait."""
         manager, pace = self.manager, self._pace
-        manager.urgent_bytes = URGENT_BYTES
+        collected = manager.collected
+        collected.urgent_bytes = URGENT_BYTES
         while True:
             await self._followers_wait.wait()
             self._followers_wait = trio.Event()
             wait = pace.wait_seconds(perf_counter(), thread_time())
+            collected.paces = pace.pause_seconds > 0
             if wait and not self._is_urgent.is_set():
                 with trio.move_on_after(wait):
                     await self._is_urgent.wait()

@@ -90,7 +90,8 @@ class DelayedFetch(Operation):
     """What was read when it came is kept: in the end only what has changed is read anew."""
 
     __slots__ = (
-        "changed", "entries", "index_of", "is_ripe", "params", "results", "sizes", "total_bytes",
+        "changed", "entries", "index_of", "is_collected", "params", "results", "sizes",
+        "total_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +107,7 @@ class DelayedFetch(Operation):
         self.entries = entries
         self.results = results
         self.index_of = index_of
-        self.is_ripe = False  # complete, and collected with others
+        self.is_collected = False  # complete, and in `collected_fetches`
         # Those that cannot be waited for (unknown here) are looked up once more.
         self.changed = (
             {

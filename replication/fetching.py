@@ -43,7 +43,14 @@ def fetch(
 ) -> Done[FetchResults] | Parked:
     results, size, is_urgent = _read(manager, params, entries, now_ms)
     # More than the response may hold can not be waited for.
-    if is_urgent or params.max_wait_ms <= 0 or size >= min(params.min_bytes, params.max_bytes):
+    is_enough = size >= min(params.min_bytes, params.max_bytes)
+    collected = manager.collected
+    if (
+        is_urgent
+        or params.max_wait_ms <= 0
+        or (is_enough and not (params.is_from_follower and collected.paces))
+        or size >= collected.urgent_bytes > 0
+    ):
         return Done(results)
     index_of: dict[PartitionKey, int] = {}
     for index, entry in enumerate(entries):
@@ -59,6 +66,8 @@ def fetch(
         return Done(results)
     operation = DelayedFetch(token, params, entries, results, index_of)
     manager.fetches.watch(operation, index_of, now_ms + params.max_wait_ms)
+    if is_enough:
+        collected.add(operation, manager.effects)
     return Parked(operation)
 
 

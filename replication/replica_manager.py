@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
 from replication import fetching, leadership, offsets
+from replication.collected_fetches import CollectedFetches
 from replication.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
 from replication.log_dir_moves import LogDirMoves
 from replication.metadata_cache import MetadataCache
@@ -41,7 +42,6 @@ from replication.types import (
     FetchParams,
     FetchResults,
     FlushNeeded,
-    FollowersWait,
     IsrChangeCounts,
     LeadershipResult,
     Parked,
@@ -69,13 +69,10 @@ _WITHOUT_OFFSETS = frozenset(
 )
 
 
-_TELL_SOON = FollowersWait(is_urgent=False)
-_TELL_NOW = FollowersWait(is_urgent=True)
-
-
 class ReplicaManager:
     __slots__ = (
         "broker_epoch",
+        "collected",
         "completed",
         "config",
         "config_for",
@@ -93,10 +90,7 @@ class ReplicaManager:
         "partitions",
         "produces",
         "replica_selector",
-        "ripe_bytes",
-        "ripe_fetches",
         "topic_stats",
-        "urgent_bytes",
     )
 
     def __init__(
@@ -128,11 +122,7 @@ class ReplicaManager:
         self.moves = LogDirMoves(config.broker_id)
         self.completed: list[Completion] = []
         self.effects: list[Effect] = []
-        # Followers' fetches that have something to tell stand here until the shell, which hears of
-        # them by effects, calls `answer_followers`. With 0 they are answered at the first append.
-        self.urgent_bytes = 0
-        self.ripe_fetches: list[DelayedFetch] = []
-        self.ripe_bytes = 0
+        self.collected = CollectedFetches()
 
     # -- what the shell takes -----------------------------------------------------------------
 
@@ -257,10 +247,8 @@ class ReplicaManager:
                 self.high_watermark_moved(key, partition)
             elif self.fetches.has_watchers(key):
                 self._check_fetches(key, partition)
-            if self.ripe_fetches:
-                self.ripe_bytes += info.size_bytes
-                if self.ripe_bytes >= self.urgent_bytes:
-                    self.effects.append(_TELL_NOW)
+            if self.collected.operations:
+                self.collected.appended(info.size_bytes, self.effects)
         result = ProduceResult(
             ErrorCode.NONE,
             info.first_offset,
@@ -313,14 +301,11 @@ class ReplicaManager:
 
     def _check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:
         for operation in self.fetches.watchers(key):
-            if operation.is_ripe:
+            if operation.is_collected:
                 operation.changed.add(operation.index_of[key])
             elif operation.is_waiting and operation.is_complete(key, partition, self.leader_quota):
-                if self.urgent_bytes and operation.params.is_from_follower:
-                    operation.is_ripe = True
-                    if not self.ripe_fetches:
-                        self.effects.append(_TELL_SOON)
-                    self.ripe_fetches.append(operation)
+                if self.collected.urgent_bytes and operation.params.is_from_follower:
+                    self.collected.add(operation, self.effects)
                 else:
                     self._answer_fetch(operation)
 
@@ -330,10 +315,8 @@ class ReplicaManager:
         self.completed.append(Completion(operation.token, results))
 
     def answer_followers(self) -> None:
-        """Read for the followers' fetches that were collected; one may have timed out meanwhile."""
-        ripe, self.ripe_fetches = self.ripe_fetches, []
-        self.ripe_bytes = 0
-        for operation in ripe:
+        """Answer the followers' fetches that were collected; one may have timed out meanwhile."""
+        for operation in self.collected.take():
             if operation.is_waiting:
                 self._answer_fetch(operation)
 

@@ -41,6 +41,8 @@ MAX_SENDS_PER_ROUND = 8
 JOIN_LIMIT_BYTES = 32 * 1024
 MAX_IOVECS = 64
 SENDFILE_BYTES = 4 * 1024 * 1024
+# Up to this many bytes of a file are read and leave with what is before and behind them.
+SMALL_FILE_BYTES = 8 * 1024
 
 _SIZE = Struct(">i").unpack_from
 SIZE_PREFIX_BYTES = 4
@@ -214,6 +216,20 @@ class Connection:
             self.shape = None  # it holds a view of the old buffer
 
     # -- output --
+
+    def queue(self, parts: list[Part]) -> None:
+        """Append the parts of a response to what is to be sent."""
+        out = self.out
+        for part in parts:
+            size = len(part)
+            self.out_bytes += size
+            if size <= SMALL_FILE_BYTES and not isinstance(
+                part, (bytes, bytearray, memoryview, DownConversion)
+            ):
+                data = os.pread(part.fileno(), size, part.position)
+                if len(data) == size:  # else sending it will tell
+                    part = data
+            out.append(part)
 
     def flush(self) -> bool:
         """Send what is queued. True when all of it is gone; OSError if the connection broke."""

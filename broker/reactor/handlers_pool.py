@@ -168,11 +168,11 @@ class HandlersPool:
         self, connection: Connection, request: Request, parts: list[Part] | None
     ) -> None:
         if parts is not None:
-            connection.out.extend(parts)
             if len(parts) == 1:
+                connection.out.append(parts[0])
                 connection.out_bytes += len(parts[0])
             else:
-                connection.out_bytes += sum([len(part) for part in parts])
+                connection.queue(parts)
         connection.unsent.append(request)
 
     # -- requests that let the next one in --

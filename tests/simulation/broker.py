@@ -185,7 +185,8 @@ class Broker:
             lambda _topic: settings.log_config,
             now_ms=kernel.now_ms,
         )
-        self.manager.urgent_bytes = URGENT_BYTES
+        self.manager.collected.urgent_bytes = URGENT_BYTES
+        self.manager.collected.paces = True
         self.shell: Any = Shell(self, self.manager)
         self.fetchers = FollowerFetchers(
             self.manager, FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch)

@@ -14,14 +14,14 @@ from broker.follower_pace import (
     FollowerPace,
 )
 from broker.replica_shell import ReplicaShell
-from replication.types import FollowersWait, Parked
+from replication.types import Done, FollowersWait, Parked
 from tests.support.replication import ME, ReplicaCluster
 
 
 @pytest.fixture
 def leader(cluster: ReplicaCluster) -> ReplicaCluster:
     cluster.role(replicas=[ME, 2, 3])
-    cluster.manager.urgent_bytes = 1000
+    cluster.manager.collected.urgent_bytes = 1000
     return cluster
 
 
@@ -47,6 +47,25 @@ def test_a_follower_is_told_of_all_that_came(leader: ReplicaCluster) -> None:
     size = leader.partition.log.size_bytes
     assert told(leader) == {"follower 2": size, "follower 3": size}
     assert told(leader) == {}
+
+
+def test_one_that_comes_while_there_are_records_is_collected_by_who_is_busy(
+    leader: ReplicaCluster,
+) -> None:
+    leader.produce("produce", b"one")
+    assert isinstance(leader.fetch("f", 0, replica_id=2, log_start_offset=0), Done)
+    leader.manager.collected.paces = True
+    waiting_follower(leader, 2)
+    assert leader.manager.take_effects() == [FollowersWait(is_urgent=False)]
+    leader.produce("produce", b"two")
+    assert told(leader) == {"follower 2": leader.partition.log.size_bytes}
+    # Not a consumer, nor one that does not wait, nor one that has enough to carry.
+    assert isinstance(leader.follow(2, 0), Done)
+    leader.produce("produce", b"x" * 1000)
+    assert isinstance(leader.fetch("f", 0, replica_id=3, log_start_offset=0), Done)
+    for broker_id in (2, 3):
+        leader.follow(broker_id, leader.partition.log.log_end_offset)
+    assert isinstance(leader.fetch("consumer", 0), Done)
 
 
 def test_many_bytes_are_urgent(leader: ReplicaCluster) -> None:
