@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from broker.dispatch import Handler, Request
 
 OFFSETS_TOPIC = "__consumer_offsets"
+_MAGIC_V2 = 2
 
 # (producer id, partitions of the offsets topic, whether the transaction was committed)
 OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
@@ -64,10 +65,13 @@ class TxnMarkersHandler:
             for topic in marker.topics:
                 for partition in topic.partition_indexes:
                     key = (topic.name, partition)
-                    if key in manager.partitions:
-                        entries[key] = _control_batch(marker, now_ms)
-                    else:
+                    hosted = manager.partitions.get(key)
+                    if hosted is None:
                         errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    elif hosted.log.config.record_version < _MAGIC_V2:
+                        errors[key] = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+                    else:
+                        entries[key] = _control_batch(marker, now_ms)
             write.errors.append(errors)
             outcome = manager.append(
                 _MarkerWait(write, index),

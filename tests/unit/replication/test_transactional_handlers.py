@@ -27,6 +27,7 @@ from protocol.messages.transactions import (
 from protocol.records.builder import build_batch
 from protocol.records.record import SimpleRecord
 from replication.types import Isolation
+from storage.log_config import LogConfig
 from tests.support.handlers import Call
 from tests.support.replication import KEY, ME, NOW, TOPIC
 from tests.support.replication_handlers import HandlerBroker, versions
@@ -275,6 +276,15 @@ class TestMarkers:
         broker.lead()
         call = broker.write(0, 4, version=version)
         assert marker_errors(call) == {KEY: 0, (TOPIC, 4): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    def test_an_old_message_format_holds_no_marker(self, broker: Broker) -> None:
+        broker.lead()
+        old = LogConfig.from_overrides(
+            {"message.format.version": "0.10.2"}, {"inter.broker.protocol.version": "2.8"}
+        )
+        broker.cluster.partition.log.set_config(old)
+        assert marker_errors(broker.write(0)) == {KEY: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT}
+        assert broker.end_offset == 0
 
     def test_no_marker_no_wait(self, broker: Broker) -> None:
         message = WriteTxnMarkersRequest(markers=[])
