@@ -5,7 +5,7 @@ on a follower. All methods belong to one thread, save `flush`, which blocks and 
 beside appends.
 
 Mirrors: UnifiedLog, LocalLog.
-Leaves out: tiered storage; retention by size and time and compaction (`retention`, `cleaner`).
+Leaves out: tiered storage. Retention and compaction are in `retention` and `cleaner`.
 """
 
 from __future__ import annotations
@@ -434,23 +434,6 @@ class Log(LogState):
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self._end_truncation(offset)
         self.update_high_watermark(offset)
-
-    def delete_segments_below_log_start(self) -> int:
-        """Delete segments that lie wholly below the log start offset; returns how many."""
-        count = 0
-        try:
-            while len(self.segments) > 1:
-                first = self.segments.first
-                following = self.segments.after(first)
-                if following is None or following.base_offset > self.log_start_offset:
-                    break
-                self._doom(first)
-                if first.base_offset in self.snapshots.offsets:
-                    self.snapshots.delete(first.base_offset)
-                count += 1
-        except OSError as error:
-            self._fail("deleting segments", error)
-        return count
 
     def _doom(self, segment: Segment) -> None:
         """Take a segment out of the log; its files go after file.delete.delay.ms."""

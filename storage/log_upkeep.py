@@ -38,18 +38,20 @@ _AFTER_INITIAL_DELAY = ("recovery points", "log start offsets", "producer expiry
 
 
 class LogUpkeep:
-    __slots__ = ("_doomed", "_manager", "_next_run", "_unchecked")
+    __slots__ = ("_doomed", "_latest_ms", "_manager", "_next_run", "_unchecked")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._doomed: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
         self._next_run: dict[str, int] = {}
+        self._latest_ms = 0
 
     def begin(self, now_ms: int) -> None:
         """The logs are loaded."""
         config = self._manager.config
         first = now_ms + config.initial_task_delay_ms
+        self._latest_ms = now_ms
         self._next_run = dict.fromkeys(_AFTER_INITIAL_DELAY, first)
         # Not delayed as the other jobs: it only begins with the first roles in Kafka.
         first = now_ms + config.high_watermark_checkpoint_interval_ms
@@ -67,6 +69,7 @@ class LogUpkeep:
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
+        self._note_time(now_ms)
         manager, config = self._manager, self._manager.config
         jobs: list[Job] = []
         for log in manager.logs():
@@ -96,6 +99,15 @@ class LogUpkeep:
             if log.flush_is_due(now_ms)
         ]
         return jobs + self._deletion_jobs(now_ms)
+
+    def _note_time(self, now_ms: int) -> None:
+        """A clock that was set back takes all that is due with it, or nothing would happen for as
+        long as it was ahead."""
+        back_ms = self._latest_ms - now_ms
+        if back_ms > 0:
+            self._next_run = {name: due_ms - back_ms for name, due_ms in self._next_run.items()}
+            self._doomed = [(due_ms - back_ms, home, path) for due_ms, home, path in self._doomed]
+        self._latest_ms = now_ms
 
     def _is_due(self, name: str, now_ms: int, interval_ms: int) -> bool:
         if now_ms < self._next_run.get(name, 0):

@@ -205,3 +205,20 @@ def test_many_segments_go_in_steps(tmp_path: Path) -> None:
     counts = [len(bases(log)) for _ in manager.retain(10**9)]
     assert counts[:3] == [40, 40 - SEGMENTS_PER_STEP, 40 - 2 * SEGMENTS_PER_STEP]
     assert bases(log) == [40]
+
+
+def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
+    hour_ms = 60 * MINUTE_MS
+    settings = LogManagerConfig(initial_task_delay_ms=0, retention_check_interval_ms=MINUTE_MS)
+    config = config_of(segment_bytes=SIZE, retention_bytes=0, file_delete_delay_ms=MINUTE_MS)
+    manager = manager_of(tmp_path, config=config, settings=settings, now_ms=2 * hour_ms)
+    log = fill(manager.get_or_create_log("t", 0, TOPIC_ID, None, 0), 1)
+    tick(manager, 2 * hour_ms)
+    assert bases(log) == [1]
+    fill(log, 1)
+    tick(manager, hour_ms)
+    tick(manager, hour_ms + MINUTE_MS)
+    assert bases(log) == [2]
+    assert len(list((tmp_path / "t-0").glob("*.log.deleted"))) == 1
+    tick(manager, hour_ms + 2 * MINUTE_MS)
+    assert list((tmp_path / "t-0").glob("*.log.deleted")) == []
