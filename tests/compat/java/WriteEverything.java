@@ -34,7 +34,7 @@ public class WriteEverything {
         properties.put("bootstrap.servers", bootstrap);
         try (Admin admin = Admin.create(properties)) {
             NewTopic created = new NewTopic(topic, 1, (short) 1);
-            created.configs(Map.of("segment.bytes", "6000", "index.interval.bytes", "400",
+            created.configs(Map.of("segment.bytes", "4000", "index.interval.bytes", "400",
                 "message.format.version", "0.9.0"));
             admin.createTopics(List.of(created)).all().get();
             for (String version : List.of("0.9.0", "0.10.2")) {
