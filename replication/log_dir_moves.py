@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 1 << 20
+# The loop appends a piece at once: thousands of small batches in it would hold others up.
+PIECE_BYTES = 1 << 18
 # A piece of up to this size, the last one, is read on the spot: it has just been written.
 LAST_PIECE_BYTES = 1 << 16
 OVER_QUOTA_WAIT_MS = 100
