@@ -80,7 +80,7 @@ def register_handlers(broker: Broker) -> None:
     slots = config.get_int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessions(random.randint, slots)
     register_session_gauges(broker.metrics, sessions)
-    register(FetchHandler(broker.shell, sessions).handlers())
+    register(FetchHandler(broker.shell, sessions, broker.dispatcher.spawn).handlers())
     register(OffsetsHandler(broker.shell).handlers())
     register(broker.mover.handlers())
     register(

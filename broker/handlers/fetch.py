@@ -9,7 +9,10 @@ as slices of the log's files.
 Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import trio
 
 from broker.dispatch import Handler, Request
 from broker.down_conversion import DownConversion
@@ -42,13 +45,22 @@ from storage.files import FileSlice
 
 _ANY_CLIENT = ClientMetadata("", "", "")
 _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
+_FIRST_VERSION_OF_V2 = 4
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class FetchHandler:
-    __slots__ = ("_clock", "_manager", "_metadata", "_sessions", "_shell")
+    __slots__ = ("_clock", "_manager", "_metadata", "_sessions", "_shell", "_wait")
 
-    def __init__(self, shell: ReplicaShell, sessions: FetchSessions) -> None:
+    def __init__(
+        self,
+        shell: ReplicaShell,
+        sessions: FetchSessions,
+        wait: Callable[..., None] | None = None,
+    ) -> None:
+        """`wait(coroutine_function, request)` runs what takes long beside others
+        (Dispatcher.spawn); without it that is done in one go."""
+        self._wait = wait
         self._shell = shell
         self._manager = shell.manager
         self._metadata = shell.manager.metadata
@@ -95,11 +107,24 @@ class FetchHandler:
         version = request.api_version
         error, session_id, answer = context.finish(results)
         if version < 10:
-            is_consumer = request.body.replica_id < 0
-            answer = [
-                (entry, self._for_old_client(entry, data, version, is_consumer))
-                for entry, data in answer
-            ]
+            if version < _FIRST_VERSION_OF_V2 and len(answer) > 1 and self._wait is not None:
+                self._wait(partial(self._answer_in_turns, error, session_id, answer), request)
+                return
+            answer = [(entry, self._for_old_client(request, entry, data)) for entry, data in answer]
+        self._respond(request, error, session_id, answer)
+
+    async def _answer_in_turns(
+        self, error: ErrorCode, session_id: int, answer: Answer, request: Request
+    ) -> None:
+        """Others have their turn between the first conversions of many partitions."""
+        converted: Answer = []
+        for entry, data in answer:
+            converted.append((entry, self._for_old_client(request, entry, data)))
+            await trio.lowlevel.checkpoint()
+        self._respond(request, error, session_id, converted)
+
+    def _respond(self, request: Request, error: ErrorCode, session_id: int, answer: Answer) -> None:
+        version = request.api_version
         endpoints = _NO_ENDPOINTS
         if version >= 16:
             endpoints = self._name_leaders(request, answer)
@@ -168,12 +193,13 @@ class FetchHandler:
         )
 
     def _for_old_client(
-        self, entry: FetchEntry, data: FetchResponsePartitionData, version: int, is_consumer: bool
+        self, request: Request, entry: FetchEntry, data: FetchResponsePartitionData
     ) -> FetchResponsePartitionData:
         """Codes and formats that clients do not know before v4 (magic 2), v6 (errors), v10 (zstd).
 
         What a topic's config rules out is refused whatever else there is to say, as Kafka does.
         """
+        version = request.api_version
         partition = self._manager.partitions.get((entry.topic or "", entry.partition))
         if partition is not None:
             config = partition.log.config
@@ -181,7 +207,7 @@ class FetchHandler:
                 return _refused(entry, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             to_magic = _magic_for(version, config.record_version)
             if to_magic is not None:
-                if is_consumer and not config.message_downconversion_enable:
+                if request.body.replica_id < 0 and not config.message_downconversion_enable:
                     return _refused(entry, ErrorCode.UNSUPPORTED_VERSION)
                 try:
                     data.records = _converted(entry, data.records, to_magic, partition.stats)
@@ -240,7 +266,7 @@ def _magic_for(version: int, stored: int) -> int | None:
     """
     if version < 2:
         return 0 if stored > 0 else None
-    return 1 if version < 4 and stored > 1 else None
+    return 1 if version < _FIRST_VERSION_OF_V2 and stored > 1 else None
 
 
 def _converted(

@@ -13,7 +13,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.records.batch import iter_batch_headers, read_records
+from protocol.records.batch import Compression, iter_batch_headers, read_records
 from tests.support.old_formats import (
     FETCH_VERSIONS,
     FORMATS,
@@ -26,7 +26,7 @@ from tests.support.old_formats import (
     observe_refusals,
 )
 from tests.support.processes import running_broker
-from tests.support.wire import WireClient, batch
+from tests.support.wire import WireClient, batch, fetch_request
 from tests.wire.transaction_steps import add, again, end, start, wait_for_state
 
 INVALID, CORRUPT = ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE
@@ -172,6 +172,21 @@ def test_old_consumers_see_all_data_and_no_markers(kafka: WireClient, version: i
     # From a marker on, the records behind it.
     behind = read_records(kafka.fetch(topic, 2, version=version).records)
     assert next(behind).value == values[2]
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_many_partitions_at_once(kafka: WireClient, version: int) -> None:
+    topics = [kafka.create_topic() for _ in range(5)]
+    for number, topic in enumerate(topics[1:]):
+        for codec in (Compression.NONE, Compression.GZIP):
+            kafka.append(topic.name, b"value %d" % number * 20, compression=codec)
+    answer = kafka.call(fetch_request(topics, 0, version=version), version)
+    found = {topic.topic: topic.partitions[0] for topic in answer.responses}
+    assert len(found[topics[0].name].records) == 0
+    for number, topic in enumerate(topics[1:]):
+        data = found[topic.name]
+        assert (data.error_code, data.high_watermark) == (0, 2)
+        assert next(read_records(data.records)).value == b"value %d" % number * 20
 
 
 @pytest.mark.parametrize("stored", [0, 1])

@@ -1,12 +1,16 @@
 """The fetch handler through real codecs, at all versions."""
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
+from broker.handlers.fetch import FetchHandler
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, ForgottenTopic
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from protocol.records.builder import build_batch
 from protocol.records.compression import Compression
 from protocol.records.record import SimpleRecord
@@ -52,6 +56,40 @@ def test_old_clients_and_what_they_cannot_read(tmp_path: Path) -> None:
     broker.cluster.manager.check_log_dirs()
     assert broker.fetched(6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetched(5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_many_conversions_let_others_have_their_turn(tmp_path: Path) -> None:
+    broker = HandlerBroker(tmp_path)
+    broker.lead()
+    broker.produced(9, batch(b"a"))
+    order: list[str] = []
+    async with trio.open_nursery() as nursery:
+
+        async def in_turns(handler: Any, request: Any) -> None:
+            await handler(request)
+            order.append("answered")
+
+        broker.fetches = FetchHandler(
+            broker.shell, broker.sessions, partial(nursery.start_soon, in_turns)
+        )
+        topics = [
+            FetchTopic(topic=topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
+            for topic in (TOPIC, "unknown", "missing")
+        ]
+        message = FetchRequest(max_wait_ms=0, topics=topics)
+        call = Call(broker.fetches, ApiKey.FETCH, 1, message)
+        assert call.answer is None
+        nursery.start_soon(_note_turns, order)
+    found = {topic.topic: topic.partitions[0] for topic in call.answer.responses}
+    assert values(found[TOPIC].records) == [b"a"]
+    assert found["unknown"].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert order.index("answered") >= 2
+
+
+async def _note_turns(order: list[str]) -> None:
+    for _ in range(5):
+        order.append("other")
+        await trio.lowlevel.checkpoint()
 
 
 def test_conversions_are_counted(broker: HandlerBroker) -> None:
