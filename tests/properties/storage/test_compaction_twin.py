@@ -54,7 +54,7 @@ CONFIG = LogConfig.from_overrides(
     },
     {},
 )
-EXAMPLES = int(os.environ.get("COMPACTION_TWIN_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("COMPACTION_TWIN_EXAMPLES", "60"))
 PRODUCERS = (1, 2, 3, 4)
 TRANSACTIONAL = (3, 4)
 
@@ -147,6 +147,19 @@ class CompactionMachine(RuleBasedStateMachine):
             transaction = self.open_transactions[producer] = Transaction(first)
             self.transactions.append(transaction)
 
+    @rule(
+        content=pairs, producer=st.sampled_from(TRANSACTIONAL), commit=st.booleans(), codec=codecs
+    )
+    def transaction(
+        self,
+        content: list[tuple[bytes, bytes | None]],
+        codec: Compression,
+        producer: int,
+        commit: bool,
+    ) -> None:
+        self.append(content, codec, producer)
+        self.end_transaction(producer, commit)
+
     @rule(producer=st.sampled_from(TRANSACTIONAL), commit=st.booleans())
     def end_transaction(self, producer: int, commit: bool) -> None:
         transaction = self.open_transactions.pop(producer, None)
@@ -175,16 +188,10 @@ class CompactionMachine(RuleBasedStateMachine):
 
     # -- moving on -------------------------------------------------------------------------
 
-    @rule(step=st.integers(1, 120))
-    def pass_time(self, step: int) -> None:
-        self.time += step
-
-    @rule()
     def roll(self) -> None:
         if self.log.segments.active.size:
             self.log.roll(self.time)
 
-    @rule()
     def replicate(self) -> None:
         self.high_watermark = self.log.update_high_watermark(self.log.log_end_offset)
 
@@ -211,8 +218,18 @@ class CompactionMachine(RuleBasedStateMachine):
 
     # -- cleaning --------------------------------------------------------------------------
 
-    @rule(buffer_keys=st.sampled_from([2, 3, 1000]), append_meanwhile=st.booleans())
-    def clean(self, buffer_keys: int, append_meanwhile: bool) -> None:
+    def make_due(self) -> None:
+        self.roll()
+        self.replicate()
+
+    @rule(
+        buffer_keys=st.sampled_from([3, 1000, 1000]),
+        append_meanwhile=st.booleans(),
+        step=st.sampled_from([0, 60, 120]),
+    )
+    def clean(self, buffer_keys: int, append_meanwhile: bool, step: int) -> None:
+        self.make_due()
+        self.time += step
         size = CleanerSettings(24 * buffer_keys, 0.9, 256)
         cleaning = self.cleaners.choose(self.time, size)
         if cleaning is None:
@@ -239,6 +256,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule(steps=st.integers(0, 60), steps_of_load=st.integers(-1, 12), power=st.booleans())
     def crash_while_cleaning(self, steps: int, steps_of_load: int, power: bool) -> None:
+        self.make_due()
         self.log.flush()
         self.manager.checkpoint_recovery_points()
         self.files.countdown = steps
@@ -275,6 +293,8 @@ class CompactionMachine(RuleBasedStateMachine):
                 path.unlink()
             Path(self.directory, ".kafka_cleanshutdown").unlink(missing_ok=True)
         self.open()
+        for producer in PRODUCERS:
+            self.append_again(producer)
 
     # -- looking ---------------------------------------------------------------------------
 
