@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import shlex
 import signal
@@ -157,12 +158,18 @@ class Harness:
 def plan(
     loads: Sequence[Load], brokers: Sequence[str], rounds: int
 ) -> Iterator[tuple[Load, str, int]]:
-    """Every measurement in order: load by load, in each round from broker to broker."""
-    for load in loads:
+    """Every measurement in order, each round from broker to broker.
+
+    Loads of one family take their rounds together, so that figures of one are beside those of the
+    others in time as well.
+    """
+    for _, family in itertools.groupby(loads, key=lambda load: (load.family, load.nodes)):
+        together = list(family)
         for round_ in range(1, rounds + 1):
-            for broker in brokers:
-                if broker in load.brokers and load.nodes <= BROKERS[broker].most_brokers:
-                    yield load, broker, round_
+            for load in together:
+                for broker in brokers:
+                    if broker in load.brokers and load.nodes <= BROKERS[broker].most_brokers:
+                        yield load, broker, round_
 
 
 def available(brokers: Sequence[str], results: Results) -> list[str]:

@@ -67,6 +67,15 @@ def test_rounds_go_from_broker_to_broker() -> None:
     assert order == [("pybroker", 1), ("kafka", 1), ("pybroker", 2), ("kafka", 2)]
 
 
+def test_loads_of_a_family_take_their_rounds_together() -> None:
+    loads = chosen(["connections", "latency"])
+    order = [(load.name, round_) for load, _, round_ in plan(loads, ["pybroker"], 2)]
+    points = ["connections-1", "connections-100", "connections-1000"]
+    assert order == [
+        ("latency", 1), ("latency", 2), *[(name, n) for n in (1, 2) for name in points]
+    ]  # fmt: skip
+
+
 def test_a_broker_is_spared_what_it_cannot_do() -> None:
     three = [broker for _, broker, _ in plan([LOADS["three-bulk"]], list(BROKERS), 1)]
     assert three == ["pybroker", "kafka"]
