@@ -83,6 +83,9 @@ def read_again(manager: ReplicaManager, operation: DelayedFetch) -> FetchResults
                 remaining = max(0, remaining - len(data.records))
                 min_one_batch = False
     for index in sorted(changed):
+        known = results[index].records
+        if known:
+            _take_back(manager, params, entries[index], len(known))
         data = results[index] = _read_one(
             manager, params, entries[index], remaining, min_one_batch, 0, record_progress=False
         )
@@ -90,6 +93,20 @@ def read_again(manager: ReplicaManager, operation: DelayedFetch) -> FetchResults
             remaining = max(0, remaining - len(data.records))
             min_one_batch = False
     return results
+
+
+def _take_back(manager: ReplicaManager, params: FetchParams, entry: FetchEntry, size: int) -> None:
+    """Records that were read and counted when the fetch came are read anew, with those after."""
+    assert entry.topic is not None
+    partition = manager.partitions.get((entry.topic, entry.partition))
+    if partition is None:
+        return
+    if params.is_from_follower:
+        partition.stats.replication_bytes_out -= size
+        if _is_throttled(manager, partition):
+            manager.leader_quota.record(-size, 0)
+    else:
+        partition.stats.bytes_out -= size
 
 
 def _read(

@@ -30,6 +30,7 @@ from tests.support.real_zookeeper import RealZooKeeper
 OURS, KAFKA_A, KAFKA_B = 1, 2, 3
 EACH_LEADS = {0: [OURS, KAFKA_A, KAFKA_B], 1: [KAFKA_A, KAFKA_B, OURS], 2: [KAFKA_B, OURS, KAFKA_A]}
 WAIT_SECONDS = 120.0
+TOLD_LINES = 12
 # A JVM on a busy machine is silent for longer than our broker.
 MIXED_CONFIG = {
     **{name: value for name, value in CONFIG.items() if "listener" not in name},
@@ -74,7 +75,8 @@ class MixedCluster(Cluster):
             return super().wait_for(condition, what, seconds)
         except AssertionError as error:
             lines = [f"{node}: {self.nodes[node].log_text[-600:]}" for node in self.nodes]
-            raise AssertionError("\n".join([f"{error}; {self.serving} serve", *lines])) from None
+            told = [f"{error}; {self.serving} serve", *self.story[-TOLD_LINES:], *lines]
+            raise AssertionError("\n".join(told)) from None
 
     # -- what is done to it -----------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ from tests.simulation.transactions import simulate_transactions
 TRACE_TAIL = 150
 CHUNK = 4
 MAX_SHOWN = 20
+# Without a terminal for the progress bar: a line for every so many seeds.
+LINE_SEEDS = 500
 
 console = Console()
 
@@ -89,6 +91,10 @@ def hunt(first: int, count: int, processes: int, play: Callable[[int], Result]) 
                 if len(failed) <= MAX_SHOWN:
                     progress.console.print(f"[red]seed {result.seed}[/red]: {result.error}")
             progress.update(bar, advance=1, found=f"{len(failed)} failed")
+            if done % LINE_SEEDS == 0 and not console.is_terminal:
+                left = (time.perf_counter() - started_at) / done * (count - done)
+                print(f"{done} of {count} seeds, {len(failed)} failed, {left / 60:.0f} min left",
+                      flush=True)  # fmt: skip
     seconds = time.perf_counter() - started_at
     table = Table("seeds", "failed", "seeds/s", "steps", "acknowledged batches", "seconds")
     table.add_row(

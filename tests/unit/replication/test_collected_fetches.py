@@ -58,7 +58,12 @@ def test_one_that_comes_while_there_are_records_is_collected_by_who_is_busy(
     waiting_follower(leader, 2)
     assert leader.manager.take_effects() == [FollowersWait(is_urgent=False)]
     leader.produce("produce", b"two")
+    before = leader.partition.stats.replication_bytes_out
     assert told(leader) == {"follower 2": leader.partition.log.size_bytes}
+    # What was read when it came is not counted twice.
+    assert leader.partition.stats.replication_bytes_out - before == (
+        leader.partition.log.size_bytes // 2
+    )
     # Not a consumer, nor one that does not wait, nor one that has enough to carry.
     assert isinstance(leader.follow(2, 0), Done)
     leader.produce("produce", b"x" * 1000)
