@@ -2,7 +2,8 @@
 
 `begin_verification` is the first half of KIP-890's first part: it tells whether a batch needs to be
 verified with the transaction coordinator, and gives the guard that the append after the answer must
-show. DescribeProducers is answered by leaders only (KIP-664).
+show. DescribeProducers is answered by every replica (KIP-664): a follower may know something else
+than its leader, and that is what one looks for.
 
 Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeProducerState.
 """
@@ -17,16 +18,7 @@ from storage.producer_state import ProducerEntry
 from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
-    from replication.partition import Partition
     from replication.replica_manager import ReplicaManager
-
-
-def led_partition(manager: ReplicaManager, key: PartitionKey) -> Partition | ErrorCode:
-    """The partition, if this broker leads it, or why not."""
-    partition = manager.partitions.get(key)
-    if partition is None:
-        return manager.missing_error(key)
-    return partition if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def begin_verification(
@@ -38,9 +30,11 @@ def begin_verification(
     now_ms: int,
 ) -> VerificationGuard | ErrorCode | None:
     """The guard of a batch that has to be verified; None if its transaction is open already."""
-    partition = led_partition(manager, key)
-    if isinstance(partition, ErrorCode):
-        return partition
+    partition = manager.partitions.get(key)
+    if partition is None:
+        return manager.missing_error(key)
+    if not partition.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     state = partition.log.producer_state
     if state.has_open_transaction(producer_id):
         return None
@@ -50,9 +44,9 @@ def begin_verification(
 def active_producers(
     manager: ReplicaManager, key: PartitionKey
 ) -> tuple[ErrorCode, list[ProducerEntry]]:
-    partition = led_partition(manager, key)
-    if isinstance(partition, ErrorCode):
-        return partition, []
+    partition = manager.partitions.get(key)
+    if partition is None:
+        return manager.missing_error(key), []
     return ErrorCode.NONE, list(partition.log.producer_state.entries.values())
 
 

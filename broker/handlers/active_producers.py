@@ -1,4 +1,4 @@
-"""DescribeProducers v0: whom a leader knows, to find hanging transactions (KIP-664).
+"""DescribeProducers v0: whom a replica knows, to find hanging transactions (KIP-664).
 
 Mirrors KafkaApis.handleDescribeProducersRequest and UnifiedLog.activeProducers. Left out:
 authorization.

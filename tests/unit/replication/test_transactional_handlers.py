@@ -402,5 +402,14 @@ class TestDescribeProducers:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert broker.describe("nobody", 0).error_code == unknown
         assert broker.describe(TOPIC, 9).error_code == unknown
+        broker.cluster.publish(2, topic="elsewhere")
+        elsewhere = broker.describe("elsewhere", 0).error_code
+        assert elsewhere == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_a_follower_says_what_it_knows(self, broker: Broker) -> None:
+        broker.lead()
+        broker.verifies = False
+        broker.send(0)
         broker.cluster.role(2, replicas=(ME, 2), leader_epoch=1)
-        assert broker.describe(TOPIC, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        (state,) = broker.describe(TOPIC, 0).active_producers
+        assert (state.producer_id, state.current_txn_start_offset) == (PRODUCER, 0)
