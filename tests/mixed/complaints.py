@@ -31,6 +31,9 @@ EXPLAINED = [
     r"marked as failed",
     r"Received UNKNOWN_TOPIC_ID from the leader",
     r"Received UNKNOWN_TOPIC_OR_PARTITION from the leader",
+    # A follower may have heard of a higher watermark than the next leader, until that one has heard
+    # from its followers. (Of a leader's own the audit makes sure that it does not go back.)
+    r"Non-monotonic update of high watermark",
     # A new controller tells of a dead leader before it has elected another.
     r"cannot become follower since the new leader -1 is unavailable",
     # The tests take the controller's place away from it.
