@@ -284,12 +284,11 @@ class Cluster:
         """Until every node says that each partition has these in sync (its replicas by default)."""
 
         def settled() -> bool:
-            views = [
-                view for node in self.serving for view in self.partitions(topic, node).values()
-            ]
-            return bool(views) and all(
+            told = [self.partitions(topic, node).values() for node in self.serving]
+            return all(told) and all(
                 view.leader in view.isr
                 and view.isr == frozenset(view.replicas if members is None else members)
+                for views in told
                 for view in views
             )
 
@@ -305,7 +304,7 @@ class Cluster:
         started = time.monotonic()
         while True:
             found = None
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, KeyError):  # KeyError: it knows no such topic yet
                 found = condition()
             waited = time.monotonic() - started
             if found:
