@@ -36,7 +36,7 @@ from benchmarks.frames import (
     produce_frame,
     topic_name,
 )
-from benchmarks.native import Answered, Lines, run_load
+from benchmarks.native import Answered, Lines, LoadError, run_load
 from protocol.records.batch import SimpleRecord
 from protocol.records.builder import build_batch
 from storage.checkpoints import CLEANER_FILE, PARTITION_METADATA_FILE, read_offsets
@@ -52,6 +52,8 @@ TOPICS = ("quiet", "busy")
 NEVER, NOW = "1.0", "0.0"  # min.cleanable.dirty.ratio
 PATIENCE_SECONDS = 1800
 POLL_SECONDS = 0.02
+# It did not end in time: the broker falls further and further behind.
+OVERWHELMED = Answered(*[float("inf")] * len(Answered._fields))
 
 
 def write_log(directory: Path, megabytes: int, keys: int) -> tuple[int, int]:
@@ -133,15 +135,18 @@ class Compaction:
     def load(self, seconds: float) -> Answered:
         topic = topic_name("latency")
         leaders = create_topic(self.cluster.bootstrap, topic, 1)
-        return run_load(
-            [Lines(leaders[0], [produce_frame(topic, 0)])],
-            rate=RATE,
-            warm_up=1.0,
-            seconds=seconds,
-            error_at=produce_error_at(topic),
-            pids=self.cluster.broker_pids,
-            fetch=fetch_frame(topic),
-        )
+        try:
+            return run_load(
+                [Lines(leaders[0], [produce_frame(topic, 0)])],
+                rate=RATE,
+                warm_up=1.0,
+                seconds=seconds,
+                error_at=produce_error_at(topic),
+                pids=self.cluster.broker_pids,
+                fetch=fetch_frame(topic),
+            )
+        except LoadError:
+            return OVERWHELMED
 
     def load_while_compacting(self, topic: str, seconds: float) -> tuple[Answered, float, float]:
         """The answers, the seconds of the compaction, and the share of the load it was there."""
@@ -167,10 +172,10 @@ def measure(
         cluster = BROKERS[name](Path(place))
         try:
             compaction = Compaction(cluster, source, end_offset)
+            took_quiet = compaction.wait("quiet", compaction.begin("quiet"))
             compaction.load(options.seconds)  # warms up
             idle = [compaction.load(options.seconds) for _ in range(options.rounds)]
             under_load, took_busy, share = compaction.load_while_compacting("busy", options.seconds)
-            took_quiet = compaction.wait("quiet", compaction.begin("quiet"))
             after = sum(p.stat().st_size for p in compaction._data.glob("quiet-0/*.log"))
         finally:
             cluster.kill()

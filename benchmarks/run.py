@@ -6,6 +6,9 @@
     python -m benchmarks.run --continue                             what an earlier run left undone
     python -m benchmarks.run --report-only                          the page again, nothing measured
 
+A whole run, and what continues it, goes to benchmarks/RESULTS.md; a quick or partial one to
+build/benchmarks, unless `--results` says where.
+
 The rounds of a load go from broker to broker in turn. A load that fails is noted and the next one
 runs; no measurement takes longer than its limit; every broker is killed at the end.
 """
@@ -47,6 +50,7 @@ from benchmarks.results import Cell, Results
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
+SCRATCH = HERE.parent / "build" / "benchmarks" / "results.json"
 CELL_SECONDS = 420
 # Of the time that the loads themselves take: a JVM wants to have compiled what it runs.
 WARM_UP_ROUNDS = 3
@@ -227,9 +231,13 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--continue", dest="continues", action="store_true")
     parser.add_argument("--report-only", action="store_true")
-    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="where the figures are stored")
     parser.add_argument("--directory", type=Path, help="where the brokers put their data")
     arguments = parser.parse_args(words)
+    if arguments.results is None:
+        partial = arguments.loads or arguments.quick or arguments.brokers != ",".join(BROKERS)
+        adds = arguments.continues or arguments.report_only
+        arguments.results = SCRATCH if partial and not adds else RESULTS
     arguments.brokers = [word for word in arguments.brokers.split(",") if word]
     if unknown := [word for word in arguments.brokers if word not in BROKERS]:
         parser.error(f"there is no broker {unknown[0]}; there are {', '.join(BROKERS)}")

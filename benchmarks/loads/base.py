@@ -26,7 +26,7 @@ class Pace(NamedTuple):
         return int(self.bulk_megabytes * share * 1e6 / 1024)
 
 
-FULL = Pace(warm_up=1.0, seconds=3.0, bulk_megabytes=1000, rounds=3)
+FULL = Pace(warm_up=1.0, seconds=2.5, bulk_megabytes=1000, rounds=3)
 QUICK = Pace(warm_up=0.3, seconds=1.0, bulk_megabytes=200, rounds=1)
 
 

@@ -21,7 +21,7 @@ def run(bench: Bench) -> Figures:
     cluster.start()
     time.sleep(SETTLE_SECONDS)
     cpu = BrokerCpu(cluster)
-    seconds = 3 * bench.pace.seconds
+    seconds = 2 * bench.pace.seconds
     time.sleep(seconds)
     idle_cpu = cpu.spent() / seconds * 100
     idle, idle_all = memory(cluster.broker_pids), memory(cluster.all_pids)

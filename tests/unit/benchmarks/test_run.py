@@ -98,6 +98,22 @@ def test_without_a_word_all_loads_run() -> None:
     assert [load.name for load in chosen([])] == list(LOADS)
 
 
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ([], run.RESULTS),
+        (["--continue", "--loads", "latency"], run.RESULTS),
+        (["--report-only"], run.RESULTS),
+        (["--loads", "latency"], run.SCRATCH),
+        (["--brokers", "pybroker"], run.SCRATCH),
+        (["--quick"], run.SCRATCH),
+        (["--quick", "--results", "here"], Path("here")),
+    ],
+)
+def test_only_a_whole_run_replaces_the_published_page(words: list[str], path: Path) -> None:
+    assert parse(words).results == path
+
+
 @pytest.mark.parametrize("words", [["--loads", "nonsense"], ["--brokers", "rabbit"]])
 def test_unknown_names_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
