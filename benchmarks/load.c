@@ -287,122 +287,171 @@ static void set_timer(int timer, double at) {
     if (timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL)) fail("timerfd_settime");
 }
 
-int main(int argc, char **argv) {
-    int connections = 1, in_flight = 1, idle = 0, option;
-    double warm_up = 1, seconds = 3, rate = 0;
-    const char *fetch_path = NULL;
-    Fetcher fetcher = {.fd = -1};
+static struct {
+    int connections, in_flight, idle;
+    double warm_up, seconds, rate; /* rate 0: as fast as answers come */
+    const char *fetch_path;
+} wanted = {.connections = 1, .in_flight = 1, .warm_up = 1, .seconds = 3};
+
+static Line *lines;
+static Fetcher fetcher = {.fd = -1};
+
+/* The course of the run: times in seconds of the monotonic clock. */
+static struct {
+    int epoll, timer, measuring;
+    double started, measured_from, end, stopped;
+    double client_cpu, broker_cpu; /* at the start of the measured time */
+    int64_t sent, total, answered, counted;
+} run;
+
+static void parse(int argc, char **argv) {
+    int option;
     while ((option = getopt(argc, argv, "c:i:w:s:r:n:e:p:f:o:")) != -1) {
         switch (option) {
-        case 'c': connections = atoi(optarg); break;
-        case 'i': in_flight = atoi(optarg); break;
-        case 'w': warm_up = atof(optarg); break;
-        case 's': seconds = atof(optarg); break;
-        case 'r': rate = atof(optarg); break;
-        case 'n': idle = atoi(optarg); break;
+        case 'c': wanted.connections = atoi(optarg); break;
+        case 'i': wanted.in_flight = atoi(optarg); break;
+        case 'w': wanted.warm_up = atof(optarg); break;
+        case 's': wanted.seconds = atof(optarg); break;
+        case 'r': wanted.rate = atof(optarg); break;
+        case 'n': wanted.idle = atoi(optarg); break;
         case 'e': error_at = atol(optarg); break;
-        case 'f': fetch_path = optarg; break;
+        case 'f': wanted.fetch_path = optarg; break;
         case 'o': fetcher.offset_at = atol(optarg); break;
         case 'p':
             if (pid_count == MAX_PIDS) fail("too many processes");
             pids[pid_count++] = atoi(optarg);
             break;
-        default: return 2;
+        default: exit(2);
         }
     }
     for (int i = optind; i < argc; i++) add_target(argv[i]);
     if (!target_count) fail("no target");
-    size_t ring = rate > 0 ? (size_t)(rate * (warm_up + seconds)) + 1 : (size_t)in_flight;
-    int epoll = epoll_create1(0), timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-    for (int i = 0; i < idle; i++) {
+}
+
+static void open_lines(size_t ring) {
+    for (int i = 0; i < wanted.idle; i++) {
         Target *target = &targets[i % target_count];
         ask_once(open_socket(target), target, i / target_count % target->count);
     }
-    Line *lines = calloc(connections, sizeof(Line));
-    for (int i = 0; i < connections; i++) {
+    lines = calloc(wanted.connections, sizeof(Line));
+    for (int i = 0; i < wanted.connections; i++) {
         Line *line = &lines[i];
         line->target = &targets[i % target_count];
-        line->next = (size_t)(i / target_count) * line->target->count * target_count / connections
-                     % line->target->count;
+        /* The lines of a target begin at frames that are spread over all it has. */
+        line->next = (size_t)(i / target_count) * line->target->count * target_count
+                     / wanted.connections % line->target->count;
         line->fd = open_socket(line->target);
         line->sent_at = malloc(ring * sizeof(double));
         line->ring = ring;
         line->buffer = malloc(ANSWER_BYTES);
-        watch(epoll, line->fd, AT_LINES + i);
+        watch(run.epoll, line->fd, AT_LINES + i);
     }
-    if (fetch_path) {
-        fetcher.frame = read_file(fetch_path, &fetcher.bytes);
-        fetcher.buffer = malloc(FETCH_BYTES);
-        fetcher.fd = open_socket(&targets[0]);
-        watch(epoll, fetcher.fd, AT_FETCHER);
-        fetch_next(&fetcher);
+}
+
+static void open_fetcher(void) {
+    fetcher.frame = read_file(wanted.fetch_path, &fetcher.bytes);
+    fetcher.buffer = malloc(FETCH_BYTES);
+    fetcher.fd = open_socket(&targets[0]);
+    watch(run.epoll, fetcher.fd, AT_FETCHER);
+    fetch_next(&fetcher);
+}
+
+static void start(void) {
+    run.started = now() + 0.01;
+    run.measured_from = run.started + wanted.warm_up;
+    run.end = run.measured_from + wanted.seconds;
+    run.total = wanted.rate * (wanted.warm_up + wanted.seconds);
+    run.client_cpu = own_cpu();
+    run.broker_cpu = brokers_cpu();
+    if (wanted.rate > 0) {
+        watch(run.epoll, run.timer, AT_TIMER);
+        set_timer(run.timer, run.started);
+        return;
     }
-    double started = now() + 0.01, measured_from = started + warm_up;
-    double end = measured_from + seconds, deadline = end + DRAIN_LIMIT_S, stopped = 0;
-    double client = own_cpu(), broker = brokers_cpu();
-    int measuring = 0;
-    int64_t sent = 0, total = rate * (warm_up + seconds), answered = 0, counted = 0;
-    if (rate > 0) {
-        watch(epoll, timer, AT_TIMER);
-        set_timer(timer, started);
-    } else {
-        for (int k = 0; k < in_flight; k++)
-            for (int i = 0; i < connections; i++) send_next(&lines[i], now());
+    for (int k = 0; k < wanted.in_flight; k++)
+        for (int i = 0; i < wanted.connections; i++) send_next(&lines[i], now());
+}
+
+static void send_what_is_due(double at) {
+    while (run.sent < run.total && run.started + run.sent / wanted.rate <= at) {
+        send_next(&lines[run.sent % wanted.connections], run.started + run.sent / wanted.rate);
+        run.sent++;
     }
+    if (run.sent < run.total) set_timer(run.timer, run.started + run.sent / wanted.rate);
+}
+
+static void on_fetched(void) {
+    int64_t next = fetcher.next;
+    take_fetched(&fetcher);
+    double at = now();
+    for (; next < fetcher.next; next++)
+        if (run.measuring && next / wanted.rate >= wanted.warm_up)
+            note_latency(at - run.started - next / wanted.rate);
+}
+
+static void on_answers(Line *line) {
+    size_t count = take_answers(line);
+    double at = now();
+    run.answered += count;
+    for (; count; count--) {
+        double stamp = line->sent_at[line->head++ % line->ring];
+        if (run.measuring) run.counted++;
+        if (!wanted.fetch_path && run.measuring && stamp >= run.measured_from)
+            note_latency(at - stamp);
+        if (wanted.rate == 0) send_next(line, at);
+    }
+}
+
+static void one_round(void) {
     struct epoll_event events[EVENTS];
-    while (!stopped) {
-        int ready = epoll_wait(epoll, events, EVENTS, 100);
-        if (ready < 0 && errno != EINTR) fail("epoll_wait");
-        double at = now();
-        if (!measuring && at >= measured_from) {
-            measuring = 1;
-            measured_from = at;
-            client = own_cpu();
-            broker = brokers_cpu();
-        }
-        if (rate > 0 && sent < total) {
-            while (sent < total && started + sent / rate <= at) {
-                send_next(&lines[sent % connections], started + sent / rate);
-                sent++;
-            }
-            if (sent < total) set_timer(timer, started + sent / rate);
-        }
-        for (int i = 0; i < ready; i++) {
-            if (events[i].data.u64 == AT_TIMER) {
-                uint64_t ticks;
-                if (read(timer, &ticks, 8) < 0 && errno != EAGAIN) fail("read of the timer");
-                continue;
-            }
-            if (events[i].data.u64 == AT_FETCHER) {
-                int64_t next = fetcher.next;
-                take_fetched(&fetcher);
-                at = now();
-                for (; next < fetcher.next; next++)
-                    if (measuring && next / rate >= warm_up) note_latency(at - started - next / rate);
-                continue;
-            }
-            Line *line = &lines[events[i].data.u64 - AT_LINES];
-            size_t count = take_answers(line);
-            at = now();
-            answered += count;
-            for (; count; count--) {
-                double stamp = line->sent_at[line->head++ % line->ring];
-                if (measuring) counted++;
-                if (!fetch_path && measuring && stamp >= measured_from) note_latency(at - stamp);
-                if (rate == 0) send_next(line, at);
-            }
-        }
-        int complete = rate > 0 && answered == total && (!fetch_path || fetcher.next >= total);
-        if ((rate == 0 && at >= end) || complete || at >= deadline) stopped = at;
+    int ready = epoll_wait(run.epoll, events, EVENTS, 100);
+    if (ready < 0 && errno != EINTR) fail("epoll_wait");
+    double at = now();
+    if (!run.measuring && at >= run.measured_from) {
+        run.measuring = 1;
+        run.measured_from = at;
+        run.client_cpu = own_cpu();
+        run.broker_cpu = brokers_cpu();
     }
-    client = own_cpu() - client;
-    broker = brokers_cpu() - broker;
-    int64_t missing = rate > 0 ? total - (fetch_path ? fetcher.next : answered) : 0;
+    if (wanted.rate > 0 && run.sent < run.total) send_what_is_due(at);
+    for (int i = 0; i < ready; i++) {
+        uint64_t what = events[i].data.u64, ticks;
+        if (what == AT_FETCHER)
+            on_fetched();
+        else if (what != AT_TIMER)
+            on_answers(&lines[what - AT_LINES]);
+        else if (read(run.timer, &ticks, sizeof ticks) < 0 && errno != EAGAIN)
+            fail("read of the timer");
+    }
+    at = now();
+    int fetched = !wanted.fetch_path || fetcher.next >= run.total;
+    int complete = wanted.rate > 0 && run.answered == run.total && fetched;
+    if ((wanted.rate == 0 && at >= run.end) || complete || at >= run.end + DRAIN_LIMIT_S)
+        run.stopped = at;
+}
+
+static void report(void) {
+    double client = own_cpu() - run.client_cpu, broker = brokers_cpu() - run.broker_cpu;
+    int64_t arrived = wanted.fetch_path ? fetcher.next : run.answered;
+    int64_t missing = wanted.rate > 0 ? run.total - arrived : 0;
     qsort(latencies, latency_count, sizeof(float), by_value);
     printf("{\"requests\": %ld, \"seconds\": %.6f, \"client_cpu\": %.6f, \"broker_cpu\": %.6f, "
            "\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f, \"max_ms\": %.4f, "
            "\"unanswered\": %ld}\n",
-           (long)counted, stopped - measured_from, client, broker, percentile(50), percentile(99),
-           percentile(99.9), percentile(100), (long)missing);
+           (long)run.counted, run.stopped - run.measured_from, client, broker, percentile(50),
+           percentile(99), percentile(99.9), percentile(100), (long)missing);
+}
+
+int main(int argc, char **argv) {
+    parse(argc, argv);
+    run.epoll = epoll_create1(0);
+    run.timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    if (run.epoll < 0 || run.timer < 0) fail("epoll or timer");
+    double requests = wanted.rate * (wanted.warm_up + wanted.seconds);
+    open_lines(wanted.rate > 0 ? (size_t)requests + 1 : (size_t)wanted.in_flight);
+    if (wanted.fetch_path) open_fetcher();
+    start();
+    while (!run.stopped) one_round();
+    report();
     return 0;
 }
