@@ -133,10 +133,12 @@ class ReplicaShell:
             await self._followers_wait.wait()
             self._followers_wait = trio.Event()
             wait = pace.wait_seconds(perf_counter(), thread_time())
-            collected.paces = pace.pause_seconds > 0
             if wait and not self._is_urgent.is_set():
+                before = collected.append_count
                 with trio.move_on_after(wait):
                     await self._is_urgent.wait()
+                pace.paused(collected.append_count - before)
+            collected.paces = pace.is_on
             if self._is_urgent.is_set():
                 self._is_urgent = trio.Event()
             manager.answer_followers()

@@ -19,7 +19,7 @@ _TELL_NOW = FollowersWait(is_urgent=True)
 
 
 class CollectedFetches:
-    __slots__ = ("_byte_count", "operations", "paces", "urgent_bytes")
+    __slots__ = ("_byte_count", "append_count", "operations", "paces", "urgent_bytes")
 
     def __init__(self) -> None:
         self.operations: list[DelayedFetch] = []
@@ -28,6 +28,7 @@ class CollectedFetches:
         # Whether a fetch that finds records when it comes is collected, too.
         self.paces = False
         self._byte_count = 0
+        self.append_count = 0  # while there was something to tell
 
     def add(self, operation: DelayedFetch, effects: list[Effect]) -> None:
         operation.is_collected = True
@@ -36,6 +37,7 @@ class CollectedFetches:
         self.operations.append(operation)
 
     def appended(self, byte_count: int, effects: list[Effect]) -> None:
+        self.append_count += 1
         self._byte_count += byte_count
         if self._byte_count >= self.urgent_bytes:
             effects.append(_TELL_NOW)

@@ -10,6 +10,7 @@ from broker.follower_pace import (
     BUSY_SHARE,
     FULL_SHARE,
     MAX_PAUSE_SECONDS,
+    MAX_SKIPS,
     WINDOW_SECONDS,
     FollowerPace,
 )
@@ -161,3 +162,25 @@ def test_half_busy_is_half_the_pause() -> None:
     pace = FollowerPace()
     pace.wait_seconds(1.0, (BUSY_SHARE + FULL_SHARE) / 2)
     assert pace.pause_seconds == pytest.approx(MAX_PAUSE_SECONDS / 2)
+
+
+def test_a_pause_in_vain_is_followed_by_more_and_more_answers_without_one() -> None:
+    pace = FollowerPace()
+    now = WINDOW_SECONDS
+    pace.wait_seconds(now, now * FULL_SHARE)
+
+    def answers_until_a_pause() -> int:
+        for count in range(MAX_SKIPS + 1):
+            pace.answered(now)
+            if pace.wait_seconds(now, now * FULL_SHARE):
+                return count
+        raise AssertionError("no pause at all")
+
+    assert answers_until_a_pause() == 0
+    for expected in (1, 2, 4, 8, 16, 32, 64, 128, 256, 256):
+        pace.paused(0)
+        assert not pace.is_on
+        assert answers_until_a_pause() == expected
+    pace.paused(1)
+    assert pace.is_on
+    assert answers_until_a_pause() == 0
