@@ -105,13 +105,16 @@ class CleanerRuntime:
 
     async def _work(self, number: int, process: CleanerProcess) -> None:
         """One of Kafka's cleaner threads."""
+        used_at = trio.current_time()
         try:
             while number < self._threads:
                 cleaned = await self._clean_next(number, process)
+                if cleaned:
+                    used_at = trio.current_time()
                 for _ in self.manager.retain(self._clock()):
                     await trio.lowlevel.checkpoint()
                 if not cleaned:
-                    await self._back_off(process)
+                    await self._back_off(process, used_at)
         except Exception:
             self._dead_tasks += 1
             log.exception("Cleaner %d ends", number)
@@ -120,14 +123,17 @@ class CleanerRuntime:
         finally:
             await process.stop()
 
-    async def _back_off(self, process: CleanerProcess) -> None:
-        seconds = self._config.get_int("log.cleaner.backoff.ms") / 1000
+    async def _back_off(self, process: CleanerProcess, used_at: float) -> None:
+        """Until it is time to look again; a process that is idle for long is ended meanwhile."""
+        deadline = trio.current_time() + self._config.get_int("log.cleaner.backoff.ms") / 1000
+        idle_at = used_at + IDLE_SECONDS
         changed = self._changed
-        with trio.move_on_after(seconds):
-            with trio.move_on_after(IDLE_SECONDS):
+        if process.pid is not None and idle_at < deadline:
+            with trio.move_on_at(idle_at):
                 await changed.wait()
                 return
             await process.stop()
+        with trio.move_on_at(deadline):
             await changed.wait()
 
     # -- one cleaning ----------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker import cleaner_runtime
 from broker.cleaner_process import CleanerProcess, CleaningFailed, WorkerDied, WorkerStopped
 from broker.cleaner_runtime import CleanerRuntime
 from broker.config import KafkaConfig
@@ -250,6 +251,21 @@ async def test_it_can_be_switched_off_and_its_threads_changed(manager: LogManage
         running.configs_changed()
         await until(lambda: again.first_dirty_offset == 200)
         await until(lambda: len(running._tasks) == 1)
+
+
+@pytest.mark.parametrize("backoff_ms", ["10", "1000000"])
+async def test_an_idle_process_is_ended_and_started_again(
+    manager: LogManager, monkeypatch: pytest.MonkeyPatch, backoff_ms: str
+) -> None:
+    monkeypatch.setattr(cleaner_runtime, "IDLE_SECONDS", 0.5)
+    log = fill(manager, "a")
+    async with runtime(manager, log_cleaner_backoff_ms=backoff_ms) as running:
+        process = running._tasks[0]
+        await until(lambda: log.first_dirty_offset == 200)
+        await until(lambda: process.pid is None)
+        again = fill(manager, "b")
+        running.configs_changed()
+        await until(lambda: again.first_dirty_offset == 200)
 
 
 async def test_what_cannot_be_cleaned_is_marked(manager: LogManager) -> None:
