@@ -18,7 +18,7 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import build_batch
 from storage.checkpoints import CLEANER_FILE
-from storage.cleaner.cleaner import Cleaner, CleaningAborted
+from storage.cleaner.cleaner import MAX_SOURCES, Cleaner, CleaningAborted
 from storage.cleaner.manager import CleanerManager, consider
 from storage.log import Log
 from storage.log_config import LogConfig
@@ -390,3 +390,13 @@ def test_what_a_dead_cleaner_left_does_not_undo_the_next_swap(tmp_path: Path) ->
         cleaners.swap(cleaning, groups[1], 0)
     compacted.reopen(cleanly=False)
     assert [offset for offset, _, _ in compacted.pairs] == [1, 3, 4, 5]
+
+
+def test_a_swap_replaces_no_more_than_so_many_segments(compacted: Compacted) -> None:
+    """The loop does it in one go."""
+    for number in range(MAX_SOURCES + 3):
+        compacted.put([("a", str(number))])
+        compacted.roll()
+    assert compacted.clean()
+    assert compacted.log.segments.base_offsets == [0, MAX_SOURCES, MAX_SOURCES + 3]
+    assert compacted.offsets == [MAX_SOURCES + 2]
