@@ -23,44 +23,22 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from protocol.messages.log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-    DescribeLogDirsRequest,
-)
 from protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
 from protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from tests.faults.directories import content, directory_of, give_directories, move, paths_of
 from tests.support.cluster import Cluster, cluster
 from tests.support.wire import WireClient, batch
 from tests.wire.test_offsets import DEBUG_REPLICA, EARLIEST, list_offsets
 
-DIRECTORIES = ("one", "two", "three")
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 BROKER, SET, DELETE = 4, 0, 1
 VALUE = b"x" * 50_000
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def paths_of(started: Cluster, node: int) -> list[str]:
-    return [str(started.directory / f"broker-{node}" / name) for name in DIRECTORIES]
-
-
-def give_directories(started: Cluster) -> None:
-    for node in started.nodes:
-        properties = started.directory / f"broker-{node}" / "server.properties"
-        lines = properties.read_text().splitlines()
-        kept = [line for line in lines if not line.startswith("log.dirs=")]
-        kept += [
-            f"log.dirs={','.join(paths_of(started, node))}",
-            "replica.high.watermark.checkpoint.interval.ms=500",
-        ]
-        properties.write_text("\n".join(kept) + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -100,18 +78,6 @@ class Load:
             self._stop.wait(0.02)
 
 
-def directory_of(jbod: Cluster, node: int, topic: str) -> dict[str, Any]:
-    """Where a broker has partition 0: path -> what DescribeLogDirs says."""
-    answer: Any = jbod.ask(node, DescribeLogDirsRequest(topics=None))
-    return {
-        result.log_dir: partition
-        for result in answer.results
-        for found in result.topics
-        if found.name == topic
-        for partition in found.partitions
-    }
-
-
 def set_rate(jbod: Cluster, node: int, rate: str | None) -> None:
     config = IncrementalAlterConfigsRequestAlterableConfig(
         name=RATE, config_operation=SET if rate else DELETE, value=rate
@@ -123,18 +89,6 @@ def set_rate(jbod: Cluster, node: int, rate: str | None) -> None:
     answer: Any = jbod.ask(node, IncrementalAlterConfigsRequest(resources=[resource]))
     assert answer.responses[0].error_code == 0, answer
     jbod.wait_for(lambda: RATE in jbod.nodes[node].log_text[mark:], "the broker knows its rate")
-
-
-def move(jbod: Cluster, node: int, topic: str, path: str) -> int:
-    asked = AlterReplicaLogDirTopic(name=topic, partitions=[0])
-    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[asked])])
-    answer: Any = jbod.ask(node, request)
-    code: int = answer.results[0].partitions[0].error_code
-    return code
-
-
-def content(path: str, topic: str) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(Path(path, f"{topic}-0").glob("*.log")))
 
 
 def records(jbod: Cluster, node: int, topic: str) -> bytes:
@@ -261,10 +215,17 @@ def test_a_deletion_goes_on_after_a_crash(jbod: Cluster) -> None:
             if not found.name.endswith("-delete")
         ]
 
-    jbod.wait_for(lambda: not left(), "no replica is left")
-    jbod.wait_for(
-        lambda: "doomed" not in {topic.name for topic in jbod.metadata().topics}, "it is forgotten"
-    )
+    def remembering() -> list[int]:
+        return [
+            broker
+            for broker in jbod.nodes
+            if "doomed" in {topic.name for topic in jbod.metadata(node=broker).topics}
+        ]
+
+    try:
+        jbod.wait_for(lambda: not left() and not remembering(), "it is deleted and forgotten")
+    except AssertionError as error:
+        raise AssertionError(f"{error}; left {left()}, in metadata of {remembering()}") from None
     jbod.create_topic("doomed", assignment={0: [3, 2, 1]})
     fill(jbod, "doomed", 1)
 

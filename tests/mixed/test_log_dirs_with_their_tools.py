@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.test_log_dirs import directory_of, fill, give_directories, paths_of, records
+from tests.faults.directories import directory_of, give_directories, paths_of
+from tests.faults.test_log_dirs import fill, records
 from tests.support.apache_kafka import kafka_jars, kafka_tool
 from tests.support.cluster import Cluster, cluster
 

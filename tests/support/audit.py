@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -35,7 +36,7 @@ def replicas_of(cluster: Cluster) -> dict[str, dict[int, Path]]:
     """The directories of every partition, by name and node."""
     found: dict[str, dict[int, Path]] = defaultdict(dict)
     for node, broker in cluster.nodes.items():
-        for path in broker.log_dir.iterdir():
+        for path in chain.from_iterable(place.iterdir() for place in broker.log_dirs):
             if path.is_dir() and not path.name.endswith(("-delete", "-future", "-stray")):
                 found[path.name][node] = path
     return found
@@ -129,7 +130,7 @@ def read_log(cluster: Cluster, ledger: Ledger) -> Log:
     log: Log = {}
     for partition in range(ledger.partitions):
         leader = cluster.leader(ledger.topic, partition)
-        directory = cluster.nodes[leader].log_dir / f"{ledger.topic}-{partition}"
+        directory = replicas_of(cluster)[f"{ledger.topic}-{partition}"][leader]
         for record in read_records(log_bytes(directory)):
             log[partition, record.offset] = bytes(record.value or b"")
     return log

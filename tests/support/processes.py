@@ -153,6 +153,7 @@ class BrokerProcess(ServerProcess):
         self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.log_dir = directory / "data"
+        self.log_dirs = [self.log_dir]  # more of them, if a test changes the properties
         properties = {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
