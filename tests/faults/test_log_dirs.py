@@ -7,6 +7,7 @@ The tests share a cluster, in this order; each leaves it whole, but for the last
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -89,6 +90,12 @@ def set_rate(jbod: Cluster, node: int, rate: str | None) -> None:
     answer: Any = jbod.ask(node, IncrementalAlterConfigsRequest(resources=[resource]))
     assert answer.responses[0].error_code == 0, answer
     jbod.wait_for(lambda: RATE in jbod.nodes[node].log_text[mark:], "the broker knows its rate")
+
+
+def lose(path: str) -> None:
+    """At once: a broker that writes meanwhile finds nothing to write to."""
+    os.rename(path, path + ".lost")
+    shutil.rmtree(path + ".lost")
 
 
 def records(jbod: Cluster, node: int, topic: str) -> bytes:
@@ -176,7 +183,7 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(jbod: Cluste
         fill(jbod, name, 2)
         assert list(directory_of(jbod, 2, name)) == [path]
     lost, *others = homes
-    shutil.rmtree(homes[lost])
+    lose(homes[lost])
     jbod.wait_for(lambda: jbod.partitions(lost)[0].leader in (1, 3), "another leader")
     for name in others:
         assert jbod.partitions(name)[0].leader == 2
@@ -234,7 +241,7 @@ def test_a_broker_without_any_directory_ends(jbod: Cluster) -> None:
     jbod.create_topic("survivor", assignment={0: [3, 1, 2]})
     fill(jbod, "survivor", 1)
     for path in paths_of(jbod, 3):
-        shutil.rmtree(path)
+        lose(path)
     jbod.wait_for(lambda: not jbod.nodes[3].is_running, "the broker ends")
     assert "none of the specified log dirs" in jbod.nodes[3].log_text
     jbod.wait_for(lambda: jbod.partitions("survivor")[0].leader in (1, 2), "another leader")
