@@ -34,13 +34,22 @@ if TYPE_CHECKING:
 
 def register_handlers(broker: Broker) -> None:
     """Build the handlers on the broker's parts and enter them into its dispatcher."""
-    register = broker.dispatcher.register
-    config, cache, store = broker.config, broker.cache, broker.store
+    _register_replication(broker)
+    broker.topics.register(broker.dispatcher)
+    _register_records(broker)
+    _register_cluster(broker)
+    _register_coordinators(broker)
+
+
+def _register_replication(broker: Broker) -> None:
+    """What the controller sends, and who hears of it."""
     replication = ReplicationHandler(broker.shell)
     gate = LeadershipGate(
         replication, broker.manager, broker.topic_configs, broker.dispatcher.spawn
     )
-    register({**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
+    broker.dispatcher.register(
+        {**replication.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr}
+    )
     replication.on_leadership.append(broker.fetchers.on_leadership)
     replication.on_leadership.append(broker.mover.on_leadership)
     replication.on_stopped.append(broker.fetchers.on_stopped)
@@ -63,7 +72,11 @@ def register_handlers(broker: Broker) -> None:
     )
     replication.on_metadata.append(broker.metadata_changed)
     replication.on_metadata.append(broker.topics.on_metadata)
-    broker.topics.register(broker.dispatcher)
+
+
+def _register_records(broker: Broker) -> None:
+    """Produce, Fetch, offsets, and the data side of transactions."""
+    register, config = broker.dispatcher.register, broker.config
     verifier = broker.verifier
 
     def verifies() -> bool:
@@ -83,6 +96,11 @@ def register_handlers(broker: Broker) -> None:
     register(FetchHandler(broker.shell, sessions, broker.dispatcher.spawn).handlers())
     register(OffsetsHandler(broker.shell).handlers())
     register(broker.mover.handlers())
+
+
+def _register_cluster(broker: Broker) -> None:
+    register = broker.dispatcher.register
+    config, cache, store = broker.config, broker.cache, broker.store
     register(
         MetadataHandlers(
             cache,
@@ -95,6 +113,10 @@ def register_handlers(broker: Broker) -> None:
     )
     register(DescribeConfigsHandler(config, broker.broker_id, cache, store).handlers())
     register(AlterConfigsHandler(config, broker.broker_id, cache, store).handlers())
+
+
+def _register_coordinators(broker: Broker) -> None:
+    register, config, cache = broker.dispatcher.register, broker.config, broker.cache
     register(GroupHandlers(broker.groups).handlers())
     register(
         GroupOffsetHandlers(

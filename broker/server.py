@@ -257,6 +257,20 @@ class Broker:
         self.topic_configs.on_change.append(
             lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
         )
+        self._build_requests()
+        self._build_coordinators()
+        register_handlers(self)
+        register_gauges(self.metrics, self.manager, self.zookeeper)
+        self.fetchers.register_gauges(self.metrics)
+        self.mover.register_gauges(self.metrics)
+        self.cleaner.register_gauges(self.metrics)
+        self.groups.register_gauges(self.metrics)
+        self.transactions.register_gauges(self.metrics)
+        self.controller.register_gauges(self.metrics)
+
+    def _build_requests(self) -> None:
+        """The sockets, and those to whom other brokers are asked."""
+        config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(self.metrics)
         self.dispatcher.hold_back()
         self.sockets = SocketServer(
@@ -284,6 +298,10 @@ class Broker:
             str(self.broker_id),
             timeout_ms=config.get_int("request.timeout.ms"),
         )
+
+    def _build_coordinators(self) -> None:
+        config, clock = self.config, self.clock
+        assert self.logs is not None
         self.groups = GroupRuntime(
             self.shell,
             group_config(config),
@@ -309,14 +327,6 @@ class Broker:
             load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
         )
         self.cleaner = CleanerRuntime(self.logs, config, clock, self.background)
-        register_handlers(self)
-        register_gauges(self.metrics, self.manager, self.zookeeper)
-        self.fetchers.register_gauges(self.metrics)
-        self.mover.register_gauges(self.metrics)
-        self.cleaner.register_gauges(self.metrics)
-        self.groups.register_gauges(self.metrics)
-        self.transactions.register_gauges(self.metrics)
-        self.controller.register_gauges(self.metrics)
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""

@@ -120,15 +120,10 @@ class Log(LogState):
         if header.producer_id >= 0:
             self._apply_producer(segment, header, next_offset, records)
         state.map_end_offset = last_offset + 1
-        log_append_time = now_ms if config.log_append_time else -1
+        appended_at = now_ms if config.log_append_time else -1
+        start = self.log_start_offset
         info = AppendInfo(
-            next_offset,
-            last_offset,
-            max_timestamp,
-            last_offset,
-            log_append_time,
-            self.log_start_offset,
-            size,
+            next_offset, last_offset, max_timestamp, last_offset, appended_at, start, size
         )
         info.rolled = rolled
         info.converted_count = converted

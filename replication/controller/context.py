@@ -101,10 +101,6 @@ class ControllerContext:
 
     # Brokers
 
-    @property
-    def live_or_shutting_down(self) -> list[int]:
-        return sorted(self.brokers)
-
     def is_live(self, broker_id: int) -> bool:
         return broker_id in self.brokers and broker_id not in self.shutting_down
 

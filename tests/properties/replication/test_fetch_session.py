@@ -61,6 +61,13 @@ def _view(data: FetchResponsePartitionData) -> tuple[int, int, int]:
     return data.error_code, data.high_watermark, data.log_start_offset
 
 
+def _entries(offsets: dict[int, int]) -> dict:
+    return {
+        ("topic", partition): FetchEntry("topic", partition, fetch_offset=offset, max_bytes=10)
+        for partition, offset in offsets.items()
+    }
+
+
 @settings(max_examples=300, deadline=None)
 @given(rounds=_ROUNDS, start=st.dictionaries(_PARTITIONS, st.integers(0, 9), min_size=1))
 def test_agrees_with_full_fetches(rounds: list[tuple], start: dict[int, int]) -> None:
@@ -68,17 +75,11 @@ def test_agrees_with_full_fetches(rounds: list[tuple], start: dict[int, int]) ->
     sessions = FetchSessions(lambda low, high: next(ids), slots=4)
     broker = Broker()
 
-    def entries(offsets: dict[int, int]) -> dict:
-        return {
-            ("topic", partition): FetchEntry("topic", partition, fetch_offset=offset, max_bytes=10)
-            for partition, offset in offsets.items()
-        }
-
     def send(session_id: int, epoch: int, changes: dict[int, int], forgotten: set[int]):
         context = sessions.begin(
             session_id,
             epoch,
-            entries(changes),
+            _entries(changes),
             [("topic", partition) for partition in forgotten],
             is_follower=False,
             uses_topic_ids=False,

@@ -1,3 +1,5 @@
+"""Fixtures of the replication tests."""
+
 from pathlib import Path
 
 import pytest
