@@ -56,11 +56,11 @@ def _register_replication(broker: Broker) -> None:
     replication.on_metadata.append(broker.fetchers.on_metadata)
     replication.on_leadership.append(
         lambda result: broker.groups.on_leadership_change(
-            result.became_leader, result.became_follower, broker.clock()
+            result.became_leader, result.became_follower
         )
     )
     replication.on_stopped.append(
-        lambda result: broker.groups.on_leadership_change((), result.stopped, broker.clock())
+        lambda result: broker.groups.on_leadership_change((), result.stopped)
     )
     replication.on_leadership.append(
         lambda result: broker.transactions.on_leadership_change(

@@ -1,38 +1,29 @@
-"""Drives the group coordinator: appends, timers, loading and unloading, answers.
+"""Drives the group coordinator: answers, appends to `__consumer_offsets`, what hints at groups.
 
-Job: give the machine its events and perform its effects in the order in which it emits them, which
-is also the order of the records in `__consumer_offsets`. Everything happens on the broker's loop,
-except reading the bytes of a partition that is loaded, and parsing them, which is done in a worker
-thread, one partition at a time (as Kafka's one-thread group-metadata-manager scheduler).
+Job: perform the effects of the groups' machine, give it the outcomes of its appends, and run what
+handlers have to wait for. The rest of its life (effects in order, timers, loading and unloading)
+is that of every coordinator: `coordinator_runtime`.
 
-Invariants: the machine is never called from inside itself: effects go through one queue, which is
-drained by whoever finds it idle. Every Append with acks is reported back once.
+Invariants: every Append with acks is reported back once; one without is only looked at.
 
-Mirrors the scheduling in Kafka's GroupMetadataManager and `onElection` / `onResignation`.
+Mirrors the scheduling in Kafka's GroupMetadataManager and GroupCoordinatorAdapter.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from math import inf
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-import trio
-
-from broker.internal_topics import internal_partition_count, read_partition
+from broker.coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from broker.replica_shell import ReplicaShell
 from coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
-from coordinator.group.loader import PartitionLoad
 from coordinator.group.machine import GroupCoordinator
 from coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.records.compression import Compression
-from replication.partition import Partition
-from replication.types import Done, PartitionKey, ProduceResults, RoleChange
-from storage.log import AppendOrigin
+from replication.types import PartitionKey, ProduceResults
 
 if TYPE_CHECKING:
     from broker.config.kafka_config import KafkaConfig
@@ -43,10 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.groups")
 
 OFFSETS_TOPIC = "__consumer_offsets"
-MAX_LOADING_THREADS = 1
-CLOCK_STEP_MS = 500
 
-_MS = 1000
 _MS_PER_MINUTE = 60_000
 
 
@@ -72,36 +60,13 @@ async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfi
     return await internal_partition_count(zookeeper, OFFSETS_TOPIC, configured)
 
 
-class AppendWaiter:
-    """The replica manager's token of an append that waits for replicas."""
-
-    __slots__ = ("append", "runtime")
-
-    def __init__(self, runtime: GroupRuntime, append: Append) -> None:
-        self.runtime = runtime
-        self.append = append
-
-    def complete(self, result: ProduceResults) -> None:
-        self.runtime.append_completed(self.append, result)
-
-
-class GroupRuntime:
+class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     """One broker's group coordinator and everything that it needs of the broker."""
 
-    __slots__ = (
-        "_clock",
-        "_clock_lead_ms",
-        "_commit_timeout_ms",
-        "_effects",
-        "_is_draining",
-        "_load_buffer_bytes",
-        "_load_limit",
-        "_nursery",
-        "_replicas",
-        "_sleep_until_ms",
-        "_wake",
-        "machine",
-    )
+    __slots__ = ("_commit_timeout_ms",)
+
+    topic = OFFSETS_TOPIC
+    log = log
 
     def __init__(
         self,
@@ -113,55 +78,24 @@ class GroupRuntime:
         load_buffer_bytes: int,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        self.machine = GroupCoordinator(config, new_uuid)
-        self._replicas = replicas
-        self._clock = clock
+        super().__init__(
+            replicas,
+            GroupCoordinator(config, new_uuid),
+            {Reply: self._reply, Append: self._append},
+            clock=clock,
+            load_buffer_bytes=load_buffer_bytes,
+        )
         self._commit_timeout_ms = commit_timeout_ms
-        self._load_buffer_bytes = load_buffer_bytes
-        self._load_limit = trio.CapacityLimiter(MAX_LOADING_THREADS)
-        self._effects: deque[Effect] = deque()
-        self._is_draining = False
-        self._clock_lead_ms = 0
-        self._sleep_until_ms: float = inf
-        self._wake = trio.Event()
-        self._nursery: trio.Nursery | None = None
 
-    @property
-    def now_ms(self) -> int:
-        """The wall clock, held against trio's clock: a step of it must not end sessions."""
-        now_ms = self._clock()
-        lead_ms = now_ms - int(trio.current_time() * _MS)
-        step_ms = lead_ms - self._clock_lead_ms
-        if abs(step_ms) >= CLOCK_STEP_MS:
-            log.warning("The system clock was set by %d ms", step_ms)
-            self._clock_lead_ms = lead_ms
-            self.machine.clock_was_set(step_ms)
-        return now_ms
-
-    async def run(
-        self,
-        partition_count: int,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve until cancelled; `partition_count` is that of the offsets topic, made or to be."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            self._clock_lead_ms = self._clock() - int(trio.current_time() * _MS)
-            self.machine.start(partition_count, self.now_ms)
-            nursery.start_soon(self._run_timers)
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self.machine.stop()
+    def _clock_was_set(self, step_ms: int) -> None:
+        log.warning("The system clock was set by %d ms", step_ms)
+        super()._clock_was_set(step_ms)
 
     def spawn(
         self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
     ) -> None:
         """Answer a request in a task of its own."""
-        assert self._nursery is not None, "the group runtime does not run"
-        self._nursery.start_soon(self._guarded, handler, request, *arguments)
+        self._start(self._guarded, handler, request, *arguments)
 
     async def _guarded(
         self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
@@ -195,23 +129,6 @@ class GroupRuntime:
 
     # Effects
 
-    def perform(self, effects: Iterable[Effect]) -> None:
-        """Perform effects, after all that are queued already."""
-        self._effects.extend(effects)
-        if self._is_draining:
-            return
-        self._is_draining = True
-        try:
-            while self._effects:
-                effect = self._effects.popleft()
-                if isinstance(effect, Reply):
-                    self._reply(effect)
-                else:
-                    self._append(effect)
-        finally:
-            self._is_draining = False
-        self._note_deadline()
-
     def _reply(self, effect: Reply) -> None:
         request = effect.token
         try:
@@ -221,24 +138,9 @@ class GroupRuntime:
             request.close()
 
     def _append(self, append: Append) -> None:
-        now_ms = self.now_ms
-        waiter = AppendWaiter(self, append)
-        key = (OFFSETS_TOPIC, append.partition)
-        guard = append.verification
-        outcome = self._replicas.manager.append(
-            waiter,
-            append.required_acks,
-            self._commit_timeout_ms,
-            {key: append.batch},
-            now_ms,
-            origin=AppendOrigin.COORDINATOR,
-            guards=None if guard is None else {key: guard},
+        self._append_batch(
+            append, append.required_acks, self._commit_timeout_ms, append.verification
         )
-        if isinstance(outcome, Done):
-            self.append_completed(append, outcome.result)
-        else:
-            self._replicas.parked(self._commit_timeout_ms, now_ms)
-        self._replicas.settle()
 
     def append_completed(self, append: Append, results: ProduceResults) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
@@ -257,43 +159,7 @@ class GroupRuntime:
             self.machine.appended(append.append_id, result.error_code, base_offset, self.now_ms)
         )
 
-    # Timers
-
-    def _note_deadline(self) -> None:
-        deadline_ms = self.machine.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms < self._sleep_until_ms:
-            self._wake.set()
-
-    async def _run_timers(self) -> None:
-        while True:
-            deadline_ms = self.machine.next_deadline_ms()
-            self._sleep_until_ms = inf if deadline_ms is None else deadline_ms
-            seconds = inf if deadline_ms is None else max(0, deadline_ms - self.now_ms) / _MS
-            with trio.move_on_after(seconds):
-                await self._wake.wait()
-            self._wake = trio.Event()
-            self.perform(self.machine.tick(self.now_ms))
-
-    # Leadership
-
-    def on_leadership_change(
-        self,
-        became_leader: Iterable[RoleChange],
-        became_follower: Iterable[RoleChange],
-        now_ms: int,
-    ) -> None:
-        """Partitions whose role changed here; topics other than the offsets topic are ignored.
-
-        Load what this broker leads now, unload what it leads no more. A partition whose replica was
-        stopped counts as a follower; a negative epoch means that it is not known.
-        """
-        for change in became_follower:
-            if change.topic == OFFSETS_TOPIC:
-                epoch = change.leader_epoch if change.leader_epoch >= 0 else None
-                self.perform(self.machine.unload(change.partition, epoch, now_ms))
-        for change in became_leader:
-            if change.topic == OFFSETS_TOPIC:
-                self._start_load(change.partition, change.leader_epoch, now_ms)
+    # What the broker hears of
 
     def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
         """A transaction's markers are in these partitions of the offsets topic, and replicated."""
@@ -304,40 +170,5 @@ class GroupRuntime:
         if partitions:
             self.perform(self.machine.partitions_deleted(partitions, now_ms))
 
-    def _start_load(self, partition: int, epoch: int, now_ms: int) -> None:
-        load = self.machine.begin_load(partition, epoch)
-        if load is None:
-            return
-        replica = self._replicas.manager.partitions.get((OFFSETS_TOPIC, partition))
-        if replica is None:
-            log.error("%s-%d is led here but has no log", OFFSETS_TOPIC, partition)
-            self.machine.abandon_load(load)
-            return
-        load.next_offset = replica.log.log_start_offset
-        if load.next_offset >= replica.log.log_end_offset:
-            self.perform(self.machine.finish_load(load, now_ms))
-        else:
-            assert self._nursery is not None, "the group runtime does not run"
-            self._nursery.start_soon(self._load, load, replica)
-
-    async def _load(self, load: PartitionLoad, replica: Partition) -> None:
-        started_ms = self.now_ms
-        try:
-            async with self._load_limit:
-                await read_partition(load, replica, self._load_buffer_bytes)
-        except Exception:
-            # Not served rather than served without its groups: consumers would start over.
-            log.exception("Loading %s-%d failed", OFFSETS_TOPIC, load.partition)
-            self.machine.abandon_load(load)
-            return
-        now_ms = self.now_ms
-        self.perform(self.machine.finish_load(load, now_ms))
-        log.info(
-            "Loaded %s-%d in epoch %d: %d records in %d ms, %d skipped",
-            OFFSETS_TOPIC,
-            load.partition,
-            load.epoch,
-            load.record_count,
-            now_ms - started_ms,
-            load.skipped_count,
-        )
+    def _unload(self, partition: int, epoch: int | None) -> None:
+        self.perform(self.machine.unload(partition, epoch, self.now_ms))

@@ -107,9 +107,7 @@ class Node:
         )
         assert result.error_code == ErrorCode.NONE
         self.shell.settle()
-        self.runtime.on_leadership_change(
-            result.became_leader, result.became_follower, self.clock()
-        )
+        self.runtime.on_leadership_change(result.became_leader, result.became_follower)
 
     def follower_catches_up(self) -> None:
         """The other replica fetches to the end of the offsets topic."""
