@@ -1,7 +1,7 @@
 """The coordinators of one simulated broker: the real machines, shells on virtual time around them.
 
 Real: the machines of transactions and groups, their handlers, marker queues. Simulated: what waits
-in `broker.transaction_runtime`, `marker_sender`, `group_runtime` and `transaction_verifier`.
+in `broker.coordinator_runtime` and its two heirs, `marker_sender` and `transaction_verifier`.
 """
 
 from __future__ import annotations

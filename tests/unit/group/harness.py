@@ -1,8 +1,7 @@
 """A group coordinator on a virtual clock, with an offsets topic in memory.
 
 `Harness` performs the machine's effects as the broker does: appends get offsets in their own
-partition's log and are acknowledged at once, or held until the test says so. A `Call` counts the
-answers of one request, so that a second one fails the test.
+partition's log and are acknowledged at once, or held until the test says so.
 """
 
 from collections.abc import Iterable
@@ -32,6 +31,7 @@ from protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from tests.support import coordinators
 
 GROUP = "group-1"
 HOST = "/127.0.0.1"
@@ -43,29 +43,16 @@ def subscription(*topics: str) -> bytes:
     return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
-class Call:
-    """One request and its answer."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.answers: list[Any] = []
-
-    @property
-    def is_waiting(self) -> bool:
-        return not self.answers
+class Call(coordinators.Call):
+    """One request and its response."""
 
     @property
     def response(self) -> Any:
-        assert self.answers, f"{self.name} was not answered"
-        return self.answers[0]
+        return self.result
 
     @property
     def error(self) -> ErrorCode:
         return ErrorCode(self.response.error_code)  # type: ignore[call-arg]
-
-    def answer(self, response: Any) -> None:
-        assert not self.answers, f"{self.name} was answered twice"
-        self.answers.append(response)
 
 
 class Harness:
@@ -133,14 +120,7 @@ class Harness:
             self.perform(self.machine.appended(effect.append_id, error, offset, self.now_ms))
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, firing every timer at its own time."""
-        end_ms = self.now_ms + milliseconds
-        while (deadline_ms := self.machine.next_deadline_ms()) is not None:
-            if deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.perform(self.machine.tick(self.now_ms))
-        self.now_ms = end_ms
+        coordinators.pass_time(self, milliseconds)
 
     def load_all(self) -> None:
         for partition in range(self.partition_count):

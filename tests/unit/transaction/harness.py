@@ -2,7 +2,6 @@
 
 `Harness` performs the machine's effects as the broker does: appends reach the log and are
 acknowledged, markers are written, producer ids given, each at once or held until the test says so.
-A `Call` counts the answers of one request, so that a second one fails the test.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
 from coordinator.transaction.states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from tests.support import coordinators
 
 START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
@@ -34,31 +34,14 @@ NAME = "txn-1"
 A, B, C = ("a", 0), ("a", 1), ("b", 0)
 
 
-class Call:
-    """One request and its answer."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.answers: list[Any] = []
-
-    @property
-    def is_waiting(self) -> bool:
-        return not self.answers
-
-    @property
-    def result(self) -> Any:
-        assert self.answers, f"{self.name} was not answered"
-        return self.answers[0]
+class Call(coordinators.Call):
+    """One request and its result, or an error for one."""
 
     @property
     def error(self) -> ErrorCode:
         result = self.result
         error: ErrorCode = result if isinstance(result, ErrorCode) else result.error
         return error
-
-    def answer(self, result: Any) -> None:
-        assert not self.answers, f"{self.name} was answered twice"
-        self.answers.append(result)
 
 
 class Harness:
@@ -156,14 +139,7 @@ class Harness:
         self.load()
 
     def pass_time(self, ms: int) -> None:
-        """Let time pass, with a tick at each deadline."""
-        end_ms = self.now_ms + ms
-        while (deadline_ms := self.machine.next_deadline_ms()) is not None:
-            if deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.perform(self.machine.tick(self.now_ms))
-        self.now_ms = end_ms
+        coordinators.pass_time(self, ms)
 
     # Requests
 
