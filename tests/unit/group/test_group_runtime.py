@@ -17,7 +17,6 @@ from broker.config import KafkaConfig
 from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime, group_config
 from broker.handlers.group_offsets import GroupOffsetHandlers
 from broker.handlers.groups import ALL_GROUP_OPERATIONS, GroupHandlers
-from broker.replica_shell import ReplicaShell
 from coordinator.group.core import GroupConfig
 from protocol.api import API_TABLE, ApiKey, request_class
 from protocol.errors import ErrorCode
@@ -35,11 +34,11 @@ from protocol.messages.groups import (
     MemberIdentity,
     SyncGroupRequestAssignment,
 )
+from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call
-from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
+from tests.support.replication import ME, TOPIC
 from tests.unit.group.harness import GROUP, subscription
 
-OFFSETS_TOPIC_ID = bytes(range(16, 32))
 COMMIT_TIMEOUT_MS = 5_000
 SESSION_MS = 10_000
 
@@ -64,18 +63,13 @@ class OffsetsInMemory:
         self.offsets[group, topic, partition] = offset
 
 
-class Node:
+class Node(CoordinatorNode[GroupRuntime]):
     """One broker's group coordinator with what it stands on."""
 
     def __init__(
         self, directory: Path, *, replicas: tuple[int, ...], load_buffer_bytes: int
     ) -> None:
-        self.cluster = ReplicaCluster(directory)
-        self.replicas = replicas
-        start = trio.current_time()
-        self.clock_offset_ms = 0
-        self.clock = lambda: NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
-        self.shell = ReplicaShell(self.cluster.manager, self.clock)
+        super().__init__(directory, replicas)
         self.runtime = GroupRuntime(
             self.shell,
             GroupConfig(initial_rebalance_delay_ms=100),
@@ -94,29 +88,6 @@ class Node:
             offset_metadata_max_bytes=4096,
             transaction_partition_for=lambda _: 0,
         )
-
-    def lead(self, leader: int = ME, *, epoch: int = 0) -> None:
-        """The controller makes somebody the leader of the offsets topic's only partition."""
-        self.cluster.publish(leader, topic=OFFSETS_TOPIC, leader_epoch=epoch)
-        result = self.cluster.role(
-            leader,
-            replicas=self.replicas,
-            topic=OFFSETS_TOPIC,
-            topic_id=OFFSETS_TOPIC_ID,
-            leader_epoch=epoch,
-        )
-        assert result.error_code == ErrorCode.NONE
-        self.shell.settle()
-        self.runtime.on_leadership_change(result.became_leader, result.became_follower)
-
-    def follower_catches_up(self) -> None:
-        """The other replica fetches to the end of the offsets topic."""
-        partition = self.cluster.manager.partitions[OFFSETS_TOPIC, 0]
-        offset = partition.log.log_end_offset
-        replica = partition.remotes[2]
-        partition.update_follower(replica, offset, 0, offset, -1, self.clock())
-        self.cluster.manager.flushed(OFFSETS_TOPIC, 0, offset, self.clock())
-        self.shell.settle()
 
     def call(self, key: ApiKey, version: int, /, **fields: Any) -> Call:
         area: Any = self.groups if key in self.groups.handlers() else self.offsets

@@ -16,7 +16,6 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from broker.replica_shell import ReplicaShell
 from broker.topic_creation import TRANSACTIONS_TOPIC
 from broker.transaction_runtime import TransactionRuntime
 from coordinator.transaction.core import InitAttempt, TransactionConfig
@@ -31,12 +30,12 @@ from protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from replication.metadata_cache import Endpoint
-from tests.support.replication import ME, NOW, ReplicaCluster
+from tests.support.coordinator_node import CoordinatorNode
+from tests.support.replication import ME
 from tests.unit.transaction.harness import FIRST_PRODUCER_ID, NAME, Call
 
 E, S = ErrorCode, TransactionState
 WAIT_SECONDS = 30.0
-TOPIC_ID = bytes(range(16, 32))
 A, B = ("a", 0), ("b", 0)
 PRODUCER = (FIRST_PRODUCER_ID, 0)
 
@@ -127,16 +126,11 @@ class ProducerIdsInMemory:
         return self.next - 1
 
 
-class Node:
+class Node(CoordinatorNode[TransactionRuntime]):
     """One broker's transaction coordinator with what it stands on."""
 
     def __init__(self, directory: Path, leaders: Leaders, replicas: tuple[int, ...]) -> None:
-        self.cluster = ReplicaCluster(directory)
-        self.replicas = replicas
-        start = trio.current_time()
-        self.clock_offset_ms = 0
-        self.clock = lambda: NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
-        self.shell = ReplicaShell(self.cluster.manager, self.clock)
+        super().__init__(directory, replicas)
         self.producer_ids: Any = ProducerIdsInMemory()
         self.runtime = TransactionRuntime(
             self.shell,
@@ -152,20 +146,6 @@ class Node:
     def state(self) -> TransactionState:
         (metadata,) = self.runtime.machine.transactions()
         return metadata.state
-
-    def lead(self, leader: int = ME, *, epoch: int = 0) -> None:
-        """The controller makes somebody the leader of the topic's only partition."""
-        self.cluster.publish(leader, topic=TRANSACTIONS_TOPIC, leader_epoch=epoch)
-        result = self.cluster.role(
-            leader,
-            replicas=self.replicas,
-            topic=TRANSACTIONS_TOPIC,
-            topic_id=TOPIC_ID,
-            leader_epoch=epoch,
-        )
-        assert result.error_code == E.NONE
-        self.shell.settle()
-        self.runtime.on_leadership_change(result.became_leader, result.became_follower)
 
     def init(self) -> Call:
         call = Call("InitProducerId")
@@ -373,11 +353,7 @@ async def test_the_answer_waits_for_the_followers(
         await trio.sleep(1)
         assert call.is_waiting
         assert node.init().error is E.CONCURRENT_TRANSACTIONS
-        partition = node.cluster.manager.partitions[TRANSACTIONS_TOPIC, 0]
-        offset = partition.log.log_end_offset
-        partition.update_follower(partition.remotes[2], offset, 0, offset, -1, node.clock())
-        node.cluster.manager.flushed(TRANSACTIONS_TOPIC, 0, offset, node.clock())
-        node.shell.settle()
+        node.follower_catches_up()
         assert call.result == (E.NONE, *PRODUCER)
 
 

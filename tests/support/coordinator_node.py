@@ -1,0 +1,55 @@
+"""A coordinator's runtime over a real replica manager and real logs, on a virtual clock.
+
+A test's node makes its `runtime` and asks it; the test plays the controller and the followers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from broker.coordinator_runtime import CoordinatorRuntime
+from broker.replica_shell import ReplicaShell
+from protocol.errors import ErrorCode
+from tests.support.replication import ME, NOW, ReplicaCluster
+
+TOPIC_ID = bytes(range(16, 32))
+FOLLOWER = 2
+
+RuntimeT = TypeVar("RuntimeT", bound=CoordinatorRuntime[Any, Any])
+
+
+class CoordinatorNode(Generic[RuntimeT]):
+    """What one broker's coordinator stands on; its topic has one partition."""
+
+    runtime: RuntimeT
+
+    def __init__(self, directory: Path, replicas: tuple[int, ...]) -> None:
+        self.cluster = ReplicaCluster(directory)
+        self.replicas = replicas
+        start = trio.current_time()
+        self.clock_offset_ms = 0
+        self.clock = lambda: NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
+        self.shell = ReplicaShell(self.cluster.manager, self.clock)
+
+    def lead(self, leader: int = ME, *, epoch: int = 0) -> None:
+        """The controller makes somebody the leader of the partition."""
+        topic = self.runtime.topic
+        self.cluster.publish(leader, topic=topic, leader_epoch=epoch)
+        result = self.cluster.role(
+            leader, replicas=self.replicas, topic=topic, topic_id=TOPIC_ID, leader_epoch=epoch
+        )
+        assert result.error_code == ErrorCode.NONE
+        self.shell.settle()
+        self.runtime.on_leadership_change(result.became_leader, result.became_follower)
+
+    def follower_catches_up(self) -> None:
+        """The other replica fetches to the end of the partition."""
+        topic = self.runtime.topic
+        partition = self.cluster.manager.partitions[topic, 0]
+        offset = partition.log.log_end_offset
+        partition.update_follower(partition.remotes[FOLLOWER], offset, 0, offset, -1, self.clock())
+        self.cluster.manager.flushed(topic, 0, offset, self.clock())
+        self.shell.settle()
