@@ -126,9 +126,14 @@ class ControllerRequests:
         context.leadership.update(written.written)
         outcomes.update(written.written)
         outcomes.update(dict.fromkeys(written.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
-        outcomes.update(dict.fromkeys(written.retry, ErrorCode.INVALID_UPDATE_VERSION))
         if written.retry:
             yield from refresh_leadership(context, written.retry)
+        for partition in written.retry:
+            # Our own write, whose answer was lost with the connection, fails when it is repeated.
+            # (Kafka refuses the change then, and the leader waits for its next LeaderAndIsr.)
+            stored = context.leadership[partition]
+            is_written = _is_same(updates[partition], stored)
+            outcomes[partition] = stored if is_written else ErrorCode.INVALID_UPDATE_VERSION
         if updates:
             self._parts.send_update_metadata(context.brokers, list(updates))
         return AlterPartitionResponse(topics=[*unknown, *self._topics(outcomes, by_id=by_id)])

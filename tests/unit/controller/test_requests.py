@@ -132,6 +132,13 @@ def test_a_conflict_in_zookeeper_is_reported(cluster):
     assert alter(cluster, [1], partition_epoch=1) == (1, [1], 2), "the state was read again"
 
 
+def test_an_own_write_whose_answer_was_lost_counts(cluster):
+    path = znodes.partition_state_path("t", 0)
+    data = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}'
+    cluster.tree.perform([SetData(path, data)])
+    assert alter(cluster, [1], partition_epoch=0) == (1, [1], 1)
+
+
 def test_only_the_controller_answers(cluster):
     (other,) = {2, 3} - {i for i, c in cluster.controllers.items() if c.is_active} - {3}
     asked = [
