@@ -49,6 +49,8 @@ EXPLAINED = [
     r"Fetching from broker \d+: connection failed",
     r"Broker \d+ cannot verify transactions: connection failed",
     r"its leader epoch \d+ is over",
+    # The only replica is on a node that was killed.
+    r"no leader elected for [^ ]+: no eligible replica is alive",
 ]
 _EXPLAINED = re.compile("|".join(EXPLAINED))
 # On a machine that is too busy: what is under way then fails in many words, and is done again.
