@@ -33,6 +33,7 @@ COMMIT_TIMEOUT_SECONDS = 10.0
 # Long: a rebalance should end in the poll in which it began (see PythonReader).
 POLL_MS = 1000
 STUCK_SECONDS = 10.0
+SILENT_SECONDS = 20.0
 
 Place = tuple[int, int]  # partition, offset
 
@@ -272,13 +273,32 @@ class ConfluentReader(ConsumerLoad):
             socket_timeout_ms=10_000,
             fetch_wait_max_ms=100,
         )
-        self._consumer = Consumer({**self._settings, "on_commit": self._answered})
-        self._consumer.subscribe([topic])
+        self._consumer = self._subscribed()
+        self._alive_at = time.monotonic()
+
+    def _subscribed(self) -> Consumer:
+        consumer = Consumer({**self._settings, "on_commit": self._answered})
+        consumer.subscribe([self.topic])
+        return consumer
 
     def poll(self) -> None:
         for message in self._consumer.consume(500, 0.1):
             if message.error() is None:
+                self._alive_at = time.monotonic()
                 self.note(message.partition(), message.offset(), message.value())
+        if time.monotonic() - self._alive_at > SILENT_SECONDS:
+            self._reopen_if_stuck()
+
+    def _reopen_if_stuck(self) -> None:
+        """Start anew, as a user would, when there is no assignment for long.
+
+        librdkafka 2.16, whose broker stands still while it looks for its coordinator for the first
+        time, can stop looking: it then sends no request at all, to any broker.
+        """
+        self._alive_at = time.monotonic()
+        if not self._consumer.assignment():
+            self._consumer.close()
+            self._consumer = self._subscribed()
 
     def _answered(self, error: object, partitions: list[TopicPartition]) -> None:
         good = error is None and all(one.error is None for one in partitions)
@@ -438,7 +458,7 @@ class Ledger:
     def raise_crashes(self) -> None:
         for thread in (*self.producers, *self.consumers):
             if thread.crash is not None:
-                raise AssertionError(f"{thread.name} ended") from thread.crash
+                raise AssertionError(f"{thread.name} ended: {thread.crash!r}") from thread.crash
 
     def end_producers(self) -> None:
         for producer in self.producers:
