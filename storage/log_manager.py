@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, TopicPartition
+from storage.checkpoints import TopicPartition
 from storage.files import Files
 from storage.log import Log
 from storage.log_config import LogConfig, LogManagerConfig
@@ -351,13 +351,6 @@ class LogManager:
         return result
 
     # -- upkeep ----------------------------------------------------------------------------
-
-    def checkpoint_recovery_points(self) -> None:
-        """Blocks, as all of these do."""
-        run_serially(job.run for job in self.upkeep.checkpoint_jobs(RECOVERY_POINT_FILE))
-
-    def checkpoint_log_start_offsets(self) -> None:
-        run_serially(job.run for job in self.upkeep.checkpoint_jobs(LOG_START_OFFSET_FILE))
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""

@@ -42,6 +42,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from tests.support.cleaning import run_cleaning, surviving
 from tests.support.crashing_files import Crash, CrashingFiles
+from tests.support.log_checkpoints import checkpoint_recovery_points
 
 CONFIG = LogConfig.from_overrides(
     {
@@ -258,7 +259,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def crash_while_cleaning(self, steps: int, steps_of_load: int, power: bool) -> None:
         self.make_due()
         self.log.flush()
-        self.manager.checkpoint_recovery_points()
+        checkpoint_recovery_points(self.manager)
         self.files.countdown = steps
         try:
             cleaning = self.cleaners.choose(self.time, CleanerSettings(1 << 16, 0.9, 256))

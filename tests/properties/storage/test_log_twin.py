@@ -32,6 +32,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.retention import delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
+from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
 from tests.support.log_twin import TwinBatch, TwinLog
 
 CONFIG = LogConfig.from_overrides(
@@ -239,8 +240,8 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """The process dies, the machine lives: nothing written is lost."""
-        self.manager.checkpoint_log_start_offsets()
-        self.manager.checkpoint_recovery_points()
+        checkpoint_log_start_offsets(self.manager)
+        checkpoint_recovery_points(self.manager)
         self.manager.release()
         self.open()
         self.adopt_end()
@@ -248,8 +249,8 @@ class LogMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32))
     @precondition(lambda self: self.twin.batches)
     def power_cut(self, seed: int) -> None:
-        self.manager.checkpoint_log_start_offsets()
-        self.manager.checkpoint_recovery_points()
+        checkpoint_log_start_offsets(self.manager)
+        checkpoint_recovery_points(self.manager)
         self.manager.release()
         choose = random.Random(seed)
 

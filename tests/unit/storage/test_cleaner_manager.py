@@ -32,6 +32,7 @@ from tests.support.cleaning import (
 )
 from tests.support.crashing_files import Crash, CrashingFiles
 from tests.support.faulty_files import FaultyFiles
+from tests.support.log_checkpoints import checkpoint_recovery_points
 from tests.unit.storage.compacted import Compacted
 from tests.unit.storage.helpers import TOPIC_ID, config_of, manager_of
 
@@ -352,7 +353,7 @@ def test_a_swap_that_fails_takes_the_directory_offline(
     compacted.put([("a", "1"), ("a", "2")])
     compacted.roll()
     compacted.put([("b", "1")])
-    compacted.manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(compacted.manager)
     files = compacted.manager.files
     assert isinstance(files, FaultyFiles)
     files.fail("rename", path_part=path_part)
@@ -371,7 +372,7 @@ def test_what_a_dead_cleaner_left_does_not_undo_the_next_swap(tmp_path: Path) ->
     for number in range(3):
         compacted.put([(f"k{number}", "1"), (f"k{number}", "2")])
         compacted.roll()
-    compacted.manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(compacted.manager)
     left = Path(compacted.log.directory) / f"{1:020d}.log.cleaned"
     left.write_bytes(b"half")
     cleaners = CleanerManager(compacted.manager, 0)

@@ -13,6 +13,7 @@ from storage import checkpoints
 from storage.files import Files
 from storage.log import Log
 from storage.log_manager import LogManager
+from tests.support.log_checkpoints import checkpoint_recovery_points
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 
@@ -107,7 +108,7 @@ def test_flushed_segments_are_not_read_again(tmp_path: Path) -> None:
     for _ in range(6):
         log.append_as_leader(batch_of(b"a" * 30, b"b" * 30, b"c" * 30), leader_epoch=0, now_ms=0)
     log.flush()
-    manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(manager)
     manager.release()
     first = tmp_path / "t-0" / "00000000000000000000.log"
     data = bytearray(first.read_bytes())
@@ -253,7 +254,7 @@ def test_recovery_of_a_later_segment_keeps_where_its_epoch_began(tmp_path: Path)
         log.append_as_leader(batch_of(b"a" * 60, b"b" * 60), leader_epoch=min(number, 1), now_ms=0)
     assert log.segments.base_offsets == [0, 2, 4, 6]
     log.flush(6)
-    manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(manager)
     manager.release()
     _, log = reopened(tmp_path, segment_bytes=250)
     assert log.recovery_point == 6

@@ -1,0 +1,17 @@
+"""The log manager's periodic checkpoints at a moment that a test chooses."""
+
+from storage.checkpoints import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from storage.log_manager import LogManager
+
+
+def checkpoint_recovery_points(manager: LogManager) -> None:
+    _write(manager, RECOVERY_POINT_FILE)
+
+
+def checkpoint_log_start_offsets(manager: LogManager) -> None:
+    _write(manager, LOG_START_OFFSET_FILE)
+
+
+def _write(manager: LogManager, name: str) -> None:
+    for job in manager.upkeep.checkpoint_jobs(name):
+        job.run()
