@@ -392,7 +392,7 @@ class Log(LogState):
             self._end_truncation(offset)
             self.leader_epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)
-            completed = self.producer_state.completed()
+            memory = self.producer_state.memory()
             rebuild_producer_state(
                 self.producer_state,
                 self.snapshots,
@@ -402,7 +402,7 @@ class Log(LogState):
                 now_ms=now_ms,
                 expiration_ms=self.producer_expiration_ms,
             )
-            self.producer_state.keep_completed(completed)
+            self.producer_state.recall(memory)
         except OSError as error:
             self._fail("truncating", error)
         # Also without a change: of the transactions just read again, most are replicated.

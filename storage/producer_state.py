@@ -15,7 +15,6 @@ Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, K
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
@@ -118,6 +117,14 @@ class Transaction:
         self.producer_id = producer_id
         self.first_offset = first_offset
         self.last_offset = NO_OFFSET
+
+
+class ProducerMemory(NamedTuple):
+    """What a snapshot leaves out: it has only the last batch of a producer, and no transaction
+    that has ended but bounds the LSO still."""
+
+    completed: list[Transaction]
+    batches: dict[int, tuple[int, tuple[BatchMetadata, ...]]]
 
 
 class ProducerState:
@@ -324,15 +331,28 @@ class ProducerState:
         self._forget_completed_below(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
-    def completed(self) -> list[Transaction]:
-        """Those that bound the LSO although they have ended: a snapshot does not know them."""
-        return list(self._unreplicated.values())
+    def memory(self) -> ProducerMemory:
+        """What a state built anew from a snapshot and the log would not know."""
+        return ProducerMemory(
+            list(self._unreplicated.values()),
+            {
+                entry.producer_id: (entry.epoch, tuple(entry.batches))
+                for entry in self.entries.values()
+            },
+        )
 
-    def keep_completed(self, transactions: Iterable[Transaction]) -> None:
-        """The state was built anew; what ended below its end is as it was before."""
-        for transaction in transactions:
-            if transaction.last_offset < self.map_end_offset:
+    def recall(self, memory: ProducerMemory) -> None:
+        """The state was built anew; what was known of the log below its end is true still."""
+        end = self.map_end_offset
+        for transaction in memory.completed:
+            if transaction.last_offset < end:
                 self._unreplicated[transaction.first_offset] = transaction
+        for producer_id, (epoch, batches) in memory.batches.items():
+            entry = self.entries.get(producer_id)
+            if entry is not None and entry.epoch == epoch and entry.batches:
+                first_known = entry.batches[0].last_offset
+                older = [batch for batch in batches if batch.last_offset < first_known]
+                entry.batches = (older + entry.batches)[-BATCHES_KEPT:]
         self._update_first_unstable_offset()
 
     def _forget_completed_below(self, offset: int) -> None:

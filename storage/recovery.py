@@ -68,6 +68,7 @@ class LogLoader:
         "files",
         "log_start",
         "now_ms",
+        "recovered_state",
         "recovery_point",
         "report",
         "segments",
@@ -101,6 +102,8 @@ class LogLoader:
         self.segments = Segments()
         self.epochs = self._read_epochs()
         self.snapshots = SnapshotStore(files, directory)
+        # Of the segment recovered last: it knows more batches of a producer than its snapshot.
+        self.recovered_state: ProducerState | None = None
 
     def load(self) -> LogParts:
         self._finish_interrupted_swap()
@@ -120,6 +123,24 @@ class LogLoader:
             self.epochs.sync_from_now_on()
         self.epochs.flush()
         self.snapshots.delete_strays(self.segments.base_offsets)
+        state = self._producer_state(log_start, log_end)
+        return LogParts(
+            self.segments, self.epochs, state, self.snapshots, log_start, log_end, recovery_point
+        )
+
+    def _producer_state(self, log_start: int, log_end: int) -> ProducerState:
+        """What recovery has read to the log end, else by the newest snapshot.
+
+        A crash leaves producers with several batches that are in the log and not yet answered: they
+        send all of them again, and each must be known as a duplicate, not only the last one.
+        """
+        state = self.recovered_state
+        if (
+            state is not None
+            and state.map_end_offset == log_end
+            and log_start <= self.segments.active.base_offset
+        ):
+            return state
         state = ProducerState()
         rebuild_producer_state(
             state,
@@ -132,9 +153,7 @@ class LogLoader:
             reload_from_clean_shutdown=self.clean,
             report=self.report,
         )
-        return LogParts(
-            self.segments, self.epochs, state, self.snapshots, log_start, log_end, recovery_point
-        )
+        return state
 
     def _restore_first_epochs(self, log_start: int) -> None:
         """Records below the first known epoch were deleted, but the crash took the new log start.
@@ -295,6 +314,7 @@ class LogLoader:
             self.report(f"segment {segment.base_offset}: cut {cut} bytes behind position {valid}")
         state.map_end_offset = expected
         self.snapshots.take(state)
+        self.recovered_state = state
         return cut
 
     def _recover_unflushed(self) -> None:

@@ -260,3 +260,46 @@ def test_recovery_of_a_later_segment_keeps_where_its_epoch_began(tmp_path: Path)
     assert log.recovery_point == 6
     assert log.leader_epochs.entries == [(0, 0), (1, 2)]
     assert log.end_offset_for_epoch(0) == (0, 2)
+
+
+def killed_after_five_batches(directory: Path) -> None:
+    manager = manager_of(directory)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    for sequence in range(5):
+        batch = batch_of(b"v", producer_id=7, epoch=0, sequence=sequence)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+    manager.release()
+
+
+def offsets_of_retries(log: Log, sequences: range) -> list[int]:
+    retries = (batch_of(b"v", producer_id=7, epoch=0, sequence=number) for number in sequences)
+    return [log.append_as_leader(batch, leader_epoch=0, now_ms=0).first_offset for batch in retries]
+
+
+def test_each_batch_that_a_crash_left_unanswered_is_known_as_a_duplicate(tmp_path: Path) -> None:
+    """Found with librdkafka: of several batches that it sent again after a SIGKILL only the last
+    was known, and it took OUT_OF_ORDER_SEQUENCE_NUMBER for the first as data lost: a fatal error.
+    """
+    killed_after_five_batches(tmp_path)
+    _, log = reopened(tmp_path)
+    assert offsets_of_retries(log, range(5)) == [0, 1, 2, 3, 4]
+    assert log.log_end_offset == 5
+
+
+def test_duplicates_are_known_after_two_crashes(tmp_path: Path) -> None:
+    killed_after_five_batches(tmp_path)
+    manager, _ = reopened(tmp_path)
+    manager.release()
+    _, log = reopened(tmp_path)
+    assert offsets_of_retries(log, range(5)) == [0, 1, 2, 3, 4]
+
+
+def test_duplicates_are_known_after_a_truncation_down_to_a_snapshot(tmp_path: Path) -> None:
+    killed_after_five_batches(tmp_path)
+    _, log = reopened(tmp_path)
+    later = batch_of(b"v", producer_id=7, epoch=0, sequence=5)
+    log.append_as_leader(later, leader_epoch=0, now_ms=0)
+    assert log.truncate_to(5)
+    assert log.snapshots.offsets == [5]
+    assert offsets_of_retries(log, range(1, 5)) == [1, 2, 3, 4]
+    assert log.log_end_offset == 5
