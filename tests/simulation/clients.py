@@ -6,14 +6,21 @@ a fault of the cluster (a zombie may say so: it does not know what its successor
 where the leader is from whichever broker they ask.
 """
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartitionData,
+    FetchTopic,
+)
 from protocol.records.batch import read_batch_header
 from protocol.records.builder import build_batch
 from protocol.records.record import SimpleRecord
-from replication.types import PartitionKey
+from replication.types import Isolation, PartitionKey
 from tests.simulation.broker import Produce
 from tests.simulation.kernel import Process
 
@@ -46,15 +53,18 @@ class Client:
         self.kernel.after(delay_ms, self.process, run, *args)
 
     def find_leader(self) -> int | None:
-        """Ask some broker's metadata; it may be old."""
         if self._leader is None:
-            brokers = [b for b in self.cluster.brokers.values() if b.is_serving]
-            if brokers:
-                metadata = self.kernel.random.choice(brokers).manager.metadata
-                state = metadata.partition_state(*self.key)
-                if state is not None and state.leader >= 0:
-                    self._leader = state.leader
+            self._leader = self.ask_for_leader(self.key)
         return self._leader
+
+    def ask_for_leader(self, key: PartitionKey) -> int | None:
+        """Ask some broker's metadata; it may be old."""
+        brokers = [b for b in self.cluster.brokers.values() if b.is_serving]
+        if not brokers:
+            return None
+        metadata = self.kernel.random.choice(brokers).manager.metadata
+        state = metadata.partition_state(*key)
+        return None if state is None or state.leader < 0 else state.leader
 
     def forget_leader(self) -> None:
         self._leader = None
@@ -144,16 +154,23 @@ class Producer(Client):
         self.later(RETRY_MS, self._send)
 
 
-class Consumer(Client):
-    """Reads from the leader, or now and then from whichever replica it asks."""
+class Reader(Client, ABC):
+    """Fetches a partition from its leader, or now and then from whichever replica it asks."""
+
+    isolation = Isolation.READ_UNCOMMITTED
+    longest_start_ms = 500
+    longest_pause_ms = 100
 
     def __init__(self, cluster: "Cluster", name: str, key: PartitionKey) -> None:
         super().__init__(cluster, name, key)
         self.position = 0
-        self.batches = 0
 
     def start(self) -> None:
-        self.later(self.kernel.random.randint(0, 500), self._fetch)
+        self.later(self.kernel.random.randint(0, self.longest_start_ms), self._fetch)
+
+    @abstractmethod
+    def read(self, data: FetchResponsePartitionData) -> None:
+        """Look at what came, and move the position."""
 
     def _fetch(self) -> None:
         target = self.find_leader()
@@ -163,39 +180,44 @@ class Consumer(Client):
             self.later(RETRY_MS, self._fetch)
             return
         topic, partition = self.key
+        asked = FetchPartition(
+            partition=partition,
+            fetch_offset=self.position,
+            partition_max_bytes=self.kernel.random.choice((1, 500, 1 << 20)),
+        )
         request = FetchRequest(
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             session_epoch=-1,
+            isolation_level=self.isolation,
             topics=[
-                FetchTopic(
-                    topic=topic,
-                    topic_id=self.cluster.topic_ids[topic],
-                    partitions=[
-                        FetchPartition(
-                            partition=partition,
-                            fetch_offset=self.position,
-                            partition_max_bytes=self.kernel.random.choice((1, 500, 1 << 20)),
-                        )
-                    ],
-                )
+                FetchTopic(topic=topic, topic_id=self.cluster.topic_ids[topic], partitions=[asked])
             ],
         )
         self.call(target, request, FETCH_VERSION, self._fetched)
 
     def _fetched(self, response: FetchResponse | None) -> None:
-        if response is None or response.error_code or not response.responses:
+        data = None
+        if response is not None and not response.error_code and response.responses:
+            data = response.responses[0].partitions[0]
+        if data is None or data.error_code:
             self.forget_leader()
             self.later(RETRY_MS, self._fetch)
             return
-        data = response.responses[0].partitions[0]
-        if data.error_code:
-            self.forget_leader()
-            self.later(RETRY_MS, self._fetch)
-            return
+        self.read(data)
+        self.later(self.kernel.random.randint(0, self.longest_pause_ms), self._fetch)
+
+
+class Consumer(Reader):
+    """Reads all that is below the high watermark; the audit compares it with what was written."""
+
+    def __init__(self, cluster: "Cluster", name: str, key: PartitionKey) -> None:
+        super().__init__(cluster, name, key)
+        self.batches = 0
+
+    def read(self, data: FetchResponsePartitionData) -> None:
         records = bytes(data.records or b"")
         self.position, batches = self.cluster.audit.consumed(
             self.name, self.key, self.position, records
         )
         self.batches += batches
-        self.later(self.kernel.random.randint(0, 100), self._fetch)

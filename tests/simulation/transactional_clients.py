@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.fetch import FetchResponsePartitionData
 from protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -32,7 +32,7 @@ from protocol.records.batch import ControlRecordType, EndTxnMarker, iter_batch_h
 from protocol.records.builder import build_batch
 from protocol.records.record import SimpleRecord
 from replication.types import Isolation, PartitionKey
-from tests.simulation.clients import FETCH_VERSION, FETCH_WAIT_MS, RETRY_MS, Client
+from tests.simulation.clients import RETRY_MS, Client, Reader
 from tests.simulation.coordinators import OFFSETS, TRANSACTIONS
 
 if TYPE_CHECKING:
@@ -151,14 +151,11 @@ class Coordinated(Client):
         self, key: PartitionKey, message: Any, version: int, done: Any, again: Any
     ) -> None:
         """Send to the leader that somebody's metadata name, or try `again` later."""
-        brokers = [b for b in self.cluster.brokers.values() if b.is_serving]
-        if brokers:
-            metadata = self.kernel.random.choice(brokers).manager.metadata
-            state = metadata.partition_state(*key)
-            if state is not None and state.leader >= 0:
-                self.call(state.leader, message, version, done)
-                return
-        self.later(RETRY_MS, again)
+        leader = self.ask_for_leader(key)
+        if leader is None:
+            self.later(RETRY_MS, again)
+        else:
+            self.call(leader, message, version, done)
 
 
 class Teller(Coordinated):
@@ -343,55 +340,17 @@ class Teller(Coordinated):
         self.ask_leader(self.key, request, END_VERSION, done, lambda: again(None))
 
 
-class CommittedReader(Client):
-    """Reads one partition with read_committed, from whichever replica it asks."""
+class CommittedReader(Reader):
+    """Reads one partition with read_committed: it drops what the broker says was aborted."""
 
     cluster: TransactionalCluster
+    isolation = Isolation.READ_COMMITTED
+    longest_start_ms = 300
+    longest_pause_ms = 60
 
-    def __init__(self, cluster: TransactionalCluster, name: str, key: PartitionKey) -> None:
-        super().__init__(cluster, name, key)
-        self.position = 0
-
-    def start(self) -> None:
-        self.later(self.kernel.random.randint(0, 300), self._fetch)
-
-    def _fetch(self) -> None:
-        target = self.find_leader()
-        if self.kernel.chance(0.2):
-            target = self.kernel.random.choice(list(self.cluster.brokers))
-        if target is None:
-            self.later(RETRY_MS, self._fetch)
-            return
-        topic, partition = self.key
-        asked = FetchPartition(
-            partition=partition,
-            fetch_offset=self.position,
-            partition_max_bytes=self.kernel.random.choice((1, 500, 1 << 20)),
-        )
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            session_epoch=-1,
-            isolation_level=Isolation.READ_COMMITTED,
-            topics=[
-                FetchTopic(topic=topic, topic_id=self.cluster.topic_ids[topic], partitions=[asked])
-            ],
-        )
-        self.call(target, request, FETCH_VERSION, self._fetched)
-
-    def _fetched(self, response: Any) -> None:
-        data = None
-        if response is not None and not response.error_code and response.responses:
-            data = response.responses[0].partitions[0]
-        if data is None or data.error_code:
-            self.forget_leader()
-            self.later(RETRY_MS, self._fetch)
-            return
-        self._read(bytes(data.records or b""), data.aborted_transactions or ())
-        self.later(self.kernel.random.randint(0, 60), self._fetch)
-
-    def _read(self, records: bytes, aborted: Any) -> None:
-        waiting = sorted(aborted, key=lambda one: one.first_offset)
+    def read(self, data: FetchResponsePartitionData) -> None:
+        records = bytes(data.records or b"")
+        waiting = sorted(data.aborted_transactions or (), key=lambda one: one.first_offset)
         dropped: set[int] = set()
         for position, header in iter_batch_headers(records):
             while waiting and waiting[0].first_offset <= header.last_offset:
