@@ -62,6 +62,13 @@ class SessionPartition(FetchEntry):
 
     def take_over(self, entry: FetchEntry) -> None:
         self.latest = None
+        if (
+            entry.current_leader_epoch != self.current_leader_epoch
+            or entry.fetch_offset < self.fetch_offset
+        ):
+            # A follower that got a new epoch, or has cut its log, while an answer was on its way
+            # took nothing from that answer. (Kafka's follower then keeps its HW till the next one.)
+            self.sent_high_watermark = -1
         self.fetch_offset = entry.fetch_offset
         self.max_bytes = entry.max_bytes
         self.current_leader_epoch = entry.current_leader_epoch

@@ -47,3 +47,21 @@ def test_a_session_that_begins_with_a_divergence() -> None:
     context = sessions.begin(7, 1, {}, [], is_follower=True, uses_topic_ids=False, now_ms=0)
     _, _, sent = context.finish([quiet()])
     assert [data.high_watermark for _, data in sent] == [57]
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "fetch_offset", "is_news"),
+    [(4, 61, False), (4, 62, False), (5, 61, True), (4, 60, True)],
+    ids=["the same", "records taken", "a new epoch", "a log cut"],
+)
+def test_an_answer_that_was_not_taken(leader_epoch: int, fetch_offset: int, is_news: bool) -> None:
+    """Found by simulation: a follower whose epoch changed while an answer was on its way took
+    nothing from it, and did not hear of that HW until the next record came."""
+    asked = FetchEntry("t", 0, fetch_offset=61, max_bytes=1, current_leader_epoch=4)
+    partition = SessionPartition(asked)
+    assert partition.has_news(quiet())
+    asks = FetchEntry(
+        "t", 0, fetch_offset=fetch_offset, max_bytes=1, current_leader_epoch=leader_epoch
+    )
+    partition.take_over(asks)
+    assert partition.has_news(quiet()) == is_news
