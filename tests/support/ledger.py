@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError as ConfluentError
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 from kafka.errors import KafkaError
@@ -33,7 +34,6 @@ COMMIT_TIMEOUT_SECONDS = 10.0
 # Long: a rebalance should end in the poll in which it began (see PythonReader).
 POLL_MS = 1000
 STUCK_SECONDS = 10.0
-SILENT_SECONDS = 20.0
 
 Place = tuple[int, int]  # partition, offset
 
@@ -41,11 +41,18 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def librdkafka(bootstrap: str, **settings: object) -> dict[str, object]:
-    """Settings of every librdkafka client here: quick to come back, and quiet."""
+    """Settings of every librdkafka client here: quick to come back, and quiet.
+
+    The metadata interval is 5 minutes by default, and for as long a consumer may wait: when the
+    first Metadata of its subscription is on its way to a bootstrap address whose broker becomes
+    known by its id just then, librdkafka 2.16 drops that connection ("Broker handle destroyed
+    without termination") and asks again only with the next interval.
+    """
     return {
         "bootstrap.servers": bootstrap,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,
+        "topic.metadata.refresh.interval.ms": 5_000,
         "log_level": 0,
         "logger": logging.getLogger("librdkafka"),
         **{name.replace("_", "."): value for name, value in settings.items()},
@@ -116,18 +123,21 @@ class ConfluentProducer(ProducerLoad):
         # One request in flight is a limit of a connection: librdkafka goes on to a new leader while
         # the old one has not answered, and retries the old request later.
         self.is_ordered = idempotent
-        self._producer = Producer(
-            librdkafka(
-                bootstrap,
-                acks="all",
-                enable_idempotence=idempotent,
-                max_in_flight_requests_per_connection=5 if idempotent else 1,
-                linger_ms=2,
-                message_timeout_ms=DELIVERY_TIMEOUT_MS,
-                retry_backoff_ms=50,
-                socket_timeout_ms=10_000,
-            )
+        settings = librdkafka(
+            bootstrap,
+            acks="all",
+            enable_idempotence=idempotent,
+            max_in_flight_requests_per_connection=5 if idempotent else 1,
+            linger_ms=2,
+            message_timeout_ms=DELIVERY_TIMEOUT_MS,
+            retry_backoff_ms=50,
+            socket_timeout_ms=10_000,
         )
+        self._producer = Producer({**settings, "error_cb": self._troubled})
+
+    def _troubled(self, error: ConfluentError) -> None:
+        if error.fatal():
+            self.errors.append(f"{self.name} gives up: {error.str()}")
 
     def send(self, number: int) -> None:
         key, value, partition = self.record(number)
@@ -138,7 +148,13 @@ class ConfluentProducer(ProducerLoad):
             else:
                 self.acknowledged[number] = (message.partition(), message.offset())
 
-        self._producer.produce(self.topic, value, key, partition=partition, on_delivery=delivered)
+        try:
+            self._producer.produce(
+                self.topic, value, key, partition=partition, on_delivery=delivered
+            )
+        except KafkaException:
+            self._producer.poll(1.0)  # the exception says "Fatal error", its reason comes here
+            raise
 
     def serve(self) -> None:
         self._producer.poll(0)
@@ -273,32 +289,13 @@ class ConfluentReader(ConsumerLoad):
             socket_timeout_ms=10_000,
             fetch_wait_max_ms=100,
         )
-        self._consumer = self._subscribed()
-        self._alive_at = time.monotonic()
-
-    def _subscribed(self) -> Consumer:
-        consumer = Consumer({**self._settings, "on_commit": self._answered})
-        consumer.subscribe([self.topic])
-        return consumer
+        self._consumer = Consumer({**self._settings, "on_commit": self._answered})
+        self._consumer.subscribe([topic])
 
     def poll(self) -> None:
         for message in self._consumer.consume(500, 0.1):
             if message.error() is None:
-                self._alive_at = time.monotonic()
                 self.note(message.partition(), message.offset(), message.value())
-        if time.monotonic() - self._alive_at > SILENT_SECONDS:
-            self._reopen_if_stuck()
-
-    def _reopen_if_stuck(self) -> None:
-        """Start anew, as a user would, when there is no assignment for long.
-
-        librdkafka 2.16, whose broker stands still while it looks for its coordinator for the first
-        time, can stop looking: it then sends no request at all, to any broker.
-        """
-        self._alive_at = time.monotonic()
-        if not self._consumer.assignment():
-            self._consumer.close()
-            self._consumer = self._subscribed()
 
     def _answered(self, error: object, partitions: list[TopicPartition]) -> None:
         good = error is None and all(one.error is None for one in partitions)
