@@ -83,7 +83,7 @@ def _register_records(broker: Broker) -> None:
         return config.get_boolean("transaction.partition.verification.enable")
 
     transactions = TransactionalProduce(broker.shell, verifier, verifies)
-    register(ProduceHandler(broker.shell, transactions).handlers())
+    register(ProduceHandler(broker.shell, transactions, broker.dispatcher.spawn).handlers())
     register(TransactionalOffsetHandler(broker.groups, broker.shell, verifier, verifies).handlers())
     timeout_ms = config.get_int("request.timeout.ms")
     register(TxnMarkersHandler(broker.shell, broker.groups.on_markers, timeout_ms).handlers())

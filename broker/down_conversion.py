@@ -6,6 +6,10 @@ converted batches leave of it is filled with the head of a message that is longe
 which consumers take for one that was cut off; what is too much is cut off. At most one stored
 batch, or `CHUNK_BYTES` of small ones, is in memory at a time.
 
+The first batch is converted when the object is made, in a worker thread: it may take seconds. The
+others are converted by the event loop, as long as each is quick. One that is not ends what is
+converted: the consumer asks for it next, and then it is the first.
+
 Mirrors: LazyDownConversionRecords, LazyDownConversionRecordsSend (KIP-283).
 """
 
@@ -17,6 +21,7 @@ from typing import Final
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BytesLike
+from protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from protocol.records.convert import down_convert
 from storage.batch_scan import scan_batches
 from storage.files import FileSlice
@@ -25,6 +30,9 @@ CHUNK_BYTES: Final = 64 * 1024
 # Nothing is left after the conversion (control batches): still something for the consumer to
 # notice, which then asks with more room.
 MIN_OVERFLOW_BYTES: Final = LOG_OVERHEAD
+# What a batch may hold to be quick: some tens of milliseconds of work.
+QUICK_RECORDS: Final = 2_000
+QUICK_UNPACKED_BYTES: Final = 1 << 20
 
 _OVERFLOW_HEAD = Struct(">qi")
 
@@ -32,8 +40,8 @@ _OVERFLOW_HEAD = Struct(">qi")
 class DownConversion:
     """A part of a response that is made while it is sent."""
 
-    __slots__ = ("_batches", "_first", "_left", "_on_converted", "_size", "_start_offset",
-                 "_to_magic")  # fmt: skip
+    __slots__ = ("_batches", "_converted_count", "_first", "_left", "_on_converted", "_size",
+                 "_start_offset", "_to_magic")  # fmt: skip
 
     def __init__(
         self,
@@ -44,8 +52,9 @@ class DownConversion:
     ) -> None:
         """Converts the first batch; KafkaError if that cannot be.
 
-        `on_converted` is told the number of records of each converted batch.
+        `on_converted` is told the numbers of converted records, by whoever takes the chunks.
         """
+        self._converted_count = 0
         self._to_magic = to_magic
         self._start_offset = start_offset
         self._on_converted = on_converted
@@ -54,7 +63,10 @@ class DownConversion:
         size = 0
         for _, _, batch in self._batches:
             size = MIN_OVERFLOW_BYTES
-            self._first = self._convert(batch)
+            try:
+                self._first = self._convert(batch, MAX_DECOMPRESSED_BYTES)
+            except UnpacksTooLarge as error:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
             if self._first:
                 size = max(len(self._first), stored.size)
                 break
@@ -72,6 +84,9 @@ class DownConversion:
     def next_chunk(self) -> BytesLike:
         """The next bytes to send; not to be called when nothing is left."""
         chunk = self._next_converted() or self._overflow()
+        if self._converted_count:
+            self._on_converted(self._converted_count)
+            self._converted_count = 0
         if len(chunk) > self._left:
             chunk = memoryview(chunk)[: self._left]
         self._left -= len(chunk)
@@ -91,10 +106,15 @@ class DownConversion:
             return first
         out = bytearray()
         try:
-            for _, _, batch in self._batches:
-                out += self._convert(batch)
+            for _, header, batch in self._batches:
+                if header.record_count > QUICK_RECORDS:
+                    self._batches = iter(())
+                    break
+                out += self._convert(batch, QUICK_UNPACKED_BYTES)
                 if len(out) >= CHUNK_BYTES:
                     break
+        except UnpacksTooLarge:
+            self._batches = iter(())
         except KafkaError as error:
             # The consumer gets what is before it, asks for this batch, and is told then.
             if error.code is not ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
@@ -102,12 +122,16 @@ class DownConversion:
             self._batches = iter(())
         return out
 
-    def _convert(self, batch: memoryview) -> BytesLike:
+    def _convert(self, batch: memoryview, max_bytes: int) -> BytesLike:
         try:
-            converted, count = down_convert(batch, self._to_magic, self._start_offset)
+            converted, count = down_convert(
+                batch, self._to_magic, self._start_offset, max_decompressed_bytes=max_bytes
+            )
+        except UnpacksTooLarge:
+            raise
         except ProtocolError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-        self._on_converted(count)
+        self._converted_count += count
         return converted
 
     def _overflow(self) -> bytes:

@@ -18,6 +18,7 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.compression import DamagedBlock, UnpacksTooLarge
+from protocol.records.convert import MAX_RECORDS, check_record_count
 from storage.append_info import AppendOrigin, InvalidRecords, RecordError
 from storage.log_config import LogConfig
 
@@ -156,8 +157,16 @@ def check_timestamp_type(header: BatchHeader, request: AppendRequest) -> None:
 _CLAIMED_APPEND_TIME = "Producer should not set timestamp type to LogAppendTime."
 
 
-def records_of(records: Records, name: str) -> list[Record]:
+def max_records(request: AppendRequest) -> int:
+    """How many records of one batch are looked at: more than fit into one that is not compressed.
+    Kafka unpacks one after the other and has no limit."""
+    return max(request.config.max_message_bytes, MAX_RECORDS)
+
+
+def records_of(records: Records, header: BatchHeader, request: AppendRequest) -> list[Record]:
+    name = request.name
     try:
+        check_record_count(header, max_records(request))
         return list(iter_records(records))
     except InvalidRecord as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{error} in topic partition {name}") from None

@@ -13,6 +13,7 @@ from protocol.records.batch import iter_batch_headers
 from storage.append_info import AppendInfo, AppendOrigin
 from storage.append_rules import AppendRequest, Records
 from storage.old_formats import validate_with_old_format
+from storage.validation import Examined
 
 if TYPE_CHECKING:
     from storage.log import Log
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 
 def append_old_format(
     log: Log,
-    records: Records,
+    records: Records | Examined,
     leader_epoch: int,
     now_ms: int,
     origin: AppendOrigin,
     request_version: int | None,
 ) -> AppendInfo:
     config, first_offset = log.config, log.log_end_offset
+    if isinstance(records, Examined):
+        records = records.source
     request = AppendRequest(
         config, first_offset, leader_epoch, now_ms, origin, request_version, log.name, True
     )

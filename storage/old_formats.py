@@ -37,6 +37,7 @@ from storage.append_rules import (
     check_records,
     check_times_to_write,
     corrupt,
+    max_records,
     too_large,
 )
 
@@ -52,7 +53,7 @@ def validate_with_old_format(
     try:
         for position, header in iter_batch_headers(records):
             check_batch(records, position, header, request)
-        entries = read_produced(records)
+        entries = read_produced(records, max_records=max_records(request))
     except InvalidRecord as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{error} in topic partition {name}") from None
     except ProtocolError as error:

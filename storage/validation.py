@@ -5,10 +5,15 @@ records are looked at only where a rule is about records: a compacted topic need
 bounds are set, the codec changes, or `full` validation is on (Apache Kafka always looks at all
 records). The rules are in `append_rules`; old formats, sent or stored, in `old_formats`.
 
+To look at all records of a batch of 1 MB can take seconds: `takes_long` tells, `examine` does it in
+another thread, before the batch has its turn, and `validate` takes what was found.
+
 Mirrors: UnifiedLog.analyzeAndValidateRecords, LogValidator, ProduceRequest.validateRecords.
 """
 
 from __future__ import annotations
+
+from typing import final
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from protocol.records.batch import (
@@ -51,15 +56,71 @@ from storage.log_config import LogConfig
 from storage.old_formats import validate_with_old_format
 
 _MAGIC_OFFSET = 16
+_ATTRIBUTES_OFFSET = 22  # the low byte of a v2 batch's
+_OLD_ATTRIBUTES_OFFSET = 17
 # Timestamp type, control, delete horizon: not in what a producer usually sends.
 _ODD_BITS = 0x68
+
+# Plain batches up to this size are looked at in one go, whatever is in them.
+QUICK_BYTES = 16 * 1024
 
 # The batch as it goes to disk, its header, and how many records were built anew for it.
 Validated = tuple[Records, BatchHeader, int]
 
 
+@final
+class Examined:
+    """A client's batch, with all that could be found out about it before it had an offset."""
+
+    __slots__ = ("config", "found", "source")
+
+    def __init__(
+        self, source: memoryview, config: LogConfig, found: Validated | KafkaError | None
+    ) -> None:
+        self.source = source
+        self.config = config
+        self.found = found
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def takes_long(records: Records, config: LogConfig, full: bool) -> bool:
+    """Whether each record of a client's batch has to be looked at, and may be one of very many."""
+    if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
+        return False
+    if records[_MAGIC_OFFSET] == MAGIC_V2:
+        codec = records[_ATTRIBUTES_OFFSET] & CODEC_BITS
+        if config.target_compression in (None, codec) and not _needs_records(config, full):
+            return False
+    else:
+        codec = records[_OLD_ATTRIBUTES_OFFSET] & CODEC_BITS
+    return bool(codec) or len(records) > QUICK_BYTES
+
+
+def examine(
+    records: bytes,
+    config: LogConfig,
+    now_ms: int,
+    request_version: int | None,
+    name: str,
+    full: bool,
+) -> Examined:
+    """What of `validate` takes long, for a client's batch; in any thread."""
+    client = AppendOrigin.CLIENT
+    source = memoryview(records)
+    found: Validated | KafkaError | None
+    try:
+        found = _validate_any(
+            source, AppendRequest(config, 0, 0, now_ms, client, request_version, name, full)
+        )
+    except KafkaError as error:
+        found = error
+    return Examined(source, config, found)
+
+
 def validate(
-    records: Records,
+    records: Records | Examined,
     config: LogConfig,
     next_offset: int,
     leader_epoch: int,
@@ -74,6 +135,13 @@ def validate(
     None if `records` holds no complete batch. Raises KafkaError with the code of 3.9. The first
     lines let the plain good batch through; whatever is odd about it is found out below.
     """
+    if type(records) is Examined:
+        return _take(
+            records,
+            AppendRequest(
+                config, next_offset, leader_epoch, now_ms, origin, request_version, name, full
+            ),
+        )
     try:
         header = read_batch_header(records)
     except ProtocolError:
@@ -109,6 +177,19 @@ def validate(
     )
 
 
+def _take(examined: Examined, request: AppendRequest) -> Validated | None:
+    """What was found, unless the topic's config has changed since: then all is looked at again."""
+    found = examined.found
+    if examined.config is not request.config:
+        return _validate_any(examined.source, request)
+    if isinstance(found, KafkaError):
+        raise found
+    if found is None:
+        return None
+    records, header, built = found
+    return records, _stamp(records, header.max_timestamp, request), built
+
+
 def _validate_any(records: Records, request: AppendRequest) -> Validated | None:
     """Every rule, in the order in which 3.9 applies them."""
     if len(records) < HEADER_SIZE or records[_MAGIC_OFFSET] != MAGIC_V2:
@@ -138,7 +219,7 @@ def _validate_any(records: Records, request: AppendRequest) -> Validated | None:
     built = 0
     max_timestamp = header.max_timestamp
     if _needs_records(config, request.full) and not attributes & CONTROL_BIT:
-        found = records_of(records, request.name)
+        found = records_of(records, header, request)
         check_records(found, header, request)
         max_timestamp = max((record.timestamp for record in found), default=max_timestamp)
         if source and any(r.offset != i for i, r in enumerate(found, header.base_offset)):
@@ -211,7 +292,7 @@ def _recompressed(
 ) -> Validated:
     """The same batch under the topic's codec."""
     name = request.name
-    found = records_of(records, name)
+    found = records_of(records, header, request)
     check_records(found, header, request)
     check_times_to_write(found)
     try:

@@ -3,8 +3,8 @@
 Versions: v3 a limit for the whole response, v4 isolation levels, v5 log start offsets, v7 sessions
 (KIP-227), v9 leader epochs, v11 read replicas (KIP-392), v12 divergence (KIP-595), v13 topic ids,
 v15 replica state, v16 the current leader's address (KIP-951). v0-1 get messages of magic 0, v2-3 of
-magic 1, converted from what is stored while it is sent (`down_conversion`); v4+ get what is stored,
-as slices of the log's files.
+magic 1, converted from what is stored while it is sent (`down_conversion`), the first batch of each
+partition before that, in a worker thread; v4+ get what is stored, as slices of the log's files.
 
 Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas.
 """
@@ -46,11 +46,13 @@ from storage.files import FileSlice
 _ANY_CLIENT = ClientMetadata("", "", "")
 _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
 _FIRST_VERSION_OF_V2 = 4
+# They compete with the event loop for the interpreter: not many at a time.
+MAX_CONVERTERS = 2
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class FetchHandler:
-    __slots__ = ("_clock", "_manager", "_metadata", "_sessions", "_shell", "_wait")
+    __slots__ = ("_clock", "_converters", "_manager", "_metadata", "_sessions", "_shell", "_wait")
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class FetchHandler:
         """`wait(coroutine_function, request)` runs what takes long beside others
         (Dispatcher.spawn); without it that is done in one go."""
         self._wait = wait
+        self._converters = trio.CapacityLimiter(MAX_CONVERTERS)
         self._shell = shell
         self._manager = shell.manager
         self._metadata = shell.manager.metadata
@@ -107,20 +110,31 @@ class FetchHandler:
         version = request.api_version
         error, session_id, answer = context.finish(results)
         if version < 10:
-            if version < _FIRST_VERSION_OF_V2 and len(answer) > 1 and self._wait is not None:
-                self._wait(partial(self._answer_in_turns, error, session_id, answer), request)
+            if (
+                version < _FIRST_VERSION_OF_V2
+                and self._wait is not None
+                and any(data.records for _, data in answer)
+            ):
+                self._wait(partial(self._convert_and_answer, error, session_id, answer), request)
                 return
             answer = [(entry, self._for_old_client(request, entry, data)) for entry, data in answer]
         self._respond(request, error, session_id, answer)
 
-    async def _answer_in_turns(
+    async def _convert_and_answer(
         self, error: ErrorCode, session_id: int, answer: Answer, request: Request
     ) -> None:
-        """Others have their turn between the first conversions of many partitions."""
+        """Others have their turn while the first batches are converted."""
         converted: Answer = []
         for entry, data in answer:
-            converted.append((entry, self._for_old_client(request, entry, data)))
-            await trio.lowlevel.checkpoint()
+            result = await trio.to_thread.run_sync(
+                self._for_old_client,
+                request,
+                entry,
+                data,
+                limiter=self._converters,
+                abandon_on_cancel=True,
+            )
+            converted.append((entry, result))
         self._respond(request, error, session_id, converted)
 
     def _respond(self, request: Request, error: ErrorCode, session_id: int, answer: Answer) -> None:

@@ -5,15 +5,20 @@ log and the partition check; acks outside -1, 0, 1 refuse every partition. acks=
 failure closes the connection. v10+ names the current leader and its address when the client asked
 the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
 
-Transactional batches go through transactional_produce.py first.
+Transactional batches go through transactional_produce.py first. Batches whose records all have to
+be looked at, and may be many, are examined in a worker thread before they are appended: on the
+event loop that would keep everybody else waiting for seconds (1 MB may hold a million records).
 
 Mirrors KafkaApis.handleProduceRequest. Leaves out authorization and quotas, which come with
 security.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
+
+import trio
 
 from broker.dispatch import Handler, Request
 from broker.handlers.leaders import current_leader
@@ -32,6 +37,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from replication.types import Done, PartitionKey, ProduceResult, ProduceResults
+from storage.validation import QUICK_BYTES, examine, takes_long
 
 _log = logging.getLogger("broker.handlers.produce")
 
@@ -41,6 +47,10 @@ _ANSWERED_ACKS = (-1, 1)
 _MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 22  # the low byte of a v2 batch's attributes
 _TRANSACTIONAL = 0x10
+_CODEC = 0x07
+# They compete with the event loop for the interpreter: not many at a time.
+MAX_EXAMINERS = 2
+_FIRST_VERSION_OF_V2 = 3
 _FIRST_VERSION_WITH_LEADER = 10
 _NO_RECORDS = b""
 
@@ -51,13 +61,19 @@ _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
 class ProduceHandler:
-    __slots__ = ("_clock", "_quick", "_shell", "_transactions")
+    __slots__ = ("_clock", "_examiners", "_quick", "_shell", "_transactions", "_wait")
 
     def __init__(
-        self, shell: ReplicaShell, transactions: TransactionalProduce | None = None
+        self,
+        shell: ReplicaShell,
+        transactions: TransactionalProduce | None = None,
+        wait: Callable[..., None] | None = None,
     ) -> None:
-        """Without `transactions` nothing is verified."""
+        """Without `transactions` nothing is verified. `wait(coroutine_function, request)` runs what
+        takes long beside others (Dispatcher.spawn); without it that is done in one go."""
         self._shell = shell
+        self._wait = wait
+        self._examiners = trio.CapacityLimiter(MAX_EXAMINERS)
         self._transactions = transactions
         self._clock = shell.clock
         self._quick = QuickAnswers()
@@ -84,11 +100,17 @@ class ProduceHandler:
         if (
             records is None
             or len(records) <= _ATTRIBUTES_POSITION
-            or records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
+            or (attributes := records[_ATTRIBUTES_POSITION]) & _TRANSACTIONAL
             or topic.name in manager.config.internal_topics
         ):
             return False
         key = (topic.name, partition.index)
+        if (
+            attributes & _CODEC
+            or len(records) > QUICK_BYTES
+            or request.api_version < _FIRST_VERSION_OF_V2
+        ) and self._takes_long(key, records):
+            return False
         acks = body.acks
         now_ms = self._clock()
         result = manager.append_one(key, records, acks, now_ms, request.api_version)
@@ -141,7 +163,51 @@ class ProduceHandler:
         self, request: Request, entries: dict[PartitionKey, Any], guards: Guards,
         refused: ProduceResults,
     ) -> None:  # fmt: skip
-        """Append; `refused` is what is answered already."""
+        """Append when what takes long is done; `refused` is what is answered already."""
+        if self._wait is not None:
+            long = [key for key, records in entries.items() if self._takes_long(key, records)]
+            if long:
+                # In the connection's buffer they would not outlive this call for sure.
+                copies = {key: bytearray(records) for key, records in entries.items()}
+                self._wait(partial(self._examine, copies, long, guards, refused), request)
+                return
+        self._append_now(request, entries, guards, refused)
+
+    def _takes_long(self, key: PartitionKey, records: Any) -> bool:
+        if self._wait is None:
+            return False
+        partition = self._shell.manager.partitions.get(key)
+        if partition is None or not partition.is_leader:
+            return False
+        log = partition.log
+        return takes_long(records, log.config, log.validate_fully)
+
+    async def _examine(
+        self, entries: dict[PartitionKey, Any], keys: Iterable[PartitionKey], guards: Guards,
+        refused: ProduceResults, request: Request,
+    ) -> None:  # fmt: skip
+        for key in keys:
+            partition = self._shell.manager.partitions.get(key)
+            if partition is None:
+                continue
+            log = partition.log
+            entries[key] = await trio.to_thread.run_sync(
+                examine,
+                bytes(entries[key]),
+                log.config,
+                self._clock(),
+                request.api_version,
+                log.name,
+                log.validate_fully,
+                limiter=self._examiners,
+                abandon_on_cancel=True,
+            )
+        self._append_now(request, entries, guards, refused)
+
+    def _append_now(
+        self, request: Request, entries: dict[PartitionKey, Any], guards: Guards,
+        refused: ProduceResults,
+    ) -> None:  # fmt: skip
         body: ProduceRequest = request.body
         acks = body.acks
         now_ms = self._clock()

@@ -5,6 +5,7 @@ batch by batch as it is sent, see `broker.down_conversion`.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from protocol.records.batch import (
@@ -15,7 +16,12 @@ from protocol.records.batch import (
     records_block,
 )
 from protocol.records.builder import assemble, build_batch
-from protocol.records.compression import MAX_DECOMPRESSED_BYTES, BytesLike, Compression
+from protocol.records.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    UnpacksTooLarge,
+)
 from protocol.records.message_set import encode_message_set, read_message
 from protocol.records.record import (
     NO_PARTITION_LEADER_EPOCH,
@@ -25,12 +31,18 @@ from protocol.records.record import (
     TimestampType,
 )
 
+# How many records of one batch are made at once unless the caller knows better.
+MAX_RECORDS: Final = 1 << 20
+
 # What stands at one place of a set: a v2 batch, a wrapper or a single message, with its records.
 Entry = tuple[BatchHeader, list[Record]]
 
 
 def read_produced(
-    records: BytesLike, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    records: BytesLike,
+    *,
+    max_records: int = MAX_RECORDS,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Entry]:
     """The entries of what a producer sent in any format; inner CRCs are checked.
 
@@ -48,6 +60,7 @@ def read_produced(
             if header.magic == 2 or header.is_compressed or first.is_compressed:
                 raise InvalidRecord("Compressed outer record has more than one batch")
         if header.magic == 2:
+            check_record_count(header, max_records)
             found = iter_records(records, position, max_decompressed_bytes=max_decompressed_bytes)
         else:
             found = iter(
@@ -55,11 +68,20 @@ def read_produced(
                     records,
                     position,
                     max_decompressed_bytes=max_decompressed_bytes,
+                    max_records=max_records,
                     check_inner_crc=True,
                 )
             )
         entries.append((header, list(found)))
     return entries
+
+
+def check_record_count(header: BatchHeader, max_records: int) -> None:
+    """Before the records are made: a compressed batch may hold more of them than memory does."""
+    if header.record_count > max_records:
+        raise UnpacksTooLarge(
+            f"a batch of {header.record_count} records, more than {max_records}, is not unpacked"
+        )
 
 
 def convert_produced(
@@ -135,6 +157,7 @@ def down_convert(
         )
     if header.magic <= to_magic:
         return batch, 0
+    check_record_count(header, MAX_RECORDS)
     kept = [
         record
         for record in iter_records(batch, max_decompressed_bytes=max_decompressed_bytes)

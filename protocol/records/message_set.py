@@ -22,6 +22,7 @@ from protocol.records.compression import (
     MAX_DECOMPRESSED_BYTES,
     BytesLike,
     Compression,
+    UnpacksTooLarge,
     compress,
     compression_of,
     decompress,
@@ -64,6 +65,7 @@ def read_message(
     position: int = 0,
     *,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    max_records: int | None = None,
     check_inner_crc: bool = False,
 ) -> list[Record]:
     """The records of the entry at ``position``: one, or those inside its wrapper."""
@@ -74,10 +76,11 @@ def read_message(
     codec = compression_of(attributes)
     if codec is Compression.NONE:
         return [record]
-    inner = [
-        _read_inner(entry, magic, check_inner_crc=check_inner_crc)
-        for entry in _complete_entries(_unwrapped(record, codec, magic, max_decompressed_bytes))
-    ]
+    inner: list[Record] = []
+    for entry in _complete_entries(_unwrapped(record, codec, magic, max_decompressed_bytes)):
+        if len(inner) == max_records:
+            raise UnpacksTooLarge(f"a compressed message holds more than {max_records} messages")
+        inner.append(_read_inner(entry, magic, check_inner_crc=check_inner_crc))
     if not inner:
         raise InvalidRecord("a compressed message holds no messages")
     if magic == 0:

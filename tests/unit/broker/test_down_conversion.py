@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.down_conversion import CHUNK_BYTES, MIN_OVERFLOW_BYTES, DownConversion
+from broker.down_conversion import (
+    CHUNK_BYTES,
+    MIN_OVERFLOW_BYTES,
+    QUICK_RECORDS,
+    QUICK_UNPACKED_BYTES,
+    DownConversion,
+)
 from broker.reactor.connection import Connection, ConnectionInfo
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import (
@@ -52,8 +58,10 @@ def test_the_announced_size_is_what_comes(tmp_path: Path) -> None:
     part = DownConversion(stored(tmp_path, data), 1, 0, counts.append)
     # v1 messages are larger than v2 records: the last ones find no room.
     assert len(part) == len(data)
-    assert sum(counts) == 10, "only the first batch is converted before it is sent"
-    whole = part.read()
+    assert counts == []
+    first = part.next_chunk()
+    assert counts == [10], "only the first batch is converted before it is sent"
+    whole = bytes(first) + part.read()
     assert len(whole) == len(data)
     found = offsets(whole)
     assert found == list(range(len(found)))
@@ -102,6 +110,27 @@ def test_zstd_ends_what_can_be_converted(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as caught:
         DownConversion(stored(tmp_path, zstd), 1, 0, lambda count: None)
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        batch(10, QUICK_RECORDS + 1),
+        batch(10, 1, QUICK_UNPACKED_BYTES, Compression.GZIP),
+    ],
+    ids=["many records", "unpacks to a lot"],
+)
+def test_what_is_not_quick_is_converted_when_it_comes_first(tmp_path: Path, slow: bytes) -> None:
+    data = batch(0, 10) + slow + batch(10_000, 10)
+    part = DownConversion(stored(tmp_path, data), 1, 0, lambda count: None)
+    whole = part.read()
+    assert (len(whole), offsets(whole)) == (len(part), list(range(10)))
+    (tmp_path / "next").mkdir()
+    part = DownConversion(
+        stored(tmp_path / "next", data[len(batch(0, 10)) :]), 1, 10, lambda count: None
+    )
+    (first, *_) = offsets(part.read())
+    assert first == 10
 
 
 def test_damaged_data(tmp_path: Path) -> None:

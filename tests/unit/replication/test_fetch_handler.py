@@ -92,6 +92,23 @@ async def _note_turns(order: list[str]) -> None:
         await trio.lowlevel.checkpoint()
 
 
+async def test_others_are_answered_while_a_large_batch_is_converted(tmp_path: Path) -> None:
+    """50 000 records for an old consumer: half a second or more of work."""
+    broker = HandlerBroker(tmp_path)
+    broker.lead()
+    records = [SimpleRecord(NOW, None, b"%d" % n) for n in range(50_000)]
+    broker.produced(9, build_batch(records, compression=Compression.GZIP))
+    count = 0
+    async with trio.open_nursery() as nursery:
+        broker.fetches = FetchHandler(broker.shell, broker.sessions, nursery.start_soon)
+        slow = broker.fetch(1)
+        while slow.answer is None:
+            count += broker.fetch(12, session_epoch=-1).answer is not None
+            await trio.lowlevel.checkpoint()
+    assert count > 10
+    assert values(slow.answer.responses[0].partitions[0].records)[-1] == b"49999"
+
+
 def test_conversions_are_counted(broker: HandlerBroker) -> None:
     broker.lead()
     stats = broker.cluster.manager.stats_of(TOPIC)

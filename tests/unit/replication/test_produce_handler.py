@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from broker.handlers.fetch import FetchHandler
+from broker.handlers.produce import ProduceHandler
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.records.builder import build_batch
@@ -116,6 +117,55 @@ async def test_flush_messages_answers_after_the_flush(tmp_path: Path) -> None:
         assert broker.cluster.partition.log.recovery_point == 3
         assert broker.cluster.partition.log.high_watermark == 3
         nursery.cancel_scope.cancel()
+
+
+async def test_others_are_answered_while_a_large_batch_is_looked_at(tmp_path: Path) -> None:
+    """50 000 records for a compacted topic: half a second or more of work."""
+    broker = HandlerBroker(tmp_path, topic_config={"cleanup.policy": "compact"})
+    broker.lead()
+    large = build_batch(
+        [SimpleRecord(NOW, b"%d" % n, b"v") for n in range(50_000)], compression=Compression.GZIP
+    )
+    count = 0
+    async with trio.open_nursery() as nursery:
+        broker.produces = ProduceHandler(broker.shell, wait=nursery.start_soon)
+        calls = [broker.produce(9, large) for _ in range(2)]
+        while calls[0].answer is None or calls[1].answer is None:
+            count += broker.produce(9, keyed(count)).answer is not None
+            await trio.lowlevel.checkpoint()
+    assert count > 10
+    log = broker.cluster.partition.log
+    assert log.log_end_offset == 100_000 + count
+    bases = sorted(call.answer.responses[0].partition_responses[0].base_offset for call in calls)
+    assert bases[1] - bases[0] >= 50_000
+
+
+def keyed(number: int) -> bytearray:
+    return build_batch([SimpleRecord(NOW, b"k%d" % number, b"v")])
+
+
+async def test_what_was_looked_at_is_refused_as_ever(tmp_path: Path) -> None:
+    """By the records, and by who leads when the append has its turn."""
+    broker = HandlerBroker(tmp_path, topic_config={"cleanup.policy": "compact"})
+    broker.lead()
+    keyless = build_batch([SimpleRecord(NOW, None, b"v")], compression=Compression.GZIP)
+    good = build_batch([SimpleRecord(NOW, b"k", b"v")], compression=Compression.GZIP)
+    async with trio.open_nursery() as nursery:
+        broker.produces = ProduceHandler(broker.shell, wait=nursery.start_soon)
+        blamed = broker.produce(9, keyless)
+        silent = broker.produce(9, good, acks=0)
+        closed = broker.produce(9, keyless, acks=0)
+    (partition,) = blamed.answer.responses[0].partition_responses
+    assert partition.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in partition.record_errors] == [0]
+    assert (silent.answer, closed.answer) == (NOTHING, CLOSED)
+    async with trio.open_nursery() as nursery:
+        broker.produces = ProduceHandler(broker.shell, wait=nursery.start_soon)
+        late = broker.produce(9, good)
+        broker.cluster.role(2, leader_epoch=1)
+    (partition,) = late.answer.responses[0].partition_responses
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.cluster.partition.log.log_end_offset == 1
 
 
 async def test_timers_answer_in_time(broker: HandlerBroker) -> None:
