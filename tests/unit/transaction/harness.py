@@ -186,6 +186,20 @@ class Harness:
         assert self.add(producer, *(partitions or (A, B)), name=name).error is ErrorCode.NONE
         return producer
 
+    def decide(self, *partitions: TopicPartition, committed: bool = True) -> tuple[int, int]:
+        """A producer whose transaction is decided; its markers wait in `held_markers`."""
+        producer = self.begin(*partitions)
+        self.holds = {SendMarkers}
+        self.end(producer, committed=committed)
+        return producer
+
+    def start_completing(self) -> tuple[int, int]:
+        """A producer whose markers are written; that all is complete waits in `held_appends`."""
+        producer = self.decide(A)
+        self.holds = {Append}
+        self.write_markers()
+        return producer
+
     def find(self, name: str = NAME) -> TransactionMetadata | None:
         found = [m for m in self.machine.transactions() if m.transactional_id == name]
         return found[0] if found else None

@@ -128,9 +128,7 @@ def test_a_decision_of_an_earlier_leadership_sends_nothing() -> None:
 )
 def test_a_marker_that_fails_is_sent_again(error: ErrorCode | None) -> None:
     harness = Harness()
-    producer = harness.begin(A, B)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
+    harness.decide(A, B)
     harness.write_markers({A: E.NONE} if error is None else {A: E.NONE, B: error})
     assert not harness.held_markers
     assert harness.machine.marker_retries == 1
@@ -144,9 +142,7 @@ def test_a_marker_that_fails_is_sent_again(error: ErrorCode | None) -> None:
 def test_a_job_in_parts() -> None:
     """Each leader answers for its own partitions; the completion waits for the last."""
     harness = Harness()
-    producer = harness.begin(A, B)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
+    harness.decide(A, B)
     job = harness.held_markers.popleft()
     for partition, state in ((B, S.PREPARE_COMMIT), (A, S.COMPLETE_COMMIT)):
         part = job._replace(partitions=frozenset({partition}))
@@ -158,9 +154,7 @@ def test_a_job_in_parts() -> None:
 @pytest.mark.parametrize("error", [E.UNSUPPORTED_FOR_MESSAGE_FORMAT, E.UNSUPPORTED_VERSION])
 def test_a_partition_that_takes_no_markers_is_skipped(error: ErrorCode) -> None:
     harness = Harness()
-    producer = harness.begin(A, B)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
+    harness.decide(A, B)
     harness.write_markers({A: error, B: E.NONE})
     assert harness.state is S.COMPLETE_COMMIT
 
@@ -168,9 +162,7 @@ def test_a_partition_that_takes_no_markers_is_skipped(error: ErrorCode) -> None:
 @pytest.mark.parametrize("error", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED])
 def test_a_fenced_coordinator_gives_up(error: ErrorCode) -> None:
     harness = Harness()
-    producer = harness.begin(A, B)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
+    producer = harness.decide(A, B)
     harness.write_markers({A: error, B: E.NOT_LEADER_OR_FOLLOWER})
     harness.pass_time(10 * RETRY_DELAY_MS)
     assert not harness.held_markers
@@ -184,9 +176,7 @@ def test_a_fenced_coordinator_gives_up(error: ErrorCode) -> None:
 
 def test_markers_of_an_earlier_leadership_do_not_count() -> None:
     harness = Harness()
-    producer = harness.begin(A)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
+    harness.decide(A)
     harness.fail_over()
     old, new = harness.held_markers
     assert (old.coordinator_epoch, new.coordinator_epoch) == (harness.epoch - 2, harness.epoch)
@@ -198,9 +188,7 @@ def test_markers_of_an_earlier_leadership_do_not_count() -> None:
 
 def test_retries_of_an_earlier_leadership_are_dropped() -> None:
     harness = Harness()
-    producer = harness.begin(A)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
+    harness.decide(A)
     harness.write_markers({})
     harness.unload()
     harness.pass_time(RETRY_DELAY_MS)
@@ -216,11 +204,7 @@ def test_retries_of_an_earlier_leadership_are_dropped() -> None:
 )
 def test_a_completion_that_fails_is_logged_again(error: ErrorCode) -> None:
     harness = Harness()
-    producer = harness.begin(A)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
-    harness.holds = {Append}
-    harness.write_markers()
+    producer = harness.start_completing()
     for _ in range(3):
         harness.acknowledge(error)
         assert harness.machine.log_append_retries == 1
@@ -233,11 +217,7 @@ def test_a_completion_that_fails_is_logged_again(error: ErrorCode) -> None:
 
 def test_a_completion_that_only_another_coordinator_can_log() -> None:
     harness = Harness()
-    producer = harness.begin(A)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
-    harness.holds = {Append}
-    harness.write_markers()
+    producer = harness.start_completing()
     harness.acknowledge(E.NOT_LEADER_OR_FOLLOWER)
     harness.pass_time(10 * RETRY_DELAY_MS)
     assert not harness.held_appends
@@ -251,11 +231,7 @@ def test_a_completion_that_only_another_coordinator_can_log() -> None:
 
 def test_an_unloaded_completion_is_not_tried_again() -> None:
     harness = Harness()
-    producer = harness.begin(A)
-    harness.holds = {SendMarkers}
-    harness.end(producer)
-    harness.holds = {Append}
-    harness.write_markers()
+    harness.start_completing()
     harness.acknowledge(E.REQUEST_TIMED_OUT)
     harness.unload()
     harness.pass_time(RETRY_DELAY_MS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.transaction.core import Append, SendMarkers
+from coordinator.transaction.core import Append
 from coordinator.transaction.loader import PartitionLoad
 from coordinator.transaction.metadata import TransactionMetadata, Transition
 from coordinator.transaction.records import (
@@ -155,9 +155,7 @@ def test_all_survives_a_failover() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_decided_transaction_is_ended(committed: bool) -> None:
     harness = Harness()
-    producer = harness.begin(A, B)
-    harness.holds = {SendMarkers}
-    harness.end(producer, committed=committed)
+    harness.decide(A, B, committed=committed)
     harness.held_markers.clear()
     harness.fail_over()
     assert harness.init().error is E.CONCURRENT_TRANSACTIONS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.transaction.core import AllocateProducerId, Append, InitResult, SendMarkers
+from coordinator.transaction.core import AllocateProducerId, Append, InitResult
 from coordinator.transaction.metadata import MAX_PRODUCER_EPOCH
 from coordinator.transaction.states import TransactionState
 from protocol.errors import ErrorCode
@@ -105,9 +105,7 @@ def test_a_retry_over_a_failover_is_fenced() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 def test_while_markers_are_under_way(committed: bool) -> None:
     harness = Harness()
-    producer = harness.begin()
-    harness.holds = {SendMarkers}
-    harness.end(producer, committed=committed)
+    harness.decide(committed=committed)
     assert harness.init().error is E.CONCURRENT_TRANSACTIONS
     harness.write_markers()
     assert harness.start() == (FIRST_PRODUCER_ID, 1)
