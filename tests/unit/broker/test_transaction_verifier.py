@@ -11,8 +11,7 @@ import trio
 import trio.testing
 
 from broker.transaction_verifier import TRANSACTION_TOPIC, Question, TransactionVerifier
-from protocol import codec, framing
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from protocol.messages.replication import (
@@ -30,6 +29,7 @@ from protocol.messages.transactions import (
     AddPartitionsToTxnTopicResult,
 )
 from replication.metadata_cache import Endpoint, MetadataCache
+from tests.support.broker_streams import answer_requests
 
 A, B = ("a", 0), ("b", 3)
 ADD_PARTITIONS = ApiKey.ADD_PARTITIONS_TO_TXN
@@ -52,26 +52,12 @@ class Coordinator:
 
     async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
         ours, theirs = trio.testing.memory_stream_pair()
-        self.nursery.start_soon(self.serve, theirs)
+        self.nursery.start_soon(answer_requests, theirs, self.answer)
         return ours
 
-    async def serve(self, stream: Any) -> None:
-        while True:
-            size = await _exactly(stream, 4)
-            if size is None:
-                return
-            frame = await _exactly(stream, int.from_bytes(size, "big"))
-            header, offset = framing.decode_request_header(memoryview(frame))
-            key, version = ApiKey(header.api_key), header.api_version
-            body = codec.decode(request_class(key), version, memoryview(frame), offset)
-            if self.is_broken:
-                await stream.aclose()
-                return
-            answer = await self.answer(key, body)
-            parts = framing.encode_response(key, version, header.correlation_id, answer)
-            await stream.send_all(b"".join(bytes(part) for part in parts))
-
-    async def answer(self, key: ApiKey, body: Any) -> Any:
+    async def answer(self, key: ApiKey, version: int, body: Any) -> Any:
+        if self.is_broken:
+            return None
         if key is ApiKey.API_VERSIONS:
             served = ApiVersion(api_key=ADD_PARTITIONS, max_version=self.max_version)
             return ApiVersionsResponse(api_keys=[served])
@@ -100,19 +86,6 @@ class Coordinator:
                 if transaction.transactional_id not in self.skipped
             ],
         )
-
-
-async def _exactly(stream: Any, size: int) -> bytes | None:
-    data = b""
-    while len(data) < size:
-        try:
-            more = await stream.receive_some(size - len(data))
-        except (trio.ClosedResourceError, trio.BrokenResourceError):
-            return None
-        if not more:
-            return None
-        data += more
-    return data
 
 
 class World:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,7 @@ from broker.topic_creation import TRANSACTIONS_TOPIC
 from broker.transaction_runtime import TransactionRuntime
 from coordinator.transaction.core import InitAttempt, TransactionConfig
 from coordinator.transaction.states import TransactionState
-from protocol import codec, framing
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.transactions import (
     WritableTxnMarkerPartitionResult,
@@ -30,6 +30,7 @@ from protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from replication.metadata_cache import Endpoint
+from tests.support.broker_streams import answer_requests
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.replication import ME
 from tests.unit.transaction.harness import FIRST_PRODUCER_ID, NAME, Call
@@ -52,27 +53,19 @@ class Leaders:
     async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
         self.connections += 1
         ours, theirs = trio.testing.memory_stream_pair()
-        self._nursery.start_soon(self._serve, endpoint.port - 9000, theirs)
+        broker = endpoint.port - 9000
+        self._nursery.start_soon(answer_requests, theirs, partial(self._answer, broker))
         return ours
 
-    async def _serve(self, broker: int, stream: Any) -> None:
-        while (size := await _exactly(stream, 4)) is not None:
-            frame = memoryview(await _exactly(stream, int.from_bytes(size, "big")) or b"")
-            header, offset = framing.decode_request_header(frame)
-            key, version = ApiKey(header.api_key), header.api_version
-            assert (key, version) == (ApiKey.WRITE_TXN_MARKERS, 1)
-            body = codec.decode(request_class(key), version, frame, offset)
-            self.requests.append((broker, body))
-            topics = {topic.name for marker in body.markers for topic in marker.topics}
-            if any(self.says(broker, topic) is None for topic in topics):
-                await stream.aclose()
-                return
-            parts = framing.encode_response(
-                key, version, header.correlation_id, self._answer(broker, body)
-            )
-            await stream.send_all(b"".join(bytes(part) for part in parts))
+    async def _answer(
+        self, broker: int, key: ApiKey, version: int, body: Any
+    ) -> WriteTxnMarkersResponse | None:
+        assert (key, version) == (ApiKey.WRITE_TXN_MARKERS, 1)
+        self.requests.append((broker, body))
+        topics = {topic.name for marker in body.markers for topic in marker.topics}
+        if any(self.says(broker, topic) is None for topic in topics):
+            return None
 
-    def _answer(self, broker: int, body: Any) -> WriteTxnMarkersResponse:
         def error(topic: str) -> int:
             said = self.says(broker, topic)
             assert said is not None
@@ -98,19 +91,6 @@ class Leaders:
                 for marker in body.markers
             ]
         )
-
-
-async def _exactly(stream: Any, size: int) -> bytes | None:
-    data = b""
-    while len(data) < size:
-        try:
-            more = await stream.receive_some(size - len(data))
-        except (trio.ClosedResourceError, trio.BrokenResourceError):
-            return None
-        if not more:
-            return None
-        data += more
-    return data
 
 
 class ProducerIdsInMemory:

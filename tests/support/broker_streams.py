@@ -1,0 +1,42 @@
+"""The other broker's end of a stream in memory, for tests of what a broker asks other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from protocol import codec, framing
+from protocol.api import ApiKey, request_class
+
+
+async def answer_requests(
+    stream: Any, answer: Callable[[ApiKey, int, Any], Awaitable[Any]]
+) -> None:
+    """Answer one request after the other with what `answer(key, version, request)` returns, until
+    the stream ends; with None it is closed."""
+    while (size := await _exactly(stream, 4)) is not None:
+        frame = memoryview(await _exactly(stream, int.from_bytes(size, "big")) or b"")
+        header, offset = framing.decode_request_header(frame)
+        key, version = ApiKey(header.api_key), header.api_version
+        body = codec.decode(request_class(key), version, frame, offset)
+        response = await answer(key, version, body)
+        if response is None:
+            await stream.aclose()
+            return
+        parts = framing.encode_response(key, version, header.correlation_id, response)
+        await stream.send_all(b"".join(bytes(part) for part in parts))
+
+
+async def _exactly(stream: Any, size: int) -> bytes | None:
+    data = b""
+    while len(data) < size:
+        try:
+            more = await stream.receive_some(size - len(data))
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            return None
+        if not more:
+            return None
+        data += more
+    return data
