@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
-	@echo "make mixed   our brokers in one cluster with Apache Kafka 3.9 (needs Java and Maven)"
+	@echo "make mixed   all tests beside Apache Kafka 3.9; make test has the quick ones (needs Java, Maven)"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"

@@ -1,8 +1,9 @@
 """Run every check of the project, one stage after the other, and print what each stage took.
 
-`make test` calls it; `make mixed` runs the stage beside Apache Kafka, which needs Maven. A stage
-that fails does not hide the later ones: all run, then the table says which failed. The closing line
-counts stages, so that a reader of a CI log finds the verdict at its end.
+`make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
+promises once, `make mixed` all; both skip them, with the reason, where Java or Maven is missing.
+A stage that fails does not hide the later ones: all run, then the table says which failed. The
+closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,22 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+MIXED = "tests/mixed"
+# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools; a log
+# directory that goes from each kind to the other, after clean and unclean stops.
+MIXED_IN_EVERY_RUN = [
+    f"{MIXED}/{test}"
+    for test in (
+        "test_replication.py::test_sigkill_of_either_kind[real-1]",
+        "test_replication.py::test_sigkill_of_either_kind[real-2]",
+        "test_administration.py::test_kafkas_tools[real-1]",
+        "test_administration.py::test_kafkas_tools[real-2]",
+        "test_replication.py::test_sigkill_of_either_kind[embedded-2]",
+        "test_administration.py::test_kafkas_tools[embedded-1]",
+        "test_log_directories.py::test_brokers_take_turns[theirs-first-end_cleanly]",
+        "test_log_directories.py::test_brokers_take_turns[theirs-first-end_by_kill]",
+    )
+]
 
 
 class Stage(NamedTuple):
@@ -42,7 +59,8 @@ def stages() -> list[Stage]:
         Stage("wire tests", "test", [*pytest, "tests/wire"]),
         Stage("real clients", "test", [*pytest, "tests/compat"]),
         Stage("faults", "test", [*pytest, "-n", "2", "tests/faults"]),
-        Stage("beside Apache Kafka", "mixed", [*pytest, "tests/mixed"]),
+        Stage("mixed", "test", [*pytest, *MIXED_IN_EVERY_RUN]),
+        Stage("mixed, all", "mixed", [*pytest, MIXED]),
     ]
 
 

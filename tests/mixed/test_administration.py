@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.mixed.cluster import KAFKA_A, KAFKA_B, OURS, MixedCluster
-from tests.support.apache_kafka import kafka_tool
 from tests.support.audit import log_bytes
+from tests.support.kafka_tools import kafka_tool
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -42,9 +42,10 @@ from storage.files import Files
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
-from tests.support.apache_kafka import ApacheKafkaProcess, kafka_tool
+from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.cleaning import clean
 from tests.support.conversions import build_message_set
+from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import zookeeper_process
 
 WAIT_SECONDS = 60.0

@@ -16,8 +16,9 @@ import pytest
 
 from tests.faults.directories import directory_of, give_directories, paths_of
 from tests.faults.test_log_dirs import fill, records
-from tests.support.apache_kafka import kafka_jars, kafka_tool
+from tests.support.apache_kafka import kafka_jars
 from tests.support.cluster import Cluster, cluster
+from tests.support.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from storage.log_directory import REPLACED_MARK
-from tests.mixed.test_log_directories import wait_until_unregistered
+from tests.mixed.one_directory import forget_registration
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import Topic, WireClient
@@ -81,7 +81,7 @@ def test_the_other_broker_finishes_it(tmp_path: Path, first: type[Broker]) -> No
             broker.kill()
         # Had it been killed in the swap, this would be there as well.
         Path(home, f"{topic.name}-0", REPLACED_MARK).touch()
-        wait_until_unregistered(connect)
+        forget_registration(connect)
         broker = second(tmp_path / "broker", connect, config)
         broker.start()
         try:

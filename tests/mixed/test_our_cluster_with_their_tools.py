@@ -22,9 +22,10 @@ from protocol.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from tests.support.apache_kafka import kafka_jars, kafka_tool
+from tests.support.apache_kafka import kafka_jars
 from tests.support.audit import log_bytes
 from tests.support.cluster import Cluster, cluster
+from tests.support.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.timeout(600)
 

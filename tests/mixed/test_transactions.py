@@ -19,7 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from coordinator.group.placement import partition_for_key
 from protocol.messages.reassignments import ElectLeadersRequest
 from tests.mixed.cluster import EACH_LEADS, KAFKA_A, KAFKA_B, OURS, MixedCluster
-from tests.support.apache_kafka import java_command, kafka_tool
+from tests.support.apache_kafka import java_command
+from tests.support.kafka_tools import kafka_tool
 from tests.support.wire import TRANSACTION, WireClient, unique
 
 pytestmark = pytest.mark.timeout(600)

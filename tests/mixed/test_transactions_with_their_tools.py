@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.apache_kafka import kafka_tool
 from tests.support.bank import BankClient
 from tests.support.cluster import Cluster, cluster
+from tests.support.kafka_tools import kafka_tool
 from tests.support.ledger import librdkafka
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, running_broker

@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9 itself, from Maven Central: a broker process like ours, and Kafka's own tools.
+"""Apache Kafka 3.9 itself, from Maven Central: a broker process like ours.
 
 Where the jars cannot be had, tests that need them are skipped; see `maven`.
 """
@@ -23,16 +23,16 @@ ARTIFACTS = {
     "org.apache.kafka:kafka-tools": KAFKA_VERSION,
     "org.slf4j:slf4j-reload4j": "1.7.36",
 }
-TOOL_TIMEOUT_SECONDS = 90
 HEAP = "-Xmx384m"
 STARTS = 3
 # The second follows the first: the lost session's registration stays for a while.
 SESSION_TROUBLE = (b"SessionExpiredException", b"NodeExistsException")
 
-LOGGING = """log4j.rootLogger=WARN, stdout
-log4j.appender.stdout=org.apache.log4j.ConsoleAppender
-log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
-log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+LOGGING = """log4j.rootLogger=WARN, stderr
+log4j.appender.stderr=org.apache.log4j.ConsoleAppender
+log4j.appender.stderr.target=System.err
+log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
+log4j.appender.stderr.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
@@ -40,21 +40,24 @@ def kafka_jars() -> Path:
     """The directory of Kafka's jars. Skips the test where they cannot be had."""
     directory = maven_jars(f"kafka-{KAFKA_VERSION}", ARTIFACTS)
     logging = directory / "log4j.properties"
-    if not logging.exists():
+    if not logging.exists() or logging.read_text() != LOGGING:
         logging.write_text(LOGGING)
     return directory
 
 
-def java_command(main_class: str, *arguments: str) -> list[str]:
+def java_command(main_class: str, *arguments: str, classes: Path | None = None) -> list[str]:
+    """`classes`: where those of our own are."""
     jars = kafka_jars()
     archive = shared_classes(jars)
     sharing = [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive else []
-    return [*_java(jars), *sharing, "-cp", f"{jars}/*", main_class, *arguments]
+    path = f"{jars}/*" if classes is None else f"{jars}/*:{classes}"
+    return [*_java(jars), *sharing, "-cp", path, main_class, *arguments]
 
 
 def _java(jars: Path) -> list[str]:
     logging = f"-Dlog4j.configuration=file:{jars / 'log4j.properties'}"
-    return ["java", HEAP, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", logging]
+    frugal = [HEAP, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    return ["java", *frugal, "-Dfile.encoding=UTF-8", logging]
 
 
 @functools.cache
@@ -80,19 +83,6 @@ def shared_classes(jars: Path) -> Path | None:
         finally:
             broker.kill()
     return archive
-
-
-def kafka_tool(main_class: str, *arguments: str) -> str:
-    """Run one of Kafka's command line tools; returns what it printed."""
-    done = subprocess.run(
-        java_command(main_class, *arguments),
-        capture_output=True,
-        text=True,
-        timeout=TOOL_TIMEOUT_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{main_class} {arguments}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 class ApacheKafkaProcess(BrokerProcess):

@@ -76,12 +76,21 @@ def _pom(artifacts: tuple[tuple[str, str], ...]) -> str:
     )
 
 
-@functools.cache
 def compiled(source: Path, jars: Path) -> str:
     """The class path of a source file compiled against jars. Skips the test without javac."""
+    return f"{compiled_classes(source, jars)}:{_class_path(jars)}"
+
+
+def _class_path(jars: Path) -> str:
+    return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+
+
+@functools.cache
+def compiled_classes(source: Path, jars: Path) -> Path:
+    """The directory of what a source file compiles to. Skips the test without javac."""
     if shutil.which("javac") is None:
         pytest.skip(f"{source.name} must be compiled, and there is no javac on PATH")
-    jar_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    jar_path = _class_path(jars)
     key = hashlib.sha256(source.read_bytes() + jar_path.encode()).hexdigest()[:12]
     target = jars / f"{source.stem}-{key}"
     if not target.exists():
@@ -98,4 +107,4 @@ def compiled(source: Path, jars: Path) -> str:
             partial.rename(target)
         except OSError:  # another test process was first
             shutil.rmtree(partial)
-    return f"{target}:{jar_path}"
+    return target

@@ -66,6 +66,7 @@ class RealZooKeeper:
             "java",
             "-Xmx256m",
             "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
             "-Dzookeeper.extendedTypesEnabled=true",
             "-Dzookeeper.admin.enableServer=false",
             f"-Dznode.container.checkIntervalMs={self._container_check_ms}",

@@ -83,7 +83,7 @@ public class WriteEverything {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         AlterConfigOp op = new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET);
         admin.incrementalAlterConfigs(Map.of(resource, List.of(op))).all().get();
-        Thread.sleep(1000);  // brokers hear of it through ZooKeeper
+        Thread.sleep(500);  // brokers hear of it through ZooKeeper
     }
 
     static KafkaProducer<byte[], byte[]> producer(String codec, boolean idempotent, String transactionalId) {
