@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime
 from broker.replica_shell import ReplicaShell
 from broker.transaction_verifier import Answer, Question, TransactionVerifier
-from coordinator.group.commits import client_error
+from coordinator.group.commit_attempt import client_error, partition_errors
 from coordinator.group.offsets import TopicPartition
-from coordinator.group.transactions import commit_response
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -128,7 +127,7 @@ class _Commit:
             for entry in topic.partitions
         }
         errors.update(dict.fromkeys(self._unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        self.respond(commit_response(body, errors))
+        self.respond(partition_errors(body, errors))
 
     def respond(self, response: TxnOffsetCommitResponse) -> None:
         if self._request.api_version < _FIRST_VERSION_WITH_LOADING:

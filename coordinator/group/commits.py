@@ -13,10 +13,10 @@ Offsets that are committed within a transaction are in `transactions`.
 """
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
-from typing import NamedTuple
 
+from coordinator.group.commit_attempt import CommitAttempt, client_error, partition_errors
 from coordinator.group.core import Core
 from coordinator.group.group import CONSUMER_PROTOCOL_TYPE, Group
 from coordinator.group.offsets import (
@@ -26,7 +26,6 @@ from coordinator.group.offsets import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from coordinator.group.placement import utf16_length
 from coordinator.group.rebalance import Rebalance
 from coordinator.group.records import group_tombstone, offset_commit_records, offset_tombstones
 from coordinator.group.states import GroupState
@@ -34,13 +33,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
@@ -50,31 +44,6 @@ log = logging.getLogger(__name__)
 
 _DEFAULT_RETENTION_TIME = -1
 _DEFAULT_TIMESTAMP = -1
-
-# What a failed append of offsets means to a client.
-_COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-}
-
-PartitionErrors = Mapping[TopicPartition, ErrorCode]
-
-
-class Commit(NamedTuple):
-    """A commit on its way: the request, what was refused at once, and what is being appended."""
-
-    token: object
-    request: OffsetCommitRequest
-    errors: dict[TopicPartition, ErrorCode]
-    values: dict[TopicPartition, OffsetAndMetadata]
-    group: Group
 
 
 class Commits:
@@ -96,39 +65,27 @@ class Commits:
         now_ms: int,
     ) -> None:
         """Commit; partitions in `unknown` do not exist and are answered so."""
-        errors: dict[TopicPartition, ErrorCode] = {}
-        values: dict[TopicPartition, OffsetAndMetadata] = {}
         expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
         if request.retention_time_ms != _DEFAULT_RETENTION_TIME:
             expire_timestamp_ms = now_ms + request.retention_time_ms
-        for topic in request.topics:
-            for entry in topic.partitions:
-                partition = (topic.name, entry.partition_index)
-                if partition in unknown:
-                    errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                else:
-                    values[partition] = _to_offset(entry, now_ms, expire_timestamp_ms)
-        if not values:
-            self._core.reply(token, _commit_response(request, errors))
+        attempt = CommitAttempt(
+            token, request, unknown, lambda entry: _to_offset(entry, now_ms, expire_timestamp_ms)
+        )
+        group = None
+        if attempt.values:
+            group, error = self._find_group_for_commit(request, now_ms)
+            if error is not ErrorCode.NONE:
+                attempt.settle(error)
+            elif group is not None and group.state is not GroupState.EMPTY:
+                self._rebalance.restart_session(group.members[request.member_id], now_ms)
+        attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)
+        if group is None or not attempt.values:
+            self._core.reply(token, attempt.response())
             return
-        group, error = self._find_group_for_commit(request, now_ms)
-        if group is None or error is not ErrorCode.NONE:
-            errors.update(dict.fromkeys(values, error))
-            self._core.reply(token, _commit_response(request, errors))
-            return
-        limit = self._core.config.offset_metadata_max_bytes
-        for partition in [p for p, value in values.items() if is_too_large(value, limit)]:
-            del values[partition]
-            errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        if group.state is not GroupState.EMPTY:
-            self._rebalance.restart_session(group.members[request.member_id], now_ms)
-        if not values:
-            self._core.reply(token, _commit_response(request, errors))
-            return
-        commit = Commit(token, request, errors, values, group)
-        records = offset_commit_records(group.group_id, values, now_ms)
-        append_id = self._core.append(group.partition, records, partial(self._committed, commit))
-        group.offsets.prepare(append_id, values)
+        records = offset_commit_records(group.group_id, attempt.values, now_ms)
+        completion = partial(self._committed, attempt, group)
+        append_id = self._core.append(group.partition, records, completion)
+        group.offsets.prepare(append_id, attempt.values)
 
     def _find_group_for_commit(
         self, request: OffsetCommitRequest, now_ms: int
@@ -154,17 +111,23 @@ class Commits:
         return group, error
 
     def _committed(
-        self, commit: Commit, append_id: int, error: ErrorCode, base_offset: int, now_ms: int
+        self,
+        attempt: CommitAttempt[OffsetCommitRequest],
+        group: Group,
+        append_id: int,
+        error: ErrorCode,
+        base_offset: int,
+        now_ms: int,
     ) -> None:
-        values = commit.values
+        values = attempt.values
         if error is ErrorCode.NONE:
-            commit.group.offsets.complete(append_id, base_offset, values)
+            group.offsets.complete(append_id, base_offset, values)
             self._core.stats.offsets_committed += len(values)
         else:
             log.info("append %d of offsets failed: %s", append_id, error.name)
-            commit.group.offsets.fail(append_id, values)
-        commit.errors.update(dict.fromkeys(values, client_error(error)))
-        self._core.reply(commit.token, _commit_response(commit.request, commit.errors))
+            group.offsets.fail(append_id, values)
+        attempt.settle(client_error(error))
+        self._core.reply(attempt.token, attempt.response())
 
     # OffsetFetch
 
@@ -235,7 +198,7 @@ class Commits:
             removed = group.offsets.remove(deletable)
             self._core.stats.offsets_deleted += len(removed)
             self._clean_up(group, removed, now_ms)
-        self._core.reply(token, _delete_response(request, errors))
+        self._core.reply(token, partition_errors(request, errors))
 
     # Clean-up
 
@@ -296,16 +259,6 @@ class Commits:
             self._core.append_and_forget(group.partition, records)
 
 
-def client_error(error: ErrorCode) -> ErrorCode:
-    """What a failed append of offsets, or a failed verification, means to a client."""
-    return _COMMIT_ERRORS.get(error, error)
-
-
-def is_too_large(value: OffsetAndMetadata, limit: int) -> bool:
-    """By Java's count of characters (offset.metadata.max.bytes)."""
-    return len(value.metadata) * 2 > limit and utf16_length(value.metadata) > limit
-
-
 def _commit_time(value: OffsetAndMetadata) -> int:
     return value.commit_timestamp_ms
 
@@ -320,43 +273,6 @@ def _to_offset(
         metadata=entry.committed_metadata or "",
         commit_timestamp_ms=now_ms if timestamp_ms == _DEFAULT_TIMESTAMP else timestamp_ms,
         expire_timestamp_ms=expire_timestamp_ms,
-    )
-
-
-def _commit_response(request: OffsetCommitRequest, errors: PartitionErrors) -> OffsetCommitResponse:
-    """One result for each partition of the request, in its order."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=entry.partition_index,
-                        error_code=errors[topic.name, entry.partition_index],
-                    )
-                    for entry in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _delete_response(request: OffsetDeleteRequest, errors: PartitionErrors) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(
-        topics=[
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=entry.partition_index,
-                        error_code=errors[topic.name, entry.partition_index],
-                    )
-                    for entry in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
     )
 
 

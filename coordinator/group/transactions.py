@@ -15,35 +15,19 @@ transactional half of GroupMetadataManager.storeOffsets (KIP-98, KIP-447).
 """
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from functools import partial
-from typing import NamedTuple
 
-from coordinator.group.commits import client_error, is_too_large
+from coordinator.group.commit_attempt import CommitAttempt, client_error
 from coordinator.group.core import Core
 from coordinator.group.group import Group
 from coordinator.group.offsets import OffsetAndMetadata, TopicPartition
 from coordinator.group.records import offset_commit_records
 from coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from protocol.messages.transactions import TxnOffsetCommitRequest
 
 log = logging.getLogger(__name__)
-
-
-class TransactionalCommit(NamedTuple):
-    """A commit on its way: the request, what was refused at once, and what is being appended."""
-
-    token: object
-    request: TxnOffsetCommitRequest
-    errors: dict[TopicPartition, ErrorCode]
-    values: dict[TopicPartition, OffsetAndMetadata]
-    group: Group
 
 
 class TransactionalCommits:
@@ -63,38 +47,32 @@ class TransactionalCommits:
         now_ms: int,
     ) -> None:
         """Commit; `verification` goes with the append, which is refused if it is out of date."""
-        errors: dict[TopicPartition, ErrorCode] = {}
-        values: dict[TopicPartition, OffsetAndMetadata] = {}
-        limit = self._core.config.offset_metadata_max_bytes
-        for topic in request.topics:
-            for entry in topic.partitions:
-                key = (topic.name, entry.partition_index)
-                metadata = entry.committed_metadata or ""
-                if key in unknown:
-                    errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                else:
-                    values[key] = OffsetAndMetadata(
-                        offset=entry.committed_offset,
-                        leader_epoch=entry.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp_ms=now_ms,
-                    )
-        group, error = self._find_group(request, now_ms) if values else (None, ErrorCode.NONE)
-        if error is not ErrorCode.NONE:
-            errors.update(dict.fromkeys(values, error))
-            values = {}
-        for key in [key for key, value in values.items() if is_too_large(value, limit)]:
-            del values[key]
-            errors[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        attempt = CommitAttempt(
+            token,
+            request,
+            unknown,
+            lambda entry: OffsetAndMetadata(
+                offset=entry.committed_offset,
+                leader_epoch=entry.committed_leader_epoch,
+                metadata=entry.committed_metadata or "",
+                commit_timestamp_ms=now_ms,
+            ),
+        )
+        group = None
+        if attempt.values:
+            group, error = self._find_group(request, now_ms)
+            if error is not ErrorCode.NONE:
+                attempt.settle(error)
+        attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)
+        values = attempt.values
         if group is None or not values:
-            self._core.reply(token, commit_response(request, errors))
+            self._core.reply(token, attempt.response())
             return
-        commit = TransactionalCommit(token, request, errors, values, group)
         producer_id = request.producer_id
         append_id = self._core.append_transactional(
             group.partition,
             offset_commit_records(group.group_id, values, now_ms),
-            partial(self._appended, commit),
+            partial(self._appended, attempt, group),
             producer_id,
             request.producer_epoch,
             verification,
@@ -123,14 +101,15 @@ class TransactionalCommits:
 
     def _appended(
         self,
-        commit: TransactionalCommit,
+        attempt: CommitAttempt[TxnOffsetCommitRequest],
+        group: Group,
         append_id: int,
         error: ErrorCode,
         base_offset: int,
         now_ms: int,
     ) -> None:
-        values, offsets = commit.values, commit.group.offsets
-        producer_id = commit.request.producer_id
+        values, offsets = attempt.values, group.offsets
+        producer_id = attempt.request.producer_id
         if error is ErrorCode.NONE:
             offsets.transactional_appended(producer_id, append_id, base_offset, values)
             self._core.stats.offsets_committed += len(values)
@@ -138,9 +117,9 @@ class TransactionalCommits:
             log.info("append %d of transactional offsets failed: %s", append_id, error.name)
             offsets.transactional_failed(producer_id, append_id, values)
             if producer_id not in offsets.open_producers():
-                self._forget(producer_id, commit.group.group_id)
-        commit.errors.update(dict.fromkeys(values, client_error(error)))
-        self._core.reply(commit.token, commit_response(commit.request, commit.errors))
+                self._forget(producer_id, group.group_id)
+        attempt.settle(client_error(error))
+        self._core.reply(attempt.token, attempt.response())
 
     def complete(self, producer_id: int, partitions: Container[int], *, committed: bool) -> None:
         """A transaction's marker was written to these partitions of the offsets topic."""
@@ -160,24 +139,3 @@ class TransactionalCommits:
         group_ids.discard(group_id)
         if not group_ids:
             del self._core.groups_by_producer[producer_id]
-
-
-def commit_response(
-    request: TxnOffsetCommitRequest, errors: Mapping[TopicPartition, ErrorCode]
-) -> TxnOffsetCommitResponse:
-    """One result for each partition of the request, in its order."""
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=entry.partition_index,
-                        error_code=errors[topic.name, entry.partition_index],
-                    )
-                    for entry in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
