@@ -92,10 +92,13 @@ def check_new_topic(topic: str) -> Flow[None]:
     ]
     if marked.ok:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion.")
+    already = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
     if existing.ok:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+        raise already
     if may_collide(topic):
         listed = yield from run_one(GetChildren(znodes.TOPICS))
+        if topic in listed.children:  # somebody has just created it
+            raise already
         same = [t for t in listed.children if t.replace(".", "_") == topic.replace(".", "_")]
         if same:
             raise KafkaError(

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from replication.controller import topic_admin, znodes
-from replication.controller.operations import Create, SetData
+from replication.controller.operations import Create, GetChildren, SetData
 from tests.support.controller_cluster import ControllerCluster
 
 ID = b"\x07" * 16
@@ -47,6 +47,17 @@ def test_an_existing_topic(cluster):
     fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "t")
     flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
     fails(ErrorCode.TOPIC_ALREADY_EXISTS, cluster.tree.run, flow)
+
+
+def test_a_topic_that_another_broker_creates_meanwhile_does_not_collide_with_itself(cluster):
+    def create_first(operations):
+        if list(operations) == [GetChildren(znodes.TOPICS)]:
+            cluster.tree.interfere = None
+            cluster.tree.perform([Create(znodes.topic_path("a_b"))])
+
+    cluster.tree.interfere = create_first
+    fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "a_b")
+    assert cluster.tree.interfere is None
 
 
 def test_a_topic_that_is_being_deleted(cluster):
