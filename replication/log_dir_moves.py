@@ -217,7 +217,7 @@ def next_step(manager: ReplicaManager, move: Move, now_ms: int) -> Read | Prepar
             return Read(piece)
         if len(piece):
             _add(manager, move, read_piece(move, piece), now_ms)
-        else:  # the last messages were compacted away, or cut off within a batch
+        else:  # the last messages were compacted away
             future.log_end_offset = future.producer_state.map_end_offset = end_offset
     return Over()
 

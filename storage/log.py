@@ -375,7 +375,11 @@ class Log(LogState):
     # -- truncating and deleting -----------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Drop all messages at and above `offset`; False if there are none."""
+        """Drop all messages at and above `offset`; False if there are none.
+
+        A batch that holds `offset` goes as a whole and the log ends before it, so that what is
+        appended next follows on. (In Kafka it ends at `offset`: with a hole.)
+        """
         assert offset >= 0
         try:
             if offset >= self.log_end_offset:
@@ -384,6 +388,13 @@ class Log(LogState):
             if self.segments.first.base_offset > offset:
                 self.truncate_fully_and_start_at(offset, now_ms)
                 return True
+            holder = self.segments.floor(offset)
+            assert holder is not None
+            end = holder.end_below(offset)
+            if end < self.log_start_offset <= offset:
+                self.truncate_fully_and_start_at(self.log_start_offset, now_ms)
+                return True
+            offset = end
             self._begin_truncation(offset)
             for segment in self.segments.from_base(offset + 1):
                 self._doom(segment)
@@ -413,8 +424,8 @@ class Log(LogState):
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
         """Drop everything and begin anew at `offset`."""
-        self._begin_truncation(offset)
         try:
+            self._begin_truncation(offset)
             for segment in self.segments:
                 self._doom(segment)
             self.segments.add(

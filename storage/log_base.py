@@ -10,11 +10,12 @@ Mirrors: UnifiedLog (offsets, closing, renaming), LogDirFailureChannel.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from protocol.errors import ErrorCode, KafkaError
-from storage import checkpoints
+from storage import checkpoints, stale_recovery_points
+from storage.checkpoints import TopicPartition
 from storage.files import Files
 from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from storage.message_format import NEWEST_RECORD_VERSION
@@ -27,17 +28,28 @@ _MAX_FILE_NAME = 255
 
 
 class DirectoryHealth:
-    """Whether a log directory is online; shared by all logs in it."""
+    """What all logs of a directory share: whether it is online, and the recovery points that its
+    checkpoint may show."""
 
-    __slots__ = ("error", "path")
+    __slots__ = ("_recovery_points", "error", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.error: OSError | None = None
+        # Of the last two checkpoints: the newer one may not be on disk yet.
+        self._recovery_points: list[Mapping[TopicPartition, int]] = [{}, {}]
 
     def fail(self, error: OSError) -> None:
         if self.error is None:
             self.error = error
+
+    def checkpoint_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These are about to be written; what was given before is on disk."""
+        self._recovery_points = [self._recovery_points[1], offsets]
+
+    def recovery_points_on_disk(self, key: TopicPartition) -> list[int]:
+        """What the checkpoint may show of a log: one of these."""
+        return [offsets.get(key, 0) for offsets in self._recovery_points]
 
 
 class LogState:
@@ -157,7 +169,10 @@ class LogState:
         return recovery_point if owes else -1
 
     def _begin_truncation(self, offset: int) -> None:
-        """What is at and above `offset` is about to be replaced; flushes under way are void."""
+        """What is at and above `offset` is about to be replaced; flushes under way are void, and
+        so are checkpoints of the recovery point."""
+        shown = self.health.recovery_points_on_disk((self.topic, self.partition))
+        stale_recovery_points.note_cut(self.files, self.directory, offset, shown)
         self._recovery_floor = min(self.recovery_point, offset)
         self.lowest_truncation = min(self.lowest_truncation, offset)
         if self.first_dirty_offset is not None:

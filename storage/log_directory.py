@@ -134,6 +134,7 @@ class LogDirectory:
         try:
             self.cleanly_stopped = checkpoints.take_clean_shutdown(self.files, self.path)
             self.recovery_points = self._read_or_none(checkpoints.RECOVERY_POINT_FILE)
+            self.health.checkpoint_recovery_points(self.recovery_points)
             self.log_start_offsets = self._read_or_none(checkpoints.LOG_START_OFFSET_FILE)
             self.high_watermarks = checkpoints.read_offsets(
                 self.files, self._checkpoint(checkpoints.HIGH_WATERMARK_FILE)

@@ -195,7 +195,9 @@ class LogManager:
         path = os.path.join(directory.path, name)
         try:
             self.files.make_directory(path)
-            return open_log(self, directory, path, key, config, now_ms)
+            # Of an earlier log of this name; nothing of it holds for the new one.
+            stale = max(directory.health.recovery_points_on_disk(key))
+            return open_log(self, directory, path, key, config, now_ms, recovery_point=stale)
         except OSError as error:
             directory.fail(error)
             return None

@@ -126,6 +126,8 @@ class LogUpkeep:
                 offset = CHECKPOINTED[name](log)
                 if offset is not None:
                     offsets[log.topic, log.partition] = offset
+            if name == RECOVERY_POINT_FILE:
+                directory.health.checkpoint_recovery_points(offsets)
             jobs.append(Job(f"write {name}", WriteCheckpoint(directory, name, offsets)))
         return jobs
 

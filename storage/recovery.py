@@ -38,6 +38,7 @@ from storage.segment import (
     Segment,
 )
 from storage.segments import Segments
+from storage.stale_recovery_points import note_cut, true_recovery_point
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 Report = Callable[[str], None]
@@ -72,6 +73,7 @@ class LogLoader:
         "recovery_point",
         "report",
         "segments",
+        "shown_recovery_point",
         "snapshots",
     )
 
@@ -93,7 +95,8 @@ class LogLoader:
         self.directory = directory
         self.config = config
         self.clean = clean
-        self.recovery_point = recovery_point
+        self.shown_recovery_point = recovery_point
+        self.recovery_point = true_recovery_point(files, directory, recovery_point)
         self.log_start = log_start_offset
         self.compacted_below = compacted_below
         self.now_ms = now_ms
@@ -114,6 +117,8 @@ class LogLoader:
         log_end = self._log_end()
         self.segments.active.become_active(self.config)
         recovery_point = log_end if self.clean else min(self.recovery_point, log_end)
+        if recovery_point < self.recovery_point:
+            note_cut(self.files, self.directory, recovery_point, [self.shown_recovery_point])
         self.epochs.truncate_from_end(log_end, flush=False)
         log_start = max(self.log_start, self.segments.first.base_offset)
         self.epochs.truncate_from_start(self.log_start, flush=False)

@@ -268,6 +268,16 @@ class Segment:
             result = header.next_offset
         return result
 
+    def end_below(self, offset: int) -> int:
+        """Where the last batch that lies below `offset` as a whole ends."""
+        _, start = self.offset_index.look_up(offset - 1)
+        result = self.base_offset
+        for _, header in scan_headers(self.log_file, start, self.size):
+            if header.last_offset >= offset:
+                break
+            result = header.next_offset
+        return result
+
     def find_by_timestamp(
         self, timestamp: int, starting_offset: int
     ) -> tuple[int, int, int] | None:

@@ -1,9 +1,10 @@
 """The disk of one broker, in memory: a page cache, and what of it has reached the platter.
 
 Two ways to stop: a process that is killed leaves the page cache as it is; a power cut loses what
-was written since a file's last sync: the lost part is cut off, or reads as zeros, or stays up to
-some point (a torn tail). Names, lengths and truncations are taken as journaled in order, as on
-ext4. The same model as `tests.support.faulty_files`, without a real file system under it.
+was written since a file's last sync, or a part of it: the end is cut off (a torn tail, which may
+begin between two batches), or it reads as zeros, or the beginning does (a hole). Names, lengths and
+truncations are taken as journaled in order, as on ext4. The same model as
+`tests.support.faulty_files`, without a real file system under it.
 
 A handle of a dead process writes no more: `revive` gives the next process its own `Files`.
 """
@@ -88,7 +89,7 @@ class Disk:
         return MemoryFiles(self)
 
     def lose_power(self, decide: Callable[[str, int], tuple[str, int]]) -> list[str]:
-        """`decide(path, unsynced bytes)` says ("cut" or "zero", how many); the names of losers."""
+        """`decide(path, unsynced bytes)` says ("cut", "zero" or "hole", how many); the losers."""
         losers = []
         for path in sorted(self.inodes):
             inode = self.inodes[path]
@@ -108,7 +109,8 @@ class Disk:
             if how == "cut" and end == len(data):
                 del data[end - lost :]
             else:
-                data[end - lost : end] = bytes(lost)
+                first = start if how == "hole" else end - lost
+                data[first : first + lost] = bytes(lost)
             inode.data = data
         return losers
 

@@ -8,6 +8,7 @@ loser out of the ISR; then it may come back.
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,11 @@ from protocol.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from protocol.records.batch import iter_batch_headers
 from replication.controller import znodes
 from replication.controller.operations import Delete
+from storage.segment import LOG_SUFFIX
+from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
 from tests.simulation.zookeeper import NAME as ZOOKEEPER
 
@@ -185,10 +189,7 @@ class Faults:
         self._note(f"power cut at {broker.name}")
         self._stopping.discard(broker.process)
         broker.kill()
-        random = self._kernel.random
-        lost = broker.disk.lose_power(
-            lambda _path, size: (random.choice(("cut", "zero")), random.randint(0, size))
-        )
+        lost = broker.disk.lose_power(partial(self._loss, broker.disk))
         self._kernel.note(f"{broker.name} has lost parts of {len(lost)} files")
         cluster.cut_power.add(broker.broker_id)
         if cluster.settings.flushes:
@@ -199,6 +200,20 @@ class Faults:
                 ledger.lossy.add(broker.broker_id)
         self.fragile = broker
         self._kernel.after(FRAGILE_CHECK_MS, None, self._check_fragile)
+
+    def _loss(self, disk: Disk, path: str, unsynced: int) -> tuple[str, int]:
+        """Any part of what was not synced; a tail of a segment often just between two batches."""
+        random = self._kernel.random
+        how = random.choice(("cut", "cut", "zero", "hole"))
+        if how == "cut" and path.endswith(LOG_SUFFIX) and random.random() < 0.5:
+            data = disk.inodes[path].data
+            ends = [
+                position + header.size_in_bytes for position, header in iter_batch_headers(data)
+            ]
+            tails = [len(data) - end for end in ends if len(data) - end <= unsynced]
+            if tails:
+                return how, random.choice(tails)
+        return how, random.randint(0, unsynced)
 
     def _is_safe_without(self, broker: "Broker") -> bool:
         cluster = self._cluster

@@ -155,8 +155,9 @@ class FaultyFiles(Files):
     def crash(self, root: str, decide: Callable[[str, int], tuple[str, int]]) -> None:
         """Lose unsynced bytes of the files under `root`.
 
-        For each file with unsynced bytes `decide(path, lost)` answers ("cut", n) or ("zero", n):
-        the last n of its unsynced bytes are cut off, or read as zeros.
+        For each file with unsynced bytes `decide(path, lost)` answers ("cut", n), ("zero", n) or
+        ("hole", n): the last n of its unsynced bytes are cut off, or read as zeros; or the first n
+        read as zeros.
         """
         for directory, _, names in os.walk(root):
             for name in sorted(names):
@@ -182,5 +183,5 @@ class FaultyFiles(Files):
             if how == "cut" and end == size:
                 file.truncate(end - lost)
             else:
-                file.seek(end - lost)
+                file.seek(start if how == "hole" else end - lost)
                 file.write(bytes(lost))

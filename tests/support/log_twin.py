@@ -45,6 +45,9 @@ class TwinLog:
     def truncate(self, offset: int) -> None:
         """Batches are dropped whole."""
         self.batches = [b for b in self.batches if b.last_offset < offset]
+        self.end_at(offset)
+
+    def end_at(self, offset: int) -> None:
         self.end = offset
         self.start = min(self.start, offset)
         self.flushed = min(self.flushed, offset)

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import tempfile
+from pathlib import Path
 from struct import Struct
 
 import pytest
@@ -19,7 +20,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -27,12 +27,13 @@ from hypothesis.stateful import (
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import Compression, SimpleRecord, iter_batch_headers, iter_records
 from protocol.records.builder import build_batch
+from storage.checkpoints import RECOVERY_POINT_FILE
 from storage.log import Log
 from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from storage.log_manager import Job, LogManager
 from storage.retention import delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
-from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
+from tests.support.log_checkpoints import checkpoint_log_start_offsets
 from tests.support.log_twin import TwinBatch, TwinLog
 
 CONFIG = LogConfig.from_overrides(
@@ -60,6 +61,7 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch = 0
         self.sequences: dict[int, tuple[int, int]] = {}
         self.time = 0
+        self.checkpoints: list[Job] = []
 
     def teardown(self) -> None:
         self.manager.release()
@@ -221,7 +223,31 @@ class LogMachine(RuleBasedStateMachine):
         target = self.twin.start + int(share * (self.twin.end - self.twin.start))
         changed = self.log.truncate_to(target, self.time)
         assert changed == (target < self.twin.end)
-        self.twin.truncate(target)
+        if changed:
+            self.twin.truncate(target)
+            last = self.twin.batches[-1].next_offset if self.twin.batches else 0
+            assert last <= self.log.log_end_offset <= target
+            self.twin.end_at(self.log.log_end_offset)
+
+    @rule(
+        share=fractions,
+        payloads=st.lists(values, min_size=2, max_size=6),
+        seed=st.integers(0, 2**32),
+        ends_between=st.booleans(),
+    )
+    def lose_power_after_a_truncation(
+        self, share: float, payloads: list[list[bytes]], seed: int, ends_between: bool
+    ) -> None:
+        """What the checkpoint shows is from before the truncation."""
+        self.flush()
+        self.begin_checkpoint()
+        if seed % 2:
+            self.end_checkpoint()
+        self.truncate(share)
+        self.end_checkpoint()
+        for payload in payloads:
+            self.append_as_follower([payload], 0)
+        self.power_cut(seed, ends_between)
 
     @rule(offset=st.integers(0, 500))
     def truncate_fully(self, offset: int) -> None:
@@ -232,52 +258,59 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
+        self.end_checkpoint()
         self.manager.clean_shutdown()
         self.open()
         self.twin.flushed = self.twin.end
-        self.adopt_end()
 
     @rule()
     def kill(self) -> None:
         """The process dies, the machine lives: nothing written is lost."""
-        checkpoint_log_start_offsets(self.manager)
-        checkpoint_recovery_points(self.manager)
-        self.manager.release()
+        self.stop()
         self.open()
-        self.adopt_end()
 
-    @rule(seed=st.integers(0, 2**32))
-    @precondition(lambda self: self.twin.batches)
-    def power_cut(self, seed: int) -> None:
+    def stop(self) -> None:
         checkpoint_log_start_offsets(self.manager)
-        checkpoint_recovery_points(self.manager)
+        self.checkpoints = []
         self.manager.release()
+
+    @rule()
+    def begin_checkpoint(self) -> None:
+        """Of the recovery points; it comes to its end whenever it does."""
+        self.end_checkpoint()
+        self.checkpoints = self.manager.upkeep.checkpoint_jobs(RECOVERY_POINT_FILE)
+
+    @rule()
+    def end_checkpoint(self) -> None:
+        for job in self.checkpoints:
+            job.run()
+        self.checkpoints = []
+
+    @rule(seed=st.integers(0, 2**32), between_batches=st.booleans())
+    def power_cut(self, seed: int, between_batches: bool) -> None:
+        self.stop()
         choose = random.Random(seed)
 
         def decide(path: str, lost: int) -> tuple[str, int]:
-            return choose.choice(["cut", "zero"]), choose.randint(0, lost)
+            if between_batches and path.endswith(".log"):
+                return "cut", choose.choice(self.tails(path, lost))
+            return choose.choice(["cut", "zero", "hole"]), choose.randint(0, lost)
 
         self.files.crash(self.directory, decide)
         self.open()
         end = self.log.log_end_offset
-        assert self.twin.flushed <= max(end, self.last_kept_offset(end))
+        assert self.twin.flushed <= end
         self.twin.batches = [b for b in self.twin.batches if b.last_offset < end]
         self.twin.start = self.log.log_start_offset
         self.twin.end = end
         self.twin.flushed = min(self.twin.flushed, end)
 
-    def last_kept_offset(self, end: int) -> int:
-        """A flushed end that no batch reaches (after a truncation) is not remembered."""
-        flushed = [b.next_offset for b in self.twin.batches if b.next_offset <= self.twin.flushed]
-        return self.twin.flushed if max(flushed, default=0) <= end else end
-
-    def adopt_end(self) -> None:
-        """An end that no batch reaches falls back to the last batch or segment."""
-        end = self.log.log_end_offset
-        last = self.twin.batches[-1].next_offset if self.twin.batches else 0
-        assert last <= end <= self.twin.end
-        self.twin.end = end
-        self.twin.flushed = min(self.twin.flushed, end)
+    @staticmethod
+    def tails(path: str, unsynced: int) -> list[int]:
+        """So many bytes at the end of a segment are its last batches, or none."""
+        data = Path(path).read_bytes()
+        ends = [position + header.size_in_bytes for position, header in iter_batch_headers(data)]
+        return [len(data) - end for end in [0, *ends] if len(data) - end <= unsynced]
 
     # -- looking ---------------------------------------------------------------------------
 

@@ -117,7 +117,8 @@ def test_compact_and_delete(tmp_path: Path) -> None:
 
 def test_the_checkpoint_lives_on(tmp_path: Path) -> None:
     compacted = Compacted(tmp_path)
-    compacted.put([("a", "1"), ("a", "2")])
+    compacted.put([("a", "1")])
+    compacted.put([("b", "2")])
     compacted.roll()
     compacted.clean()
     compacted.reopen()

@@ -372,11 +372,11 @@ def test_truncate_to_an_offset_inside_of_a_batch(tmp_path: Path) -> None:
     log.append_as_leader(batch_of(b"c", b"d"), leader_epoch=1, now_ms=0)
     log.update_high_watermark(4)
     assert log.truncate_to(3)
-    assert (log.log_end_offset, log.high_watermark) == (3, 3)
+    assert (log.log_end_offset, log.high_watermark) == (2, 2)
     assert (
-        len(list(iter_batch_headers(log.read(0, 1000, upper_bound_offset=3).records.read()))) == 1
+        len(list(iter_batch_headers(log.read(0, 1000, upper_bound_offset=2).records.read()))) == 1
     )
-    assert log.leader_epochs.entries == [(0, 0), (1, 2)]
+    assert log.leader_epochs.entries == [(0, 0)]
     assert not log.truncate_to(3)
 
 

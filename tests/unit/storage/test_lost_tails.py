@@ -1,0 +1,214 @@
+"""Power cuts around truncations and rolls: what recovery leaves is a prefix of what was written.
+
+A log that goes on behind a hole would differ from its leader's in the same epoch, which no later
+truncation by epochs mends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from protocol.records.batch import iter_batch_headers
+from storage.log import Log
+from storage.log_manager import LogManager
+from storage.stale_recovery_points import STALE_RECOVERY_POINTS_FILE
+from tests.support.faulty_files import FaultyFiles
+from tests.support.log_checkpoints import checkpoint_recovery_points
+from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
+
+SIZE = len(batch_of(b"v" * 20))
+A_SEGMENT = {"segment_bytes": 3 * SIZE}
+
+Losses = dict[str, tuple[str, int]]
+
+
+class Replica:
+    """One log of batches of one record, three to a segment, on a disk that can lose power."""
+
+    def __init__(self, root: Path, **overrides: object) -> None:
+        self.root = root
+        self.files = FaultyFiles()
+        self.config = config_of(**(A_SEGMENT | overrides))
+        self.open()
+
+    def open(self) -> None:
+        self.manager: LogManager = manager_of(self.root, files=self.files, config=self.config)
+        self.log: Log = self.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+
+    def append(self, count: int, epoch: int = 0) -> None:
+        for _ in range(count):
+            self.log.append_as_leader(batch_of(b"v" * 20), leader_epoch=epoch, now_ms=0)
+
+    def flush(self) -> None:
+        self.log.flush()
+        checkpoint_recovery_points(self.manager)
+
+    def lose_power(self, losses: Losses) -> None:
+        """Of the named segments the unsynced bytes, in that way; all else is kept."""
+        self.manager.release()
+        kept = "cut", 0
+        self.files.crash(str(self.root / "t-0"), lambda path, _: losses.get(Path(path).stem, kept))
+        self.open()
+
+    @property
+    def offsets(self) -> list[int]:
+        """Of all batches, segment by segment."""
+        found = []
+        for segment in self.log.segments:
+            data = segment.log_file.read_at(segment.size, 0)
+            found += [header.base_offset for _, header in iter_batch_headers(data)]
+        return found
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Replica:
+    return Replica(tmp_path)
+
+
+def segment(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+LOSSES: list[tuple[str, int]] = [("cut", SIZE), ("cut", 1), ("zero", 3), ("hole", SIZE)]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_segment_before_the_last_loses_its_tail(replica: Replica, loss: tuple[str, int]) -> None:
+    replica.append(7)
+    replica.lose_power({segment(3): loss})
+    ends_at = 3 if loss[0] == "hole" else 5
+    assert replica.offsets == list(range(ends_at))
+    assert replica.log.log_end_offset == ends_at
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_follows_a_truncation_is_recovered(replica: Replica, loss: tuple[str, int]) -> None:
+    """Found by simulation (seed 2218): flushed, cut, written anew over two segments; the checkpoint
+    still showed the recovery point of before, in the second one."""
+    replica.append(8)
+    replica.flush()
+    replica.log.truncate_to(4)
+    replica.append(5, epoch=1)
+    replica.lose_power({segment(3): loss})
+    ends_at = 4 if loss[0] == "hole" else 5
+    assert replica.offsets == list(range(ends_at))
+    assert replica.log.recovery_point == 4
+
+
+def test_a_checkpoint_that_is_being_written_during_a_truncation(replica: Replica) -> None:
+    replica.append(8)
+    replica.log.flush()
+    jobs = replica.manager.tick(60_000)
+    replica.log.truncate_to(4)
+    for job in jobs:
+        job.run()
+    replica.append(5, epoch=1)
+    replica.lose_power({segment(3): ("cut", SIZE)})
+    assert replica.offsets == list(range(5))
+
+
+def test_truncations_one_after_the_other(replica: Replica) -> None:
+    replica.append(8)
+    replica.flush()
+    replica.log.truncate_to(2)
+    replica.append(6, epoch=1)
+    replica.log.flush()
+    replica.log.truncate_to(7)  # what the checkpoint shows has meant 2 since the first one
+    replica.append(2, epoch=2)
+    replica.lose_power({segment(6): ("zero", 3)})
+    assert replica.offsets == list(range(8))
+    assert replica.log.recovery_point == 2
+
+
+def test_a_new_checkpoint_ends_the_doubt(replica: Replica) -> None:
+    replica.append(8)
+    replica.flush()
+    replica.log.truncate_to(4)
+    replica.append(5, epoch=1)
+    replica.flush()
+    replica.lose_power({})
+    assert replica.log.recovery_point == 9
+    checkpoint_recovery_points(replica.manager)
+    replica.log.truncate_to(8)
+    replica.append(1, epoch=2)
+    replica.lose_power({})
+    assert replica.log.recovery_point == 8
+
+
+def test_no_truncation_above_the_recovery_point_is_noted(replica: Replica) -> None:
+    replica.append(4)
+    replica.flush()
+    replica.append(4)
+    syncs = replica.files.syncs
+    replica.log.truncate_to(4)
+    assert replica.files.syncs == syncs
+    assert not (replica.root / "t-0" / STALE_RECOVERY_POINTS_FILE).exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 9, b"0\n1\n4\n", b"0\n1\na b\n"])
+def test_a_damaged_note_means_that_nothing_is_certain(replica: Replica, content: bytes) -> None:
+    replica.append(8)
+    replica.flush()
+    replica.log.truncate_to(4)
+    replica.append(5, epoch=1)
+    (replica.root / "t-0" / STALE_RECOVERY_POINTS_FILE).write_bytes(content)
+    replica.lose_power({segment(3): ("zero", 3)})
+    assert replica.offsets == list(range(5))
+    assert replica.log.recovery_point == 0
+
+
+def test_a_new_log_does_not_inherit_a_recovery_point(replica: Replica) -> None:
+    replica.append(8)
+    replica.flush()
+    replica.manager.delete_log("t", 0, 0)
+    replica.log = replica.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    replica.append(8)
+    replica.lose_power({segment(3): ("cut", SIZE)})
+    assert replica.offsets == list(range(5))
+
+
+def test_a_log_that_recovery_cut_does_not_inherit_a_recovery_point(replica: Replica) -> None:
+    """Segments below the recovery point are gone (a bad disk): the checkpoint is above the end."""
+    replica.append(8)
+    replica.flush()
+    replica.manager.release()
+    for base_offset in (3, 6):
+        (replica.root / "t-0" / f"{segment(base_offset)}.log").unlink()
+    replica.open()
+    assert replica.log.log_end_offset == 3
+    replica.append(5, epoch=1)
+    replica.lose_power({segment(3): ("cut", SIZE)})
+    assert replica.offsets == list(range(5))
+
+
+@pytest.mark.parametrize("stop", [LogManager.release, LogManager.clean_shutdown])
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_truncation_inside_of_a_batch_and_a_roll_leave_no_hole(
+    tmp_path: Path, stop: Callable[[LogManager], None], policy: str
+) -> None:
+    """The segment behind the hole must not be taken for one that has lost what is before it."""
+    replica = Replica(tmp_path, cleanup_policy=policy)
+    three = batch_of(b"a", b"b", b"c")
+    for _ in range(2):
+        replica.log.append_as_leader(bytearray(three), leader_epoch=0, now_ms=0)
+    assert replica.log.truncate_to(5)
+    assert replica.log.log_end_offset == 3
+    replica.log.roll(0)
+    replica.append(4)
+    stop(replica.manager)
+    replica.open()
+    assert replica.offsets == [0, 3, 4, 5, 6]
+    assert replica.log.log_end_offset == 7
+
+
+def test_a_truncation_inside_of_the_batch_of_the_log_start_begins_anew(replica: Replica) -> None:
+    log = replica.log
+    log.append_as_leader(batch_of(b"a", b"b", b"c", b"d"), leader_epoch=0, now_ms=0)
+    log.update_high_watermark(2)
+    log.maybe_increment_log_start_offset(2)
+    assert log.truncate_to(3)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 2, 2)
+    assert log.segments.base_offsets == [2]
