@@ -17,7 +17,7 @@ from struct import Struct as Layout
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from protocol.api import API_TABLE, ApiKey, request_class, response_class
+from protocol.api import API_TABLE, ApiKey, response_class
 from protocol.codec import decode, encode_parts
 from protocol.errors import ProtocolError
 from protocol.primitives import Buffer, Records, decode_uvarint
@@ -145,13 +145,6 @@ def encode_response(
         start = _RESPONSE_SIZED.pack(size + 4, correlation_id)
     parts[0] = start + first  # type: ignore[operator]
     return parts
-
-
-def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
-    """Header and body of a frame (without its size)."""
-    header, position = decode_request_header(frame)
-    cls = request_class(header.api_key)
-    return header, decode(cls, header.api_version, frame, position)
 
 
 def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int, Message]:

@@ -1,6 +1,6 @@
 """The small parts of Kafka's wire format that compiled codecs and hand-written ones share.
 
-Job: unsigned and zig-zag varints, and the type aliases for bytes-like values.
+Job: unsigned varints, and the type aliases for bytes-like values.
 Invariants: a read never passes the end of its buffer without a `ProtocolError`; a length is
 compared with what remains before anything is allocated for it.
 Mirrors: org.apache.kafka.common.utils.ByteUtils.
@@ -64,24 +64,3 @@ def uvarint_tail(buffer: Any, position: int, first: int) -> tuple[int, int]:
     if value > MAX_INT32:
         raise ProtocolError(f"varint {value} does not fit 31 bits")
     return value, position
-
-
-def encode_varint(value: int) -> bytes:
-    """Zig-zag: small negative numbers stay short. Serves varint and varlong."""
-    return encode_uvarint((value << 1) ^ (value >> 63))
-
-
-def decode_varint(buffer: Any, position: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 10 bytes (a varlong). IndexError at the end of the buffer."""
-    byte = buffer[position]
-    position += 1
-    value = byte & 0x7F
-    shift = 7
-    while byte >= 0x80:
-        if shift > 63:
-            raise ProtocolError("varlong is longer than 10 bytes")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return (value >> 1) ^ -(value & 1), position

@@ -12,9 +12,8 @@ from protocol.errors import ErrorCode, KafkaError
 
 
 class AppendOrigin(IntEnum):
-    """Who appends: clients are checked most, replicated batches least."""
+    """Who appends: clients are checked most. What a leader has sent goes by `follower_batches`."""
 
-    REPLICATION = 0
     COORDINATOR = 1
     CLIENT = 2
 

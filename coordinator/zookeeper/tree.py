@@ -11,7 +11,6 @@ Mirrors `DataTree` and `DataNode`. Invariants:
 `apply` returns the changes in order, each with the ACL that decides who may hear of it.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from coordinator.zookeeper.acl import Acl
@@ -153,16 +152,6 @@ class DataTree:
     def intern_acl(self, acl: Acl) -> Acl:
         """One tuple for all equal ACLs: a tree has few different ones."""
         return self._acls.setdefault(acl, acl)
-
-    def walk(self) -> Iterator[tuple[str, Node]]:
-        """All nodes, parents first."""
-        pending = ["/"]
-        while pending:
-            path = pending.pop()
-            node = self.nodes[path]
-            yield path, node
-            prefix = "/" if path == "/" else path + "/"
-            pending += [prefix + name for name in node.children or ()]
 
     def _apply_part(self, part: Body, header: TxnHeader, changes: list[Change]) -> Node | None:
         if isinstance(part, CreateTxn):

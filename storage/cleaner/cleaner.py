@@ -29,6 +29,7 @@ from storage.cleaner.transactions import CleanedTransactions
 from storage.files import ByteBuffer, DataFile, Files
 from storage.log_config import LogConfig
 from storage.offset_index import OffsetIndex, index_path
+from storage.recovery_notes import note_gaps
 from storage.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -126,15 +127,12 @@ class Cleaner:
         _, position = index.look_up(start)
         index.release()
         file = self._open_log_file(base)
-        stats = self.stats
         unpaced = 0
         for _, header, batch in scan_batches(file, position, size):
             unpaced += len(batch)
             if unpaced >= self._plan.io_buffer_bytes:
                 self._pace(unpaced)
                 unpaced = 0
-            stats.map_bytes_read += len(batch)
-            stats.map_messages_read += max(header.record_count, 1)
             if header.is_control:
                 transactions.on_control_batch(header, batch)
             elif not transactions.on_data_batch(header):
@@ -225,6 +223,9 @@ class Cleaner:
         legacy_horizon_ms = 0
         if clean_below:
             legacy_horizon_ms = clean_below[-1][2] - self._plan.delete_retention_ms
+        plan = self._plan
+        borders = [base for base, _, _ in plan.segments if base >= end_offset]
+        note_gaps(self._files, plan.directory, min([*borders, plan.end_offset]))
         for group in self.groups(end_offset):
             yield self._clean_group(group, legacy_horizon_ms)
 

@@ -25,8 +25,6 @@ _DICTIONARY_SHARE = 4
 _HALVES = Struct(">QQ")
 _DIGEST_BYTES = 16
 
-Key = bytes | memoryview
-
 
 class OffsetMap:
     __slots__ = (

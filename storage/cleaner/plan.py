@@ -65,8 +65,6 @@ class CleaningStats:
     messages_read: int = 0
     messages_written: int = 0
     invalid_messages: int = 0
-    map_bytes_read: int = 0
-    map_messages_read: int = 0
     buffer_utilization: float = 0.0
     elapsed_seconds: float = field(default=0.0)
     index_seconds: float = field(default=0.0)

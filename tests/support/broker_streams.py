@@ -7,8 +7,9 @@ from typing import Any
 
 import trio
 
-from protocol import codec, framing
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
+from protocol.framing import encode_response
+from tests.support.frames import decode_request
 
 
 async def answer_requests(
@@ -18,14 +19,13 @@ async def answer_requests(
     the stream ends; with None it is closed."""
     while (size := await _exactly(stream, 4)) is not None:
         frame = memoryview(await _exactly(stream, int.from_bytes(size, "big")) or b"")
-        header, offset = framing.decode_request_header(frame)
+        header, body = decode_request(frame)
         key, version = ApiKey(header.api_key), header.api_version
-        body = codec.decode(request_class(key), version, frame, offset)
         response = await answer(key, version, body)
         if response is None:
             await stream.aclose()
             return
-        parts = framing.encode_response(key, version, header.correlation_id, response)
+        parts = encode_response(key, version, header.correlation_id, response)
         await stream.send_all(b"".join(bytes(part) for part in parts))
 
 

@@ -1,12 +1,13 @@
 """The ZooKeeper machine with clients in one process: no sockets, no clock, no disk."""
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
 from coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
 from coordinator.zookeeper.machine import Connection, ZooKeeperMachine
 from coordinator.zookeeper.sessions import SessionTable
-from coordinator.zookeeper.tree import DataTree
+from coordinator.zookeeper.tree import DataTree, Node
 from protocol import jute
 from protocol.jute import (
     ConnectRequest,
@@ -24,6 +25,17 @@ SECRET = b"0123456789abcdef"
 
 _REPLY = Struct(">iqi")
 _REQUEST = Struct(">ii")
+
+
+def walk(tree: DataTree) -> Iterator[tuple[str, Node]]:
+    """All nodes that can be reached from the root, parents first."""
+    pending = ["/"]
+    while pending:
+        path = pending.pop()
+        node = tree.nodes[path]
+        yield path, node
+        prefix = "/" if path == "/" else path + "/"
+        pending += [prefix + name for name in node.children or ()]
 
 
 class World:

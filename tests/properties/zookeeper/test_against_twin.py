@@ -17,7 +17,7 @@ from protocol.jute import (
     PathWatchRequest,
     SetDataRequest,
 )
-from tests.support.zookeeper_machine import MachineClient, World
+from tests.support.zookeeper_machine import MachineClient, World, walk
 
 SESSIONS = 3
 PATHS = ["/a", "/b", "/a/a", "/a/b", "/a/a/a", "/zookeeper"]
@@ -140,7 +140,7 @@ def request_of(part: Any) -> tuple[Op, object]:
 def compare(client: MachineClient, twin: Twin) -> None:
     """Everything that can be read, read."""
     tree = client.world.machine.tree
-    assert {path for path, _ in tree.walk()} == set(twin.nodes)
+    assert {path for path, _ in walk(tree)} == set(twin.nodes)
     for path, node in twin.nodes.items():
         children = twin.children(path)
         reply = client.call(Op.GET_DATA, PathWatchRequest(path, False))

@@ -8,7 +8,6 @@ from protocol.api import API_TABLE, request_class, response_class
 from protocol.errors import ProtocolError
 from protocol.framing import (
     RequestHeader,
-    decode_request,
     decode_request_header,
     decode_response,
     encode_request,
@@ -26,6 +25,7 @@ from protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from tests.support.frames import decode_request
 
 
 def test_request_header_v1_before_a_rigid_version() -> None:

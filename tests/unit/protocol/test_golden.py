@@ -15,12 +15,13 @@ import pytest
 
 from protocol.api import API_TABLE, ApiKey
 from protocol.codec import decode_versioned
-from protocol.framing import decode_request, encode_request
+from protocol.framing import encode_request
 from protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
 from protocol.schema import Struct
+from tests.support.frames import decode_request
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 CLIENTS = {"aiokafka": 36, "confluent-kafka": 85, "kafka-clients": 59, "kafka-python": 100}

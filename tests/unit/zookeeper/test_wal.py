@@ -22,7 +22,7 @@ from coordinator.zookeeper.wal import (
 )
 from protocol.errors import ProtocolError
 from protocol.jute import ACL, CreateTTLRequest, DeleteRequest, Id, SetACLRequest, SetDataRequest
-from tests.support.zookeeper_machine import World
+from tests.support.zookeeper_machine import World, walk
 
 
 def busy_world() -> World:
@@ -51,7 +51,7 @@ def busy_world() -> World:
 def state_of(tree: DataTree) -> dict[str, tuple[object, ...]]:
     return {
         path: (node.data, node.acl, node.owner, node.stat(), sorted(node.children or ()))
-        for path, node in tree.walk()
+        for path, node in walk(tree)
     }
 
 

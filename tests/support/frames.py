@@ -1,0 +1,14 @@
+"""Whole requests as a broker reads them, for tests that play one."""
+
+from __future__ import annotations
+
+from protocol.api import request_class
+from protocol.codec import Buffer, decode
+from protocol.framing import RequestHeader, decode_request_header
+from protocol.schema import Message
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
+    """Header and body of a frame (without its size)."""
+    header, position = decode_request_header(frame)
+    return header, decode(request_class(header.api_key), header.api_version, frame, position)
