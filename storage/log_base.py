@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from protocol.errors import ErrorCode, KafkaError
-from storage import checkpoints, stale_recovery_points
+from storage import checkpoints, recovery_notes
 from storage.checkpoints import TopicPartition
 from storage.files import Files
 from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
@@ -172,7 +172,7 @@ class LogState:
         """What is at and above `offset` is about to be replaced; flushes under way are void, and
         so are checkpoints of the recovery point."""
         shown = self.health.recovery_points_on_disk((self.topic, self.partition))
-        stale_recovery_points.note_cut(self.files, self.directory, offset, shown)
+        recovery_notes.note_cut(self.files, self.directory, offset, shown)
         self._recovery_floor = min(self.recovery_point, offset)
         self.lowest_truncation = min(self.lowest_truncation, offset)
         if self.first_dirty_offset is not None:

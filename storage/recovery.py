@@ -4,7 +4,8 @@ After an unclean stop every segment from the recovery point on is read batch by 
 growing offsets); its indexes are rebuilt; the first invalid batch and all behind it are cut off.
 A segment that ends below the next one's base lost its tail on a batch's edge: there Kafka goes on
 with a hole in the log; we cut, so that what is left is a prefix and replicas stay alike. Only
-compaction makes such gaps rightly, so compacted logs are taken as they are.
+compaction makes such gaps rightly, and says before how far. (A follower of a compacted log has its
+gaps inside of segments.)
 
 Mirrors: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
 Leaves out: splitting segments whose offsets overflow (written by Kafka before 2.0).
@@ -25,6 +26,7 @@ from storage.leader_epochs import LeaderEpochCache
 from storage.log_config import LogConfig
 from storage.producer_snapshot import SnapshotStore
 from storage.producer_state import ProducerState
+from storage.recovery_notes import gaps_below, note_cut, true_recovery_point
 from storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -38,7 +40,6 @@ from storage.segment import (
     Segment,
 )
 from storage.segments import Segments
-from storage.stale_recovery_points import note_cut, true_recovery_point
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 Report = Callable[[str], None]
@@ -338,8 +339,15 @@ class LogLoader:
                 return
 
     def _may_have_gaps(self, offset: int) -> bool:
-        """Below `offset`; a topic that is compacted no longer keeps the gaps that it has."""
-        return self.config.compact or offset <= self.compacted_below
+        """Below `offset`; a topic that is compacted no longer keeps the gaps that it has.
+
+        Apache Kafka's cleaner leaves no note: where its checkpoint is above ours, or there is
+        nothing else, it may have been interrupted further up.
+        """
+        noted = gaps_below(self.files, self.directory)
+        if offset <= max(noted, self.compacted_below):
+            return True
+        return self.config.compact and noted < self.compacted_below
 
     def _ends_below(self, segment: Segment, base_offset: int) -> bool:
         end = segment.next_offset()

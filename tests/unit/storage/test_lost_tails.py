@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batch import iter_batch_headers
+from storage.checkpoints import CLEANER_FILE
+from storage.cleaner.manager import CleanerSettings
 from storage.log import Log
 from storage.log_manager import LogManager
-from storage.stale_recovery_points import STALE_RECOVERY_POINTS_FILE
+from storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
+from tests.support.cleaning import surviving
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points
+from tests.unit.storage.compacted import Compacted
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 SIZE = len(batch_of(b"v" * 20))
@@ -212,3 +216,80 @@ def test_a_truncation_inside_of_the_batch_of_the_log_start_begins_anew(replica: 
     assert log.truncate_to(3)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 2, 2)
     assert log.segments.base_offsets == [2]
+
+
+# -- gaps that are none of a lost tail -----------------------------------------------------------
+
+
+def with_gaps(tmp_path: Path) -> Compacted:
+    """Two cleaned segments, each of which ends below the next one's base, and two dirty ones."""
+    compacted = Compacted(tmp_path, segment_bytes=600)
+    for number in range(2):
+        compacted.put([("k", "v" * 100)])
+        compacted.put([(str(number), "v" * 100)])
+        compacted.put([("k", "v" * 100)])
+        compacted.roll()
+    compacted.put([("k", "w" * 100)])
+    compacted.roll()
+    assert compacted.clean()
+    compacted.put([("z", "v" * 100)])
+    compacted.put([("z", "v" * 100)])
+    compacted.roll()
+    compacted.put([("z", "w" * 100)])
+    segments = list(compacted.log.segments)
+    assert [segment.base_offset for segment in segments] == [0, 3, 6, 7, 9]
+    assert [segment.next_offset() for segment in segments] == [2, 5, 7, 9, 10]
+    return compacted
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_gaps_of_a_cleaning_are_kept_before_its_checkpoint(tmp_path: Path, policy: str) -> None:
+    compacted = with_gaps(tmp_path)
+    assert not (tmp_path / CLEANER_FILE).exists()
+    before = surviving(compacted.log)
+    compacted.config = config_of(cleanup_policy=policy, segment_bytes=600)
+    compacted.reopen(cleanly=False)
+    assert surviving(compacted.log) == before
+    assert compacted.log.log_end_offset == 10
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_gap_above_what_was_cleaned_is_a_lost_tail(tmp_path: Path, policy: str) -> None:
+    compacted = with_gaps(tmp_path)
+    compacted.manager.release()
+    dirty = tmp_path / "t-0" / f"{segment(7)}.log"
+    data = dirty.read_bytes()
+    dirty.write_bytes(data[: len(data) // 2])
+    compacted.config = config_of(cleanup_policy=policy, segment_bytes=600)
+    compacted.open()
+    assert [s.base_offset for s in compacted.log.segments] == [0, 3, 6, 7]
+    assert compacted.log.log_end_offset == 8
+
+
+@pytest.mark.parametrize("content", [None, b"", b"0\n1\nx\n"])
+def test_gaps_of_a_cleaner_that_leaves_no_note_are_kept(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    """Apache Kafka's, which was ended before its checkpoint; or the note is damaged."""
+    compacted = with_gaps(tmp_path)
+    before = surviving(compacted.log)
+    compacted.manager.release()
+    note = tmp_path / "t-0" / GAPS_FILE
+    if content is None:
+        note.unlink()
+        (tmp_path / CLEANER_FILE).write_text("0\n1\nt 0 3\n")
+    else:
+        note.write_bytes(content)
+    compacted.open()
+    assert surviving(compacted.log) == before
+
+
+def test_the_note_of_gaps_never_goes_down(tmp_path: Path) -> None:
+    compacted = with_gaps(tmp_path)
+    note = tmp_path / "t-0" / GAPS_FILE
+    assert note.read_text() == "0\n1\n7\n"
+    compacted.log.first_dirty_offset = 0
+    assert compacted.clean(settings=CleanerSettings(24 * 2, 0.9, 256))
+    assert note.read_text() == "0\n1\n7\n"
+    assert compacted.clean()
+    assert note.read_text() == "0\n1\n9\n"

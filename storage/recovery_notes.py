@@ -1,0 +1,70 @@
+"""What recovery must know of a log beyond the checkpoints of its directory.
+
+Two small files of a partition's own, forced to disk before that happens of which they tell:
+
+- `stale-recovery-points`, "low high". Recovery reads a log from its recovery point on, which the
+  checkpoint shows as it was when that was last written. When a log is cut below that, what is
+  appended next is not on disk, and recovery would not look at it. So a recovery point in
+  (low, high] means low. What a later checkpoint shows is above that range, or in it by chance,
+  which makes recovery read more than it must: the note may stay.
+- `gaps-below`, an offset. Between two segments below it there may be gaps, left by the cleaner;
+  above it a gap is a tail that was lost. The checkpoint of the cleaner tells that too late: after
+  the swap.
+
+Mirrors: LogManager.truncateTo, which writes the checkpoint of the whole directory instead. Kafka
+takes any gap as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from storage import checkpoints
+from storage.files import Files
+
+STALE_RECOVERY_POINTS_FILE = "stale-recovery-points"
+GAPS_FILE = "gaps-below"
+_EVERYWHERE = 2**63 - 1
+
+
+def note_cut(files: Files, directory: str, offset: int, shown: Sequence[int]) -> None:
+    """The log is about to be cut at `offset`; the checkpoint shows one of `shown`. Blocks."""
+    high = max(shown)
+    if offset >= high:
+        return
+    meant = [(true_recovery_point(files, directory, point), point) for point in shown]
+    low = min([offset, *(meaning for meaning, point in meant if meaning < point)])
+    path = os.path.join(directory, STALE_RECOVERY_POINTS_FILE)
+    checkpoints.write_checkpoint_lines(files, path, [f"{low} {high}"])
+
+
+def true_recovery_point(files: Files, directory: str, shown: int) -> int:
+    """Below this the log is on disk for certain if the checkpoint shows `shown`."""
+    path = os.path.join(directory, STALE_RECOVERY_POINTS_FILE)
+    if not files.exists(path):
+        return shown
+    try:
+        [(low, high)] = checkpoints.read_checkpoint_lines(files, path, 2)
+        return int(low) if int(low) < shown <= int(high) else shown
+    except (checkpoints.CheckpointError, ValueError):
+        return 0  # damaged, which it never should be
+
+
+def note_gaps(files: Files, directory: str, offset: int) -> None:
+    """Segments below `offset` are about to be replaced by compacted ones. Blocks."""
+    if gaps_below(files, directory) < offset:
+        path = os.path.join(directory, GAPS_FILE)
+        checkpoints.write_checkpoint_lines(files, path, [str(offset)])
+
+
+def gaps_below(files: Files, directory: str) -> int:
+    """0: the cleaner was never here."""
+    path = os.path.join(directory, GAPS_FILE)
+    if not files.exists(path):
+        return 0
+    try:
+        [(offset,)] = checkpoints.read_checkpoint_lines(files, path, 1)
+        return int(offset)
+    except (checkpoints.CheckpointError, ValueError):
+        return _EVERYWHERE
