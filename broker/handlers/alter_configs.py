@@ -11,9 +11,9 @@ Leaves out authorization, alter.config.policy.class.name and encrypted passwords
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from broker.config.definitions import (
     BROKER_CONFIGS,
@@ -40,6 +40,9 @@ from storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 if TYPE_CHECKING:
     from broker.dispatch import Handler, Request
     from replication.metadata_cache import MetadataCache
+
+
+R = TypeVar("R")
 
 
 class Operation(IntEnum):
@@ -82,43 +85,22 @@ class AlterConfigsHandler:
         }
 
     async def alter_configs(self, request: Request) -> None:
-        outcomes = await self._alter_all(request, incremental=False)
-        request.respond(
-            AlterConfigsResponse(
-                responses=[
-                    AlterConfigsResponseAlterConfigsResourceResponse(
-                        error_code=code,
-                        error_message=text,
-                        resource_type=resource.resource_type,
-                        resource_name=resource.resource_name,
-                    )
-                    for resource, code, text in outcomes
-                ]
-            )
-        )
+        result = AlterConfigsResponseAlterConfigsResourceResponse
+        results = await self._alter_all(request, result, incremental=False)
+        request.respond(AlterConfigsResponse(responses=results))
 
     async def incremental_alter_configs(self, request: Request) -> None:
-        outcomes = await self._alter_all(request, incremental=True)
-        request.respond(
-            IncrementalAlterConfigsResponse(
-                responses=[
-                    IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
-                        error_code=code,
-                        error_message=text,
-                        resource_type=resource.resource_type,
-                        resource_name=resource.resource_name,
-                    )
-                    for resource, code, text in outcomes
-                ]
-            )
-        )
+        result = IncrementalAlterConfigsResponseAlterConfigsResourceResponse
+        results = await self._alter_all(request, result, incremental=True)
+        request.respond(IncrementalAlterConfigsResponse(responses=results))
 
     async def _alter_all(
-        self, request: Request, *, incremental: bool
-    ) -> list[tuple[Any, ErrorCode, str | None]]:
+        self, request: Request, result: Callable[..., R], *, incremental: bool
+    ) -> list[R]:
+        """Alter one resource after the other; `result` makes an entry of the response."""
         body = request.body
         asked = Counter((r.resource_type, r.resource_name) for r in body.resources)
-        outcomes: list[tuple[Any, ErrorCode, str | None]] = []
+        results = []
         for resource in body.resources:
             code, text = ErrorCode.NONE, None
             try:
@@ -141,8 +123,15 @@ class AlterConfigsHandler:
             except NoController:
                 code = ErrorCode.BROKER_NOT_AVAILABLE
                 text = "There is no controller at the moment; try again"
-            outcomes.append((resource, code, text))
-        return outcomes
+            results.append(
+                result(
+                    error_code=code,
+                    error_message=text,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+            )
+        return results
 
     async def _alter(
         self, kind: int, name: str, changes: Sequence[Change], *, incremental: bool,

@@ -23,9 +23,11 @@ from coordinator.group.offsets import INVALID_OFFSET, TopicPartition
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -160,11 +162,7 @@ class GroupOffsetHandlers:
     def commit(self, request: Request) -> None:
         runtime = self._runtime
         body = request.body
-        unknown = self._unknown(
-            (topic.name, entry.partition_index)
-            for topic in body.topics
-            for entry in topic.partitions
-        )
+        unknown = self._unknown(body)
         if request.api_version == _ZOOKEEPER_VERSION:
             runtime.spawn(self._commit_to_zookeeper, request, unknown)
             return
@@ -258,17 +256,20 @@ class GroupOffsetHandlers:
     def delete(self, request: Request) -> None:
         runtime = self._runtime
         body = request.body
-        unknown = self._unknown(
-            (topic.name, entry.partition_index)
-            for topic in body.topics
-            for entry in topic.partitions
-        )
+        unknown = self._unknown(body)
         runtime.perform(runtime.machine.delete_offsets(request, body, runtime.now_ms, unknown))
 
-    def _unknown(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those of the partitions that do not exist in the cluster."""
+    def _unknown(
+        self, request: OffsetCommitRequest | OffsetDeleteRequest
+    ) -> frozenset[TopicPartition]:
+        """The partitions of the request that do not exist in the cluster."""
         state = self._metadata.partition_state
-        return frozenset(partition for partition in partitions if state(*partition) is None)
+        return frozenset(
+            (topic.name, entry.partition_index)
+            for topic in request.topics
+            for entry in topic.partitions
+            if state(topic.name, entry.partition_index) is None
+        )
 
 
 class _FetchTopic(Protocol):
