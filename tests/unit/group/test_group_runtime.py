@@ -98,6 +98,17 @@ class Node(CoordinatorNode[GroupRuntime]):
         topics = [OffsetCommitRequestTopic(name=topic, partitions=[entry])]
         return self.call(ApiKey.OFFSET_COMMIT, version, group_id=group, topics=topics)
 
+    def join(self) -> Call:
+        """The simplest member that there is; with version 0 it need not come twice."""
+        return self.call(
+            ApiKey.JOIN_GROUP,
+            0,
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+
     def fetch(self, version: int, *, group: str = GROUP, topic: str = TOPIC) -> Call:
         if version >= 8:
             topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
@@ -340,15 +351,7 @@ async def test_losing_the_leadership_answers_those_who_wait(
     async with a_node(tmp_path, replicas=(ME, 2)) as node:
         node.lead()
         committing = node.commit(9, 5)
-        joining = node.call(
-            ApiKey.JOIN_GROUP,
-            3,
-            group_id="g",
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=60_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        joining = node.join()
         assert committing.answer is None
         assert joining.answer is None
         node.lead(2, epoch=1)
@@ -360,14 +363,7 @@ async def test_losing_the_leadership_answers_those_who_wait(
 async def test_sessions_end_without_any_request(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_node(tmp_path) as node:
         node.lead()
-        call = node.call(
-            ApiKey.JOIN_GROUP,
-            0,
-            group_id=GROUP,
-            session_timeout_ms=SESSION_MS,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        call = node.join()
         await trio.sleep(0.2)
         assert call.answer.generation_id == 1
         await trio.sleep(SESSION_MS / 1000)
@@ -380,14 +376,7 @@ async def test_a_step_of_the_system_clock_ends_no_session_and_keeps_none(
 ) -> None:
     async with a_node(tmp_path) as node:
         node.lead()
-        call = node.call(
-            ApiKey.JOIN_GROUP,
-            0,
-            group_id=GROUP,
-            session_timeout_ms=SESSION_MS,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        call = node.join()
         await trio.sleep(0.2)
         assert call.answer.generation_id == 1
         node.clock_offset_ms += step_ms
