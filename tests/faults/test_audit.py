@@ -8,8 +8,9 @@ import pytest
 
 from protocol.records.builder import build_batch
 from protocol.records.record import SimpleRecord
-from tests.support.audit import differences_of, disorder, producer_violations
-from tests.support.ledger import KEYS, ProducerLoad
+from tests.support.audit import consumer_violations, differences_of, disorder, producer_violations
+from tests.support.cluster import Cluster
+from tests.support.ledger import KEYS, ConsumerLoad, ProducerLoad
 from tests.support.observer import Observer, Sighting
 
 
@@ -18,6 +19,13 @@ def producer(*acknowledged: int, idempotent: bool = True) -> ProducerLoad:
     load = ProducerLoad("p", "topic", 1, idempotent=idempotent)
     load.acknowledged = {number: (0, number) for number in acknowledged}
     return load
+
+
+class Nobody(Cluster):
+    """No node, and nothing to wait for."""
+
+    def __init__(self) -> None:
+        self.nodes = {}
 
 
 def log(*numbers: int) -> dict[tuple[int, int], bytes]:
@@ -44,6 +52,12 @@ def test_a_key_out_of_order() -> None:
     places = [((0, 0), 1), ((0, 1), 1 + KEYS), ((0, 2), 2)]
     assert disorder("p", places) == []
     assert "comes after" in disorder("p", [places[1], places[0]])[0]
+
+
+def test_a_consumer_that_never_got_anything() -> None:
+    """It has committed nothing, so no coordinator is asked."""
+    (missed,) = consumer_violations(Nobody(), ConsumerLoad("c", "topic"), log(0, 1))
+    assert "2 records never came" in missed
 
 
 @pytest.mark.parametrize("change", [b"other", b"longer value"])

@@ -19,6 +19,8 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.groups import FindCoordinatorRequest
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.audit import audit
 from tests.support.cluster import CONFIG, Cluster, PartitionView, ZooKeeperServer
@@ -29,7 +31,7 @@ from tests.support.real_zookeeper import RealZooKeeper
 
 OURS, KAFKA_A, KAFKA_B = 1, 2, 3
 EACH_LEADS = {0: [OURS, KAFKA_A, KAFKA_B], 1: [KAFKA_A, KAFKA_B, OURS], 2: [KAFKA_B, OURS, KAFKA_A]}
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 180.0
 TOLD_LINES = 12
 # A JVM on a busy machine is silent for longer than our broker.
 MIXED_CONFIG = {
@@ -71,12 +73,39 @@ class MixedCluster(Cluster):
     def wait_for(
         self, condition: Callable[[], T | None], what: str, seconds: float = WAIT_SECONDS
     ) -> T:
+        """As patient as this cluster needs; a failure tells the state that was seen."""
         try:
-            return super().wait_for(condition, what, seconds)
+            return super().wait_for(condition, what, max(seconds, WAIT_SECONDS))
         except AssertionError as error:
-            lines = [f"{node}: {self.nodes[node].log_text[-600:]}" for node in self.nodes]
-            told = [f"{error}; {self.serving} serve", *self.story[-TOLD_LINES:], *lines]
+            said = [self._said_by(node) for node in self.serving]
+            logged = [f"{node} logged: {self.nodes[node].log_text[-600:]}" for node in self.nodes]
+            told = [f"{error}; {self.serving} serve", *self.story[-TOLD_LINES:], *said, *logged]
             raise AssertionError("\n".join(told)) from None
+
+    def _said_by(self, node: int) -> str:
+        """What a node says of the cluster, and of the group that reads under load."""
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[Books.GROUP])
+        fetch = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=Books.GROUP, topics=None)]
+        )
+        try:
+            seen = self.metadata(None, node)
+            (coordinator,) = self.ask(node, find, 4).coordinators  # type: ignore[attr-defined]
+            (group,) = self.ask(node, fetch, 8).groups  # type: ignore[attr-defined]
+        except (OSError, AssertionError) as error:
+            return f"{node} says nothing: {error!r}"
+        partitions = [
+            f"{topic.name}-{p.partition_index}: {p.leader_id} leads epoch {p.leader_epoch}, "
+            f"{p.isr_nodes} of {p.replica_nodes} in sync, error {p.error_code}"
+            for topic in seen.topics
+            for p in topic.partitions
+        ]
+        brokers = sorted(broker.node_id for broker in seen.brokers)
+        return (
+            f"{node} says: controller {seen.controller_id}, brokers {brokers}, {partitions}; "
+            f"coordinator of {Books.GROUP} {coordinator.node_id}, error {coordinator.error_code}; "
+            f"its offsets: error {group.error_code}, {group.topics}"
+        )
 
     # -- what is done to it -----------------------------------------------------------------------
 
@@ -183,6 +212,8 @@ class MixedCluster(Cluster):
 class Books(Ledger):
     """Of librdkafka's clients only: those of kafka-python would take the machine from the JVMs."""
 
+    GROUP = "reader"
+
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.topic = topic
         self.partitions = partitions
@@ -190,7 +221,7 @@ class Books(Ledger):
             ConfluentProducer(bootstrap, name, topic, partitions, idempotent=idempotent)
             for name, idempotent in (("once", True), ("at-least-once", False))
         ]
-        self.consumers = [ConfluentReader(bootstrap, "reader", topic)]
+        self.consumers = [ConfluentReader(bootstrap, self.GROUP, topic)]
 
 
 class Load:

@@ -24,4 +24,6 @@ def cluster(shared_cluster: MixedCluster) -> Iterator[MixedCluster]:
     marks = {node: len(broker.log_text) for node, broker in shared_cluster.nodes.items()}
     yield shared_cluster
     for node, broker in shared_cluster.nodes.items():
-        assert unexplained(broker.log_text[marks[node] :].splitlines()) == [], f"node {node}"
+        complaints = unexplained(broker.log_text[marks[node] :].splitlines())
+        told = "\n".join([f"node {node} complains", *complaints, *shared_cluster.story[-40:]])
+        assert complaints == [], told

@@ -19,7 +19,7 @@ from tests.support.audit import log_bytes
 from tests.support.kafka_tools import kafka_tool
 
 pytestmark = [
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.parametrize("controller", [KAFKA_A, OURS]),
 ]
 

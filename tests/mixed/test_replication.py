@@ -11,7 +11,7 @@ import pytest
 
 from tests.mixed.cluster import KAFKA_A, KAFKA_B, OURS, MixedCluster, under_load
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 STATUS_OF_A_JVM_AFTER_SIGTERM = 143
 

@@ -23,7 +23,7 @@ from tests.support.apache_kafka import java_command
 from tests.support.kafka_tools import kafka_tool
 from tests.support.wire import TRANSACTION, WireClient, unique
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 STATE_TOPIC = "__transaction_state"
 WAIT_SECONDS = 60.0

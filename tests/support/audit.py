@@ -213,6 +213,8 @@ def consumer_violations(cluster: Cluster, consumer: ConsumerLoad, log: Log) -> l
     missed = [place for place in log if place not in consumer.read]
     if missed:
         found.append(f"{consumer.name}: {len(missed)} records never came: {missed[:SHOWN]}")
+    if not consumer.attempted:
+        return found
 
     def stored() -> dict[int, int] | None:
         try:

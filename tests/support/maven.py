@@ -27,20 +27,24 @@ def cache_directory() -> Path:
 
 def maven_jars(name: str, artifacts: Mapping[str, str]) -> Path:
     """The directory with the jars of `group:artifact` -> version and all they depend on."""
-    return _resolve(name, tuple(artifacts.items()))
+    found = _resolve(name, tuple(artifacts.items()))
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
 
 
 @functools.cache
-def _resolve(name: str, artifacts: tuple[tuple[str, str], ...]) -> Path:
+def _resolve(name: str, artifacts: tuple[tuple[str, str], ...]) -> Path | str:
+    """The directory, or why there is none: what does not work is not tried for each test."""
     directory = cache_directory() / name
     pom = _pom(artifacts)
     complete = directory / "complete"
     if complete.exists() and complete.read_text() == pom:
         if shutil.which("java") is None:
-            pytest.skip("Java programs need java, and there is none on PATH")
+            return "Java programs need java, and there is none on PATH"
         return directory
     if shutil.which("java") is None or shutil.which("mvn") is None:
-        pytest.skip(f"{name} comes through Maven, and java or mvn is not on PATH")
+        return f"{name} comes through Maven, and java or mvn is not on PATH"
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "pom.xml").write_text(pom)
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
@@ -54,9 +58,9 @@ def _resolve(name: str, artifacts: tuple[tuple[str, str], ...]) -> Path:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        pytest.skip(f"Maven did not resolve {name} within {RESOLVE_TIMEOUT_SECONDS} s")
+        return f"Maven did not resolve {name} within {RESOLVE_TIMEOUT_SECONDS} s"
     if done.returncode:
-        pytest.skip(f"Maven did not resolve {name}: {done.stdout[-500:]}")
+        return f"Maven did not resolve {name}: {done.stdout[-500:]}"
     complete.write_text(pom)
     return directory
 
