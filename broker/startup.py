@@ -146,6 +146,7 @@ def fetcher_config(config: KafkaConfig) -> FetcherConfig:
         min_bytes=config.get_int("replica.fetch.min.bytes"),
         response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
         partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
+        shares_room=not config.is_set("replica.fetch.max.bytes"),
         backoff_ms=config.get_int("replica.fetch.backoff.ms"),
     )
 

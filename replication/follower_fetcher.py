@@ -253,7 +253,7 @@ class FollowerFetcher:
             state.leader_epoch,
             state.last_fetched_epoch if self._config.truncates_on_fetch else NO_EPOCH,
             state.partition.log.log_start_offset,
-            self._config.partition_max_bytes,
+            self._config.room_for_each_of(len(self._states)),
         )
 
     def _next_due_ms(self) -> int | None:

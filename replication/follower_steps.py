@@ -1,6 +1,8 @@
 """The steps of a fetcher: what to send, or how long to wait; and what it is told to keep to.
 
-Mirrors what ReplicaFetcherThread reads from KafkaConfig.
+Mirrors what ReplicaFetcherThread reads from KafkaConfig. Beyond Kafka: unless the user has set
+`replica.fetch.max.bytes`, partitions that are few share all the room of a response, since what an
+exchange costs is the same for 100 KB and for megabytes.
 """
 
 from dataclasses import dataclass
@@ -15,6 +17,9 @@ FETCH_VERSION_BY_NAME = 12
 LIST_OFFSETS_VERSION = 9
 OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 
+# Appended in one go, in which nobody else has a turn: no more than this of a partition at once.
+MAX_SHARE_BYTES = 4 * 1024 * 1024
+
 # A throttled partition over its quota is looked at again after this time.
 THROTTLED_WAIT_MS = 100
 
@@ -27,12 +32,20 @@ class FetcherConfig:
     min_bytes: int = 1
     response_max_bytes: int = 10_485_760
     partition_max_bytes: int = 1_048_576
+    shares_room: bool = True
     backoff_ms: int = 1_000
     # Of a partition's first failure in a row: the usual one is that LeaderAndIsr reached us before
     # it reached the leader, which is a matter of milliseconds.
     first_backoff_ms: int = 10
     # Fetch v12+ finds out by itself where logs diverge; a leader of before 2.7 must be asked.
     truncates_on_fetch: bool = True
+
+    def room_for_each_of(self, partitions: int) -> int:
+        """How many bytes to ask for in each of so many partitions."""
+        if not self.shares_room:
+            return self.partition_max_bytes
+        share = min(self.response_max_bytes // partitions, MAX_SHARE_BYTES)
+        return max(self.partition_max_bytes, share)
 
 
 @dataclass(slots=True, eq=False)

@@ -47,7 +47,8 @@ DEFINITIONS = (
         "1048576",
         MEDIUM,
         valid=AT_LEAST_0,
-        doc="The bytes a follower asks for per partition.",
+        doc="The bytes a follower asks for per partition; unless it is set, few partitions share "
+        "replica.fetch.response.max.bytes.",
     ),
     key(
         "replica.fetch.wait.max.ms",

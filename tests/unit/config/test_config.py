@@ -12,7 +12,7 @@ from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, defi
 from broker.config.kafka_config import ConfigSource
 from broker.config.loading import environment_key
 from broker.config.tables import extensions
-from broker.startup import log_manager_config
+from broker.startup import fetcher_config, log_manager_config
 from storage.config_def import ConfigType, DynamicMode
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
@@ -261,3 +261,13 @@ def test_record_validation_reaches_the_logs(text: str, fully: bool) -> None:
     assert not log_manager_config(config_of()).validate_fully
     with pytest.raises(ConfigError, match=r"record\.validation"):
         config_of(record_validation="none")
+
+
+def test_a_followers_partitions_share_the_room_of_a_response_unless_theirs_is_set() -> None:
+    megabyte = 1 << 20
+    config = fetcher_config(with_keys({}))
+    assert config.room_for_each_of(1) == 4 * megabyte  # one go of the loop
+    assert config.room_for_each_of(5) == 2 * megabyte
+    assert config.room_for_each_of(100) == megabyte
+    config = fetcher_config(with_keys({"replica.fetch.max.bytes": str(megabyte)}))
+    assert config.room_for_each_of(1) == megabyte

@@ -13,10 +13,11 @@ from broker.handlers.fetch import FetchHandler
 from broker.metrics import BrokerMetrics
 from client.frames import FrameReader
 from protocol.api import ApiKey
-from protocol.framing import decode_request, encode_response
+from protocol.framing import encode_response
 from replication.follower_steps import FetcherConfig
 from replication.metadata_cache import Endpoint
 from tests.support.followers import Node
+from tests.support.frames import decode_request
 from tests.support.handlers import Call
 from tests.support.replication import KEY, NOW, TOPIC, batch
 

@@ -70,6 +70,16 @@ def test_an_append_answers_the_poll_and_the_next_fetch_acknowledges(tmp_path: Pa
     assert topic.partitions[0].fetch_offset == 1
 
 
+def test_a_partition_alone_is_asked_for_more_than_one_of_many(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, (1, 2))
+    nodes.elect(1)
+    step = nodes.step(2)
+    assert isinstance(step, Exchange)
+    assert isinstance(step.request, FetchRequest)
+    (topic,) = step.request.topics
+    assert topic.partitions[0].partition_max_bytes == 4 * 1024 * 1024
+
+
 def test_a_follower_that_was_out_comes_back_into_the_isr(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path, (1, 2))
     nodes.elect(1, isr=[1])
