@@ -120,6 +120,11 @@ class Request:
     def answered(self) -> bool:
         return self.responded_at != 0.0
 
+    @property
+    def metrics(self) -> RequestMetrics:
+        """Those of its API and version."""
+        return self.route.metrics
+
     def respond(self, response: Any) -> None:
         """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
         assert self.responded_at == 0.0, f"{self} was answered twice"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import Struct
+from time import perf_counter
 from typing import Final
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -40,24 +41,26 @@ _OVERFLOW_HEAD = Struct(">qi")
 class DownConversion:
     """A part of a response that is made while it is sent."""
 
-    __slots__ = ("_batches", "_converted_count", "_first", "_left", "_on_converted", "_size",
-                 "_start_offset", "_to_magic")  # fmt: skip
+    __slots__ = ("_batches", "_first", "_left", "_on_taken", "_size", "_start_offset", "_to_magic",
+                 "converted_bytes", "converted_count", "seconds")  # fmt: skip
 
     def __init__(
         self,
         stored: FileSlice,
         to_magic: int,
         start_offset: int,
-        on_converted: Callable[[int], None],
+        on_taken: Callable[[DownConversion], None],
     ) -> None:
         """Converts the first batch; KafkaError if that cannot be.
 
-        `on_converted` is told the numbers of converted records, by whoever takes the chunks.
+        `on_taken` is called when the last chunk has been taken, and all has been counted.
         """
-        self._converted_count = 0
+        self.converted_count = 0
+        self.converted_bytes = 0
+        self.seconds = 0.0
         self._to_magic = to_magic
         self._start_offset = start_offset
-        self._on_converted = on_converted
+        self._on_taken = on_taken
         self._batches = scan_batches(stored.file, stored.position, stored.position + stored.size)
         self._first: BytesLike = b""
         size = 0
@@ -84,12 +87,11 @@ class DownConversion:
     def next_chunk(self) -> BytesLike:
         """The next bytes to send; not to be called when nothing is left."""
         chunk = self._next_converted() or self._overflow()
-        if self._converted_count:
-            self._on_converted(self._converted_count)
-            self._converted_count = 0
         if len(chunk) > self._left:
             chunk = memoryview(chunk)[: self._left]
         self._left -= len(chunk)
+        if not self._left:
+            self._on_taken(self)
         return chunk
 
     def chunks(self) -> Iterator[BytesLike]:
@@ -123,6 +125,7 @@ class DownConversion:
         return out
 
     def _convert(self, batch: memoryview, max_bytes: int) -> BytesLike:
+        started_at = perf_counter()
         try:
             converted, count = down_convert(
                 batch, self._to_magic, self._start_offset, max_decompressed_bytes=max_bytes
@@ -131,7 +134,10 @@ class DownConversion:
             raise
         except ProtocolError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-        self._converted_count += count
+        if count:
+            self.converted_count += count
+            self.converted_bytes += len(converted)
+            self.seconds += perf_counter() - started_at
         return converted
 
     def _overflow(self) -> bytes:

@@ -22,6 +22,7 @@ _SAMPLE_ALL_BELOW = 1024
 _SAMPLE_MASK = 15
 
 PHASES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend")
+CONVERTING_APIS = ("Produce", "Fetch")
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 Sample = tuple[float, float, float, float, float, float]
@@ -42,10 +43,34 @@ class Timed(Protocol):
     def throttle_ms(self) -> int: ...
 
 
+class Conversions:
+    """What requests of one API took that had records converted: most have none."""
+
+    __slots__ = ("count", "samples", "total_bytes", "total_seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_seconds = 0.0
+        self.total_bytes = 0
+        self.samples: list[tuple[float, int]] = []
+
+    def record(self, seconds: float, temporary_bytes: int) -> None:
+        """One request, and how large what was built anew for it is."""
+        if len(self.samples) < RESERVOIR_SIZE:
+            self.samples.append((seconds, temporary_bytes))
+        else:
+            self.samples[self.count % RESERVOIR_SIZE] = (seconds, temporary_bytes)
+        self.count += 1
+        self.total_seconds += seconds
+        self.total_bytes += temporary_bytes
+
+
 class RequestMetrics:
     """Counters of one API in one version (Kafka counts requests per version, times per API)."""
 
-    __slots__ = ("count", "error_counts", "name", "samples", "total_seconds", "version")
+    __slots__ = (
+        "conversions", "count", "error_counts", "name", "samples", "total_seconds", "version",
+    )  # fmt: skip
 
     def __init__(self, name: str, version: int) -> None:
         self.name = name
@@ -54,6 +79,7 @@ class RequestMetrics:
         self.total_seconds = 0.0
         self.samples: list[Sample] = []
         self.error_counts: dict[str, int] = {}
+        self.conversions = Conversions()
 
     def record(self, request: Timed, sent_at: float) -> None:
         """One request whose response has left."""
@@ -165,6 +191,7 @@ class BrokerMetrics:
         for name, versions in by_api.items():
             _add_times(times, name, versions)
         yield from times.values()
+        yield from _conversions(by_api)
 
     def _collect_topics(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily
@@ -213,8 +240,45 @@ def _add_times(times: Mapping[str, Metric], name: str, versions: list[RequestMet
     columns = [[sum(sample) for sample in samples], *map(list, zip(*samples, strict=True))]
     for family, column in zip(times.values(), columns, strict=True):
         for quantile, value in zip(QUANTILES, quantiles(column, QUANTILES), strict=True):
-            shown = f"{quantile:.2f}" if quantile < 0.999 else "0.999"
-            family.add_sample(family.name, {**labels, "quantile": shown}, 1000 * value)
+            family.add_sample(family.name, {**labels, "quantile": _shown(quantile)}, 1000 * value)
+
+
+def _conversions(by_api: Mapping[str, list[RequestMetrics]]) -> Iterator[Metric]:
+    """Over all requests of the two APIs, those included that had nothing converted."""
+    from prometheus_client.core import Metric
+
+    prefix = "kafka_network_requestmetrics_"
+    times = Metric(
+        prefix + "messageconversionstimems", "Conversion times in milliseconds.", "summary"
+    )
+    sizes = Metric(
+        prefix + "temporarymemorybytes", "Memory taken for conversions, in bytes.", "summary"
+    )
+    for name in CONVERTING_APIS:
+        labels = {"request": name}
+        versions = by_api.get(name, [])
+        count = sum(m.count for m in versions)
+        found = [m.conversions for m in versions]
+        samples = [sample for one in found for sample in one.samples]
+        # An answer may have been counted as converted, and its request not yet as answered.
+        share = min(1.0, sum(one.count for one in found) / max(count, 1))
+        for family, total, values in (
+            (times, sum(one.total_seconds for one in found) * 1000, [1000 * s for s, _ in samples]),
+            (sizes, sum(one.total_bytes for one in found), [size for _, size in samples]),
+        ):
+            family.add_sample(family.name + "_count", labels, count)
+            family.add_sample(family.name + "_sum", labels, total)
+            for quantile in QUANTILES:
+                value = 0.0
+                if quantile >= 1 - share and values:
+                    (value,) = quantiles(values, [(quantile - (1 - share)) / share])
+                family.add_sample(family.name, {**labels, "quantile": _shown(quantile)}, value)
+    yield times
+    yield sizes
+
+
+def _shown(quantile: float) -> str:
+    return f"{quantile:.2f}" if quantile < 0.999 else "0.999"
 
 
 def quantiles(values: Iterable[float], shares: Iterable[float]) -> list[float]:

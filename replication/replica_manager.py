@@ -77,6 +77,7 @@ class ReplicaManager:
         "config",
         "config_for",
         "controller_epoch",
+        "converted_bytes",
         "deletes",
         "effects",
         "fetches",
@@ -116,6 +117,8 @@ class ReplicaManager:
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", now_ms)
         self.fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", now_ms)
         self.deletes: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", now_ms)
+        # The size of all batches that were built anew for a produce.
+        self.converted_bytes = 0
         self.isr_changes = IsrChangeCounts()
         self.leader_quota = ReplicationQuota(config.broker_id)
         self.follower_quota = ReplicationQuota(config.broker_id)
@@ -242,7 +245,9 @@ class ReplicaManager:
             stats.messages_in += required_offset - info.first_offset
             if info.flush_needed:
                 self.effects.append(FlushNeeded(*key, required_offset, partition.log))
-            stats.produce_message_conversions += info.converted_count
+            if info.converted_count:
+                stats.produce_message_conversions += info.converted_count
+                self.converted_bytes += info.size_bytes
             if partition.maybe_advance_high_watermark(now_ms):
                 self.high_watermark_moved(key, partition)
             elif self.fetches.has_watchers(key):

@@ -17,6 +17,7 @@ import trio
 from broker.dispatch import Handler, Request
 from broker.down_conversion import DownConversion
 from broker.handlers.leaders import current_leader
+from broker.metrics import Conversions
 from broker.replica_shell import ReplicaShell
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
@@ -224,7 +225,9 @@ class FetchHandler:
                 if request.body.replica_id < 0 and not config.message_downconversion_enable:
                     return _refused(entry, ErrorCode.UNSUPPORTED_VERSION)
                 try:
-                    data.records = _converted(entry, data.records, to_magic, partition.stats)
+                    data.records = _converted(
+                        entry, data.records, to_magic, partition.stats, request.metrics.conversions
+                    )
                 except KafkaError as error:
                     return _refused(entry, error.code)
         if version < 6 and data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -284,13 +287,19 @@ def _magic_for(version: int, stored: int) -> int | None:
 
 
 def _converted(
-    entry: FetchEntry, records: object, to_magic: int, stats: TopicStats
+    entry: FetchEntry,
+    records: object,
+    to_magic: int,
+    stats: TopicStats,
+    conversions: Conversions,
 ) -> DownConversion | bytes:
     if not isinstance(records, FileSlice) or not records:
         return b""
 
-    def count(converted: int) -> None:
-        stats.fetch_message_conversions += converted
+    def count(sent: DownConversion) -> None:
+        if sent.converted_count:
+            stats.fetch_message_conversions += sent.converted_count
+            conversions.record(sent.seconds, sent.converted_bytes)
 
     return DownConversion(records, to_magic, entry.fetch_offset, count)
 

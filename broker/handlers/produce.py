@@ -16,6 +16,7 @@ security.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import trio
@@ -37,7 +38,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from replication.types import Done, PartitionKey, ProduceResult, ProduceResults
-from storage.validation import QUICK_BYTES, examine, takes_long
+from storage.validation import QUICK_BYTES, Examined, examine, takes_long
 
 _log = logging.getLogger("broker.handlers.produce")
 
@@ -113,7 +114,11 @@ class ProduceHandler:
             return False
         acks = body.acks
         now_ms = self._clock()
+        converted_before = manager.converted_bytes
         result = manager.append_one(key, records, acks, now_ms, request.api_version)
+        if manager.converted_bytes != converted_before:
+            seconds = perf_counter() - request.started_at
+            request.metrics.conversions.record(seconds, manager.converted_bytes - converted_before)
         if result.is_open:
             manager.wait_for_append(
                 _ProduceWait(self, request), acks, body.timeout_ms, {key: result}, {key}, now_ms
@@ -186,13 +191,14 @@ class ProduceHandler:
         self, entries: dict[PartitionKey, Any], keys: Iterable[PartitionKey], guards: Guards,
         refused: ProduceResults, request: Request,
     ) -> None:  # fmt: skip
+        seconds = 0.0
         for key in keys:
             partition = self._shell.manager.partitions.get(key)
             if partition is None:
                 continue
             log = partition.log
-            entries[key] = await trio.to_thread.run_sync(
-                examine,
+            entries[key], took = await trio.to_thread.run_sync(
+                _examine_timed,
                 bytes(entries[key]),
                 log.config,
                 self._clock(),
@@ -202,17 +208,19 @@ class ProduceHandler:
                 limiter=self._examiners,
                 abandon_on_cancel=True,
             )
-        self._append_now(request, entries, guards, refused)
+            seconds += took
+        self._append_now(request, entries, guards, refused, seconds)
 
     def _append_now(
         self, request: Request, entries: dict[PartitionKey, Any], guards: Guards,
-        refused: ProduceResults,
+        refused: ProduceResults, examined_seconds: float | None = None,
     ) -> None:  # fmt: skip
         body: ProduceRequest = request.body
         acks = body.acks
         now_ms = self._clock()
         shell = self._shell
         manager = shell.manager
+        converted_before = manager.converted_bytes
         outcome = manager.append(
             None,
             acks,
@@ -223,6 +231,11 @@ class ProduceHandler:
             internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             guards=guards,
         )
+        if manager.converted_bytes != converted_before:
+            seconds = examined_seconds
+            if seconds is None:
+                seconds = perf_counter() - request.started_at
+            request.metrics.conversions.record(seconds, manager.converted_bytes - converted_before)
         if isinstance(outcome, Done):
             self.answer(request, {**outcome.result, **refused} if refused else outcome.result)
         else:
@@ -318,6 +331,11 @@ class ProduceHandler:
                         rack=leader.rack,
                     )
         response.node_endpoints = list(endpoints.values())
+
+
+def _examine_timed(*arguments: Any) -> tuple[Examined, float]:
+    started_at = perf_counter()
+    return examine(*arguments), perf_counter() - started_at
 
 
 def _asks_for_one(body: ProduceRequest) -> bool:

@@ -53,15 +53,16 @@ def offsets(data: bytes) -> list[int]:
 
 
 def test_the_announced_size_is_what_comes(tmp_path: Path) -> None:
-    counts: list[int] = []
+    taken: list[DownConversion] = []
     data = b"".join(batch(10 * n, 10) for n in range(200))
-    part = DownConversion(stored(tmp_path, data), 1, 0, counts.append)
+    part = DownConversion(stored(tmp_path, data), 1, 0, taken.append)
     # v1 messages are larger than v2 records: the last ones find no room.
     assert len(part) == len(data)
-    assert counts == []
-    first = part.next_chunk()
-    assert counts == [10], "only the first batch is converted before it is sent"
-    whole = bytes(first) + part.read()
+    assert part.converted_count == 10, "only the first batch is converted before it is sent"
+    whole = part.read()
+    assert taken == [part]
+    assert part.converted_count >= 500
+    assert part.converted_bytes >= len(data)
     assert len(whole) == len(data)
     found = offsets(whole)
     assert found == list(range(len(found)))
@@ -70,7 +71,7 @@ def test_the_announced_size_is_what_comes(tmp_path: Path) -> None:
 
 def test_what_is_left_over_is_filled_with_a_message_cut_short(tmp_path: Path) -> None:
     data = batch(0, 3) + bytes(MARKER) * 5
-    part = DownConversion(stored(tmp_path, data), 1, 1, lambda count: None)
+    part = DownConversion(stored(tmp_path, data), 1, 1, lambda part: None)
     whole = part.read()
     assert len(whole) == len(data) > 200
     assert offsets(whole) == [1, 2]
@@ -85,30 +86,30 @@ def test_what_is_left_over_is_filled_with_a_message_cut_short(tmp_path: Path) ->
 
 def test_the_first_batch_always_fits(tmp_path: Path) -> None:
     data = batch(0, 500, 1)
-    part = DownConversion(stored(tmp_path, data), 1, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, data), 1, 0, lambda part: None)
     assert len(part) > len(data)
     assert offsets(part.read()) == list(range(500))
 
 
 def test_only_control_batches(tmp_path: Path) -> None:
-    part = DownConversion(stored(tmp_path, bytes(MARKER) * 3), 0, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, bytes(MARKER) * 3), 0, 0, lambda part: None)
     whole = part.read()
     assert len(part) == len(whole) == MIN_OVERFLOW_BYTES
     assert list(iter_batch_headers(whole)) == []
 
 
 def test_no_complete_batch(tmp_path: Path) -> None:
-    assert len(DownConversion(stored(tmp_path, batch(0, 3)[:-1]), 1, 0, lambda count: None)) == 0
+    assert len(DownConversion(stored(tmp_path, batch(0, 3)[:-1]), 1, 0, lambda part: None)) == 0
 
 
 def test_zstd_ends_what_can_be_converted(tmp_path: Path) -> None:
     zstd = batch(3, 3, 500, Compression.ZSTD)
     (tmp_path / "a").mkdir()
-    part = DownConversion(stored(tmp_path / "a", batch(0, 3) + zstd * 9), 1, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path / "a", batch(0, 3) + zstd * 9), 1, 0, lambda part: None)
     whole = part.read()
     assert (len(whole), offsets(whole)) == (len(part), [0, 1, 2])
     with pytest.raises(KafkaError) as caught:
-        DownConversion(stored(tmp_path, zstd), 1, 0, lambda count: None)
+        DownConversion(stored(tmp_path, zstd), 1, 0, lambda part: None)
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
@@ -122,12 +123,12 @@ def test_zstd_ends_what_can_be_converted(tmp_path: Path) -> None:
 )
 def test_what_is_not_quick_is_converted_when_it_comes_first(tmp_path: Path, slow: bytes) -> None:
     data = batch(0, 10) + slow + batch(10_000, 10)
-    part = DownConversion(stored(tmp_path, data), 1, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, data), 1, 0, lambda part: None)
     whole = part.read()
     assert (len(whole), offsets(whole)) == (len(part), list(range(10)))
     (tmp_path / "next").mkdir()
     part = DownConversion(
-        stored(tmp_path / "next", data[len(batch(0, 10)) :]), 1, 10, lambda count: None
+        stored(tmp_path / "next", data[len(batch(0, 10)) :]), 1, 10, lambda part: None
     )
     (first, *_) = offsets(part.read())
     assert first == 10
@@ -137,9 +138,9 @@ def test_damaged_data(tmp_path: Path) -> None:
     bad = bytearray(batch(3, 30, 100, Compression.GZIP))
     bad[80:90] = bytes(10)
     with pytest.raises(KafkaError) as caught:
-        DownConversion(stored(tmp_path, bytes(bad)), 1, 0, lambda count: None)
+        DownConversion(stored(tmp_path, bytes(bad)), 1, 0, lambda part: None)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
-    part = DownConversion(stored(tmp_path, batch(0, 3) + bad), 1, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, batch(0, 3) + bad), 1, 0, lambda part: None)
     assert offsets(part.next_chunk()) == [0, 1, 2]  # type: ignore[arg-type]
     with pytest.raises(ConnectionAbortedError):
         part.next_chunk()
@@ -147,20 +148,20 @@ def test_damaged_data(tmp_path: Path) -> None:
 
 def test_pieces_are_bounded(tmp_path: Path) -> None:
     data = b"".join(batch(10 * n, 10, 1000) for n in range(300))
-    part = DownConversion(stored(tmp_path, data), 0, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, data), 0, 0, lambda part: None)
     sizes = [len(chunk) for chunk in part.chunks()]
     assert sum(sizes) == len(data)
     assert len(sizes) > 20
     assert max(sizes) < CHUNK_BYTES + 12_000
     # A long filler comes in pieces too.
     data = batch(0, 1) + bytes(MARKER) * 10_000
-    part = DownConversion(stored(tmp_path, data), 0, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, data), 0, 0, lambda part: None)
     assert max(len(chunk) for chunk in part.chunks()) <= CHUNK_BYTES
 
 
 def test_a_connection_sends_it_in_turns(tmp_path: Path) -> None:
     data = b"".join(batch(10 * n, 10, 1000) for n in range(300))
-    part = DownConversion(stored(tmp_path, data), 1, 0, lambda count: None)
+    part = DownConversion(stored(tmp_path, data), 1, 0, lambda part: None)
     mine, theirs = socket.socketpair()
     with mine, theirs:
         mine.setblocking(False)

@@ -193,6 +193,7 @@ def test_metrics_are_exported_under_the_jmx_exporters_names() -> None:
     produce = metrics.request("Produce", 9)
     for _ in range(3):
         produce.record(_Times(), 2.125)
+    produce.conversions.record(0.25, 1000)
     produce.error("UNKNOWN_SERVER_ERROR")
     metrics.gauge("kafka_network_requestchannel_requestqueuesize", lambda: 7)
     registry = CollectorRegistry()
@@ -209,6 +210,16 @@ def test_metrics_are_exported_under_the_jmx_exporters_names() -> None:
         'kafka_network_requestmetrics_responsesendtimems{quantile="0.50",request="Produce"} 125.0',
         'kafka_network_requestmetrics_errors_total{error="UNKNOWN_SERVER_ERROR",request="Produce"}'
         " 1.0",
+        # One of three had something converted.
+        'kafka_network_requestmetrics_messageconversionstimems_count{request="Produce"} 3.0',
+        'kafka_network_requestmetrics_messageconversionstimems_sum{request="Produce"} 250.0',
+        'kafka_network_requestmetrics_messageconversionstimems{quantile="0.50",request="Produce"}'
+        " 0.0",
+        'kafka_network_requestmetrics_messageconversionstimems{quantile="0.75",request="Produce"}'
+        " 250.0",
+        'kafka_network_requestmetrics_temporarymemorybytes{quantile="0.999",request="Produce"}'
+        " 1000.0",
+        'kafka_network_requestmetrics_temporarymemorybytes_sum{request="Fetch"} 0.0',
         "kafka_network_requestchannel_requestqueuesize 7.0",
     ):
         assert line in text, text

@@ -113,16 +113,21 @@ def test_conversions_are_counted(broker: HandlerBroker) -> None:
     broker.lead()
     stats = broker.cluster.manager.stats_of(TOPIC)
     records = [SimpleRecord(NOW, None, b"old")] * 3
-    broker.produced(2, build_message_set(records, magic=1))
-    broker.produced(9, batch(b"new"))
+    calls = [
+        broker.produce(2, build_message_set(records, magic=1)),
+        broker.produce(9, batch(b"new")),
+    ]
     assert (stats.produce_message_conversions, stats.messages_in) == (3, 4)
-    for version in (4, 17):
-        broker.fetched(version, session_epoch=-1)
+    calls += [broker.fetch(version, session_epoch=-1) for version in (4, 17)]
     assert stats.fetch_message_conversions == 0
-    for version in range(4):
-        assert values(broker.fetched(version).records)
+    calls += [broker.fetch(version) for version in range(4)]
     # In each of them the batch of three, and that of one where it found room.
     assert 12 <= stats.fetch_message_conversions <= 16
+    found = [call.request.metrics.conversions for call in calls]
+    assert [conversions.count for conversions in found] == [1, 0, 0, 0, 1, 1, 1, 1]
+    for conversions in found:
+        assert (conversions.total_seconds > 0) == (conversions.total_bytes > 0)
+        assert bool(conversions.total_bytes) == bool(conversions.count)
 
 
 def test_zstd_batches_of_other_topics_are_not_converted(broker: HandlerBroker) -> None:

@@ -140,6 +140,22 @@ async def test_others_are_answered_while_a_large_batch_is_looked_at(tmp_path: Pa
     assert bases[1] - bases[0] >= 50_000
 
 
+async def test_the_time_of_an_examination_is_that_of_a_conversion(tmp_path: Path) -> None:
+    broker = HandlerBroker(tmp_path, topic_config={"compression.type": "lz4"})
+    broker.lead()
+    records = build_batch([SimpleRecord(NOW, b"k", b"v" * 100)] * 9, compression=Compression.GZIP)
+    async with trio.open_nursery() as nursery:
+        broker.produces = ProduceHandler(broker.shell, wait=nursery.start_soon)
+        examined = broker.produce(9, records)
+        at_once = broker.produce(9, batch(b"a" * 500))
+        assert (examined.answer is None, at_once.answer is None) == (True, False)
+    for call in (examined, at_once):
+        conversions = call.request.metrics.conversions
+        assert conversions.count == 1
+        assert conversions.total_bytes > 70
+        assert 0 < conversions.total_seconds < 10
+
+
 def keyed(number: int) -> bytearray:
     return build_batch([SimpleRecord(NOW, b"k%d" % number, b"v")])
 
