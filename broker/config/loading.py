@@ -2,7 +2,8 @@
 
 The environment maps as in Kafka's Docker images: the prefix is cut, one underscore is a dot, two
 are an underscore, three a dash. An unknown key is an error with a suggestion for what a person has
-just typed (`strict`), and a warning in `server.properties`, where Kafka only ignores it.
+just typed (`strict`), and a warning in `server.properties`, where Kafka only ignores it. So is a
+key of Kafka's that is set and changes nothing here.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def load_config(
     if overrides:
         check_known(overrides)
         values.update(overrides)
+    warn_of_idle(values)
     return KafkaConfig(values)
 
 
@@ -90,6 +92,18 @@ def warn_of_unknown(values: Mapping[str, str]) -> None:
     for name in values:
         if definition_of(name) is None:
             log.warning("The config key %s is not known and is ignored%s", name, _suggestion(name))
+
+
+def warn_of_idle(values: Mapping[str, str]) -> None:
+    """Only keys that change something here have a description."""
+    for name, text in values.items():
+        definition = definition_of(name)
+        if definition is None or definition.documentation or text == (definition.default or ""):
+            continue
+        if name == "authorizer.class.name":
+            log.warning("%s=%s is ignored: every client may do everything", name, text)
+        else:
+            log.warning("%s is a key of Kafka's that changes nothing here", name)
 
 
 def _suggestion(name: str) -> str:

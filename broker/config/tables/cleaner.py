@@ -31,6 +31,7 @@ DEFINITIONS = (
         "1.7976931348623157E308",
         MEDIUM,
         mode=CLUSTER_WIDE,
+        doc="How much the cleaner may read and write.",
     ),
     key(
         "log.cleaner.dedupe.buffer.size",
@@ -40,9 +41,32 @@ DEFINITIONS = (
         mode=CLUSTER_WIDE,
         doc="The memory of the cleaner's key map, over all its threads.",
     ),
-    key("log.cleaner.io.buffer.size", INT, "524288", MEDIUM, valid=AT_LEAST_0, mode=CLUSTER_WIDE),
-    key("log.cleaner.io.buffer.load.factor", DOUBLE, "0.9", MEDIUM, mode=CLUSTER_WIDE),
-    key("log.cleaner.backoff.ms", LONG, "15000", MEDIUM, valid=AT_LEAST_0, mode=CLUSTER_WIDE),
+    key(
+        "log.cleaner.io.buffer.size",
+        INT,
+        "524288",
+        MEDIUM,
+        valid=AT_LEAST_0,
+        mode=CLUSTER_WIDE,
+        doc="How much the cleaner reads or writes before it is paced.",
+    ),
+    key(
+        "log.cleaner.io.buffer.load.factor",
+        DOUBLE,
+        "0.9",
+        MEDIUM,
+        mode=CLUSTER_WIDE,
+        doc="How full the table of keys may become.",
+    ),
+    key(
+        "log.cleaner.backoff.ms",
+        LONG,
+        "15000",
+        MEDIUM,
+        valid=AT_LEAST_0,
+        mode=CLUSTER_WIDE,
+        doc="How long the cleaner waits when there is nothing to clean.",
+    ),
     key(
         "log.cleaner.min.cleanable.ratio",
         DOUBLE,
@@ -62,9 +86,16 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_0,
         mode=CLUSTER_WIDE,
+        doc="How long the deletion of a key stays in a compacted topic.",
     ),
     key(
-        "log.cleaner.min.compaction.lag.ms", LONG, "0", MEDIUM, valid=AT_LEAST_0, mode=CLUSTER_WIDE
+        "log.cleaner.min.compaction.lag.ms",
+        LONG,
+        "0",
+        MEDIUM,
+        valid=AT_LEAST_0,
+        mode=CLUSTER_WIDE,
+        doc="How long a record stays before it is compacted.",
     ),
     key(
         "log.cleaner.max.compaction.lag.ms",
@@ -73,5 +104,6 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
+        doc="After how long a record is compacted at the latest.",
     ),
 )

@@ -221,7 +221,14 @@ DEFINITIONS = (
         mode=CLUSTER_WIDE,
         doc="The ISR size below which a write with acks=all is refused.",
     ),
-    key("log.message.format.version", STRING, "3.0-IV1", MEDIUM, valid=inter_broker_version),
+    key(
+        "log.message.format.version",
+        STRING,
+        "3.0-IV1",
+        MEDIUM,
+        valid=inter_broker_version,
+        doc="The message format that is stored while inter.broker.protocol.version is below 3.0.",
+    ),
     key(
         "log.message.timestamp.type",
         STRING,
@@ -238,6 +245,7 @@ DEFINITIONS = (
         MEDIUM,
         valid=AT_LEAST_0,
         mode=CLUSTER_WIDE,
+        doc="The old name of the two bounds of record timestamps, which count before it.",
     ),
     key(
         "log.message.timestamp.before.max.ms",
@@ -273,7 +281,14 @@ DEFINITIONS = (
         "30000",
         LOW,
         valid=AT_LEAST_1,
-        doc="How long a broker that lost a log directory may be unable to tell before it stops.",
     ),
-    key("log.initial.task.delay.ms", LONG, "30000", LOW, valid=AT_LEAST_0, internal=True),
+    key(
+        "log.initial.task.delay.ms",
+        LONG,
+        "30000",
+        LOW,
+        valid=AT_LEAST_0,
+        internal=True,
+        doc="How long after the start the periodic jobs of logs begin.",
+    ),
 )

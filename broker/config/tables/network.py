@@ -126,7 +126,6 @@ DEFINITIONS = (
         "100",
         LOW,
         valid=AT_LEAST_0,
-        doc="The delay before a connection that failed to authenticate is closed.",
     ),
     key(
         "queued.max.requests",

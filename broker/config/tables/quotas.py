@@ -15,9 +15,29 @@ from broker.config.keys import (
 )
 
 DEFINITIONS = (
-    key("quota.window.num", INT, "11", LOW, valid=AT_LEAST_1, doc="The samples of a client quota."),
-    key("replication.quota.window.num", INT, "11", LOW, valid=AT_LEAST_1),
-    key("alter.log.dirs.replication.quota.window.num", INT, "11", LOW, valid=AT_LEAST_1),
+    key(
+        "quota.window.num",
+        INT,
+        "11",
+        LOW,
+        valid=AT_LEAST_1,
+    ),
+    key(
+        "replication.quota.window.num",
+        INT,
+        "11",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="The samples over which throttled replication is measured.",
+    ),
+    key(
+        "alter.log.dirs.replication.quota.window.num",
+        INT,
+        "11",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="The samples over which copies between log directories are measured.",
+    ),
     key("controller.quota.window.num", INT, "11", LOW, valid=AT_LEAST_1),
     key(
         "quota.window.size.seconds",
@@ -25,10 +45,23 @@ DEFINITIONS = (
         "1",
         LOW,
         valid=AT_LEAST_1,
-        doc="The length of one sample of a client quota.",
     ),
-    key("replication.quota.window.size.seconds", INT, "1", LOW, valid=AT_LEAST_1),
-    key("alter.log.dirs.replication.quota.window.size.seconds", INT, "1", LOW, valid=AT_LEAST_1),
+    key(
+        "replication.quota.window.size.seconds",
+        INT,
+        "1",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="The length of one sample of throttled replication.",
+    ),
+    key(
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        INT,
+        "1",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="The length of one sample of copies between log directories.",
+    ),
     key("controller.quota.window.size.seconds", INT, "1", LOW, valid=AT_LEAST_1),
     key("client.quota.callback.class", CLASS, None, LOW),
 )

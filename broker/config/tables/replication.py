@@ -154,5 +154,11 @@ DEFINITIONS = (
         MEDIUM,
         doc="The listener that brokers use among themselves.",
     ),
-    key("replica.selector.class", STRING, None, MEDIUM),
+    key(
+        "replica.selector.class",
+        STRING,
+        None,
+        MEDIUM,
+        doc="Chooses the replica that a consumer reads from (KIP-392); without it the leader.",
+    ),
 )

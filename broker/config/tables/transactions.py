@@ -22,7 +22,14 @@ DEFINITIONS = (
         valid=AT_LEAST_1,
         doc="min.insync.replicas of __transaction_state.",
     ),
-    key("transaction.state.log.load.buffer.size", INT, "5242880", HIGH, valid=AT_LEAST_1),
+    key(
+        "transaction.state.log.load.buffer.size",
+        INT,
+        "5242880",
+        HIGH,
+        valid=AT_LEAST_1,
+        doc="How much is read at once when a partition of transactions is loaded.",
+    ),
     key(
         "transaction.state.log.replication.factor",
         SHORT,
@@ -39,8 +46,22 @@ DEFINITIONS = (
         valid=AT_LEAST_1,
         doc="The partitions of __transaction_state.",
     ),
-    key("transaction.state.log.segment.bytes", INT, "104857600", HIGH, valid=AT_LEAST_1),
-    key("transaction.partition.verification.enable", BOOLEAN, "true", LOW, mode=CLUSTER_WIDE),
+    key(
+        "transaction.state.log.segment.bytes",
+        INT,
+        "104857600",
+        HIGH,
+        valid=AT_LEAST_1,
+        doc="The segment size of the topic of transactions.",
+    ),
+    key(
+        "transaction.partition.verification.enable",
+        BOOLEAN,
+        "true",
+        LOW,
+        mode=CLUSTER_WIDE,
+        doc="Whether the first append of a transaction asks its coordinator first.",
+    ),
     key(
         "producer.id.expiration.ms",
         INT,
@@ -81,6 +102,7 @@ DEFINITIONS = (
         "10000",
         LOW,
         valid=AT_LEAST_1,
+        doc="How often transactions that take too long are looked for.",
     ),
     key(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -88,5 +110,6 @@ DEFINITIONS = (
         "3600000",
         LOW,
         valid=AT_LEAST_1,
+        doc="How often transactional ids that nobody has used for long are looked for.",
     ),
 )

@@ -42,7 +42,6 @@ DEFINITIONS = (
         BOOLEAN,
         "false",
         HIGH,
-        doc="Whether znodes are created with secure ACLs.",
     ),
     key(
         "zookeeper.max.in.flight.requests",
@@ -50,7 +49,6 @@ DEFINITIONS = (
         "10",
         HIGH,
         valid=AT_LEAST_1,
-        doc="The most requests sent to ZooKeeper before an answer is awaited.",
     ),
     key("zookeeper.ssl.client.enable", BOOLEAN, "false", MEDIUM),
     key("zookeeper.clientCnxnSocket", STRING, None, MEDIUM),

@@ -26,6 +26,45 @@ def with_keys(values: dict[str, str]) -> KafkaConfig:
     return KafkaConfig({**GOOD, **values})
 
 
+def test_what_is_described_is_what_changes_something() -> None:
+    """A key without a description is read nowhere, and the other way round."""
+    sources = [
+        path.read_text()
+        for room in ("broker", "storage", "replication", "coordinator")
+        for path in (Path(__file__).parents[3] / room).rglob("*.py")
+        if path.parent.name != "tables"
+    ]
+    code = "\n".join(sources)
+    read = {name for name in BROKER_CONFIGS if f'"{name}"' in code}
+    described = {name for name, known in BROKER_CONFIGS.items() if known.documentation}
+    assert described - read == set()
+    # Their names stand there because they belong to a list or are looked out for.
+    assert read - described == {
+        "authorizer.class.name", "log.local.retention.bytes", "log.local.retention.ms",
+        "principal.builder.class", "sasl.jaas.config", "sasl.login.callback.handler.class",
+        "sasl.login.class", "sasl.server.callback.handler.class",
+    }  # fmt: skip
+
+
+def test_keys_that_change_nothing_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = (
+        "authorizer.class.name=AclAuthorizer",
+        "remote.log.storage.system.enable=true",
+        "ssl.protocol=TLSv1.3",  # its default
+        "num.partitions=3",
+    )
+    (tmp_path / "server.properties").write_text("\n".join(lines))
+    load_config(tmp_path / "server.properties", overrides={"zookeeper.set.acl": "true"})
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "authorizer.class.name=AclAuthorizer is ignored: every client may do everything",
+        "remote.log.storage.system.enable is a key of Kafka's that changes nothing here",
+        "zookeeper.set.acl is a key of Kafka's that changes nothing here",
+    ]
+
+
 def test_there_are_all_keys_of_kafka_and_our_own() -> None:
     ours = {definition.name for definition in extensions.DEFINITIONS}
     assert ours == {"record.validation"}
