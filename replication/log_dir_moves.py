@@ -29,6 +29,7 @@ from replication.throttle import UNLIMITED, ReplicationQuota
 from replication.types import FlushNeeded, PartitionKey
 from storage.files import FileSlice
 from storage.log import Log, UnexpectedAppendOffset
+from storage.log_base import NOT_CUT
 from storage.log_directory import is_future_name_too_long
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ PIECE_BYTES = 1 << 18
 # A piece of up to this size, the last one, is read on the spot: it has just been written.
 LAST_PIECE_BYTES = 1 << 16
 OVER_QUOTA_WAIT_MS = 100
+CUT_WATCHER = "copy"
 
 
 @dataclass(slots=True, frozen=True)
@@ -177,7 +179,7 @@ def _begin(manager: ReplicaManager, partition: Partition, now_ms: int) -> None:
     logger.info(
         "Moving %s from %s to %s", future.name, partition.log.health.path, future.health.path
     )
-    partition.log.take_lowest_cut()
+    partition.log.watch_cuts(CUT_WATCHER)
     future.first_dirty_offset = partition.log.first_dirty_offset
     _agree(partition.log, future, now_ms)
     manager.moves.active[partition.key] = Move(partition, future)
@@ -233,7 +235,9 @@ def read_piece(move: Move, piece: FileSlice) -> bytes:
 
 def copied(manager: ReplicaManager, move: Move, data: bytes, now_ms: int) -> None:
     """A piece has been read; KafkaError as for `next_step`."""
-    if manager.moves.active.get(move.key) is move and move.partition.log.lowest_cut is None:
+    if manager.moves.active.get(move.key) is not move:
+        return
+    if move.partition.log.lowest_cut(CUT_WATCHER) == NOT_CUT:
         _add(manager, move, data, now_ms)
 
 
@@ -251,9 +255,9 @@ def failed(manager: ReplicaManager, move: Move, error: KafkaError) -> None:
 
 
 def _follow_cuts(log: Log, future: Log, now_ms: int) -> None:
-    cut = log.take_lowest_cut()
-    if cut is not None and cut < future.log_end_offset:
-        future.truncate_to(max(cut, 0), now_ms)
+    cut = log.watch_cuts(CUT_WATCHER)
+    if cut < future.log_end_offset:
+        future.truncate_to(cut, now_ms)
     if future.log_end_offset < log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset, now_ms)
 

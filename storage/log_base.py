@@ -23,7 +23,7 @@ from storage.offset_index import index_path
 from storage.recovery import LogParts
 from storage.segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 
-NOT_TRUNCATED = 2**63 - 1
+NOT_CUT = 2**63 - 1
 _MAX_FILE_NAME = 255
 
 
@@ -57,6 +57,7 @@ class LogState:
         "_closed_segments",
         "_flushed",
         "_jitter",
+        "_lowest_cuts",
         "_oldest_unflushed",
         "_recovery_floor",
         "_topic_id_unsynced",
@@ -74,8 +75,6 @@ class LogState:
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
-        "lowest_cut",
-        "lowest_truncation",
         "name",
         "partition",
         "producer_expiration_ms",
@@ -133,14 +132,11 @@ class LogState:
         # Rolled, their indexes not forced to disk yet; a flush takes them from here.
         self._closed_segments: list[Segment] = []
         self._truncated = False
-        # Where truncations have cut deepest since `take_lowest_cut`, for whoever copies this log.
-        self.lowest_cut: int | None = None
+        self._lowest_cuts: dict[str, int] = {}
         # (offset, time) of an append; flushed if the recovery point has passed it.
         self._oldest_unflushed = (-1, 0)
         # Up to where the log is compacted; None if it never was.
         self.first_dirty_offset: int | None = None
-        # The lowest offset to which it was truncated since a cleaning began.
-        self.lowest_truncation = NOT_TRUNCATED
 
     def __repr__(self) -> str:
         return (
@@ -174,12 +170,12 @@ class LogState:
         shown = self.health.recovery_points_on_disk((self.topic, self.partition))
         recovery_notes.note_cut(self.files, self.directory, offset, shown)
         self._recovery_floor = min(self.recovery_point, offset)
-        self.lowest_truncation = min(self.lowest_truncation, offset)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._truncations += 1
         self._truncated = True
-        self.lowest_cut = offset if self.lowest_cut is None else min(offset, self.lowest_cut)
+        for watcher, lowest in self._lowest_cuts.items():
+            self._lowest_cuts[watcher] = min(lowest, offset)
         self.flush_due_offset = min(self.flush_due_offset, offset)
 
     def _end_truncation(self, offset: int) -> None:
@@ -192,9 +188,15 @@ class LogState:
         truncated, self._truncated = self._truncated, False
         return truncated
 
-    def take_lowest_cut(self) -> int | None:
-        cut, self.lowest_cut = self.lowest_cut, None
-        return cut
+    def watch_cuts(self, watcher: str) -> int:
+        """Begin, or begin anew, to note truncations; returns the `lowest_cut` of before."""
+        lowest = self._lowest_cuts.get(watcher, NOT_CUT)
+        self._lowest_cuts[watcher] = NOT_CUT
+        return lowest
+
+    def lowest_cut(self, watcher: str) -> int:
+        """Where truncations have cut deepest since `watch_cuts`."""
+        return self._lowest_cuts[watcher]
 
     @property
     def first_unstable_offset(self) -> int | None:

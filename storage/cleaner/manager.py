@@ -24,13 +24,13 @@ from storage.cleaner.cleaner import CleaningAborted
 from storage.cleaner.plan import CleanedGroup, CleaningPlan, LastRecord
 from storage.config_def import LONG_MAX
 from storage.log import Log
-from storage.log_base import NOT_TRUNCATED
 from storage.log_manager import LogManager
 from storage.retention import delete_old_segments
 
 logger = logging.getLogger(__name__)
 
 SEGMENTS_PER_STEP = 16
+CUT_WATCHER = "cleaner"
 
 
 @dataclass(slots=True, frozen=True)
@@ -110,7 +110,7 @@ class CleanerManager:
         except OSError as error:
             log.health.fail(error)
             return None
-        log.lowest_truncation = NOT_TRUNCATED
+        log.watch_cuts(CUT_WATCHER)
         self._running[cleaning.key] = cleaning
         return cleaning
 
@@ -158,7 +158,7 @@ class CleanerManager:
             or self._logs.future_log(*cleaning.key) is not None
             or log.is_closed
             or log.directory != plan.directory
-            or log.lowest_truncation < plan.end_offset
+            or log.lowest_cut(CUT_WATCHER) < plan.end_offset
             or log.log_start_offset >= plan.end_offset
         )
 
