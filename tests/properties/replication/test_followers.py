@@ -56,14 +56,12 @@ def epochs_by_offset(log: Log) -> dict[int, int]:
 
 
 def common_end(first: Log, second: Log) -> int:
-    """Where the records that both have stop to be the same ones; 0 if they share no offset."""
+    """Where the records that both have stop to be the same ones; 0 if they share none."""
     mine, other = epochs_by_offset(first), epochs_by_offset(second)
-    offset = max(first.log_start_offset, second.log_start_offset)
-    if offset > min(first.log_end_offset, second.log_end_offset):
-        return 0
+    offset = start = max(first.log_start_offset, second.log_start_offset)
     while offset in mine and mine[offset] == other.get(offset):
         offset += 1
-    return offset
+    return offset if offset > start else 0
 
 
 class Scenario:
@@ -197,6 +195,20 @@ class Scenario:
     ],
     truncates_on_fetch=False,
     unclean=False,
+)
+@example(  # a log shares nothing with its leader's, which begins behind the first difference
+    steps=[
+        ("produce", 1),
+        ("produce", 1),
+        ("restart", 1),
+        ("produce", 1),
+        ("produce", 1),
+        ("elect", 0, {1, 2}, 0),
+        ("delete", 5),
+        ("follow", 2),
+    ],
+    truncates_on_fetch=False,
+    unclean=True,
 )
 def test_logs_agree_after_any_history(
     steps: list[tuple], truncates_on_fetch: bool, unclean: bool
