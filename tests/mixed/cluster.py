@@ -236,6 +236,15 @@ class Load:
         before = self._ledger.acknowledged
         self._cluster.wait_for(self._ledger.progress(records), f"more records after {before}")
 
+    def is_committed(self) -> None:
+        """Until the consumers have read, and committed what they read."""
+
+        def all_have() -> bool:
+            self._ledger.raise_crashes()
+            return all(consumer.committed for consumer in self._ledger.consumers)
+
+        self._cluster.wait_for(all_have, "the consumers have committed")
+
 
 @contextmanager
 def under_load(cluster: MixedCluster, topic: str) -> Iterator[Load]:
@@ -248,6 +257,7 @@ def under_load(cluster: MixedCluster, topic: str) -> Iterator[Load]:
     try:
         load = Load(cluster, ledger)
         load.goes_on()
+        load.is_committed()
         yield load
         load.goes_on()
         broken = audit(cluster, ledger, observer)

@@ -40,6 +40,8 @@ EXPLAINED = [
     r"Broker moved to another controller|ControllerMovedException|stale controller",
     # Fewer replicas than min.insync.replicas are in sync for a moment.
     r"NotEnoughReplicas|NOT_ENOUGH_REPLICAS",
+    # A killed node is in sync until its session expires, which takes longer than a group waits.
+    r"append \d+ of an assignment failed: REQUEST_TIMED_OUT",
     # What was in flight to a leader that is gone comes to the next in another order, which the
     # producer mends: the audit has the last word.
     r"Error processing append operation on partition",

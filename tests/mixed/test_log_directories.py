@@ -185,7 +185,7 @@ def check_with_kafkas_tool(broker: BrokerProcess, numbers: int, *, clean: bool) 
         for complaint in COMPLAINTS:
             assert complaint not in printed, printed[-3000:]
         done = click.testing.CliRunner().invoke(log, ["dump", option, *files])
-        assert (done.exit_code, done.stderr) == (0, "")
+        assert (done.exit_code, done.stderr) == (0, ""), done.output[-2000:] + repr(done.exception)
         assert done.stdout.splitlines() == printed.splitlines()
         if option == "--deep-iteration":
             offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", printed, re.M)]
