@@ -94,7 +94,7 @@ def _register_records(broker: Broker) -> None:
     sessions = FetchSessions(random.randint, slots)
     register_session_gauges(broker.metrics, sessions)
     register(FetchHandler(broker.shell, sessions, broker.dispatcher.spawn).handlers())
-    register(OffsetsHandler(broker.shell).handlers())
+    register(OffsetsHandler(broker.shell, broker.dispatcher.spawn).handlers())
     register(broker.mover.handlers())
 
 

@@ -10,7 +10,7 @@ Kafka. Leaves out tiered storage: the local log is the log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,9 @@ from replication.types import (
     Parked,
     PartitionKey,
 )
+from storage import log_lookup
+from storage.log_lookup import TimestampOffset
+from storage.segment import LateBatch
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
@@ -48,6 +51,12 @@ class OffsetQuery:
     only_leader: bool = True
 
 
+class Searched(NamedTuple):
+    """The batches of a look-up by time have been searched, with this result."""
+
+    found: TimestampOffset | None
+
+
 class OffsetAnswer(NamedTuple):
     error_code: ErrorCode
     timestamp: int = NO_TIMESTAMP
@@ -67,17 +76,45 @@ def _find(
     return partition
 
 
-def list_offset(manager: ReplicaManager, key: PartitionKey, query: OffsetQuery) -> OffsetAnswer:
+def batches_to_search(
+    manager: ReplicaManager, key: PartitionKey, query: OffsetQuery
+) -> tuple[str, Iterator[LateBatch]] | None:
+    """Where a look-up by time looks, in order, and the log's name: to search a batch may take long.
+
+    None if nothing is to be searched, or if `list_offset` has an error to tell.
+    """
+    partition = manager.partitions.get(key)
+    if partition is None or not (query.timestamp >= 0 or query.timestamp == MAX_TIMESTAMP):
+        return None
+    if partition.check_access(query.current_leader_epoch, query.only_leader):
+        return None
+    log = partition.log
+    if log.config.record_version == 0:
+        return None
+    if query.timestamp == MAX_TIMESTAMP:
+        return log.name, log_lookup.latest_batches(log)
+    return log.name, log_lookup.late_batches(log, query.timestamp)
+
+
+def list_offset(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    query: OffsetQuery,
+    searched: Searched | None = None,
+) -> OffsetAnswer:
+    """Without `searched` a look-up by time looks now."""
     try:
         partition = _find(manager, key, query.current_leader_epoch, query.only_leader)
-        return _list_offset(partition, query)
+        return _list_offset(partition, query, searched)
     except KafkaError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             manager.storage_failed(key)
         return OffsetAnswer(error.code)
 
 
-def _list_offset(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
+def _list_offset(
+    partition: Partition, query: OffsetQuery, searched: Searched | None
+) -> OffsetAnswer:
     log = partition.log
     timestamp = query.timestamp
     if query.isolation is Isolation.LOG_END:
@@ -102,11 +139,12 @@ def _list_offset(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
         )
     if timestamp == LATEST_TIERED_TIMESTAMP:
         return OffsetAnswer(ErrorCode.NONE)
-    found = (
-        log.offset_of_max_timestamp()
-        if timestamp == MAX_TIMESTAMP
-        else log.offset_for_timestamp(timestamp)
-    )
+    if searched is not None:
+        found = searched.found
+    elif timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp()
+    else:
+        found = log.offset_for_timestamp(timestamp)
     if found is not None and found.offset < end_offset:
         return OffsetAnswer(ErrorCode.NONE, found.timestamp, found.offset, found.leader_epoch)
     if is_behind:

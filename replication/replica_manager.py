@@ -454,8 +454,13 @@ class ReplicaManager:
     def stop_replicas(self, request: StopReplicaRequest, now_ms: int) -> StopResult:
         return leadership.stop_replicas(self, request, now_ms)
 
-    def list_offset(self, key: PartitionKey, query: offsets.OffsetQuery) -> offsets.OffsetAnswer:
-        return offsets.list_offset(self, key, query)
+    def list_offset(
+        self,
+        key: PartitionKey,
+        query: offsets.OffsetQuery,
+        searched: offsets.Searched | None = None,
+    ) -> offsets.OffsetAnswer:
+        return offsets.list_offset(self, key, query, searched)
 
     def end_offset_for_epoch(
         self, key: PartitionKey, current_leader_epoch: int, epoch: int

@@ -6,11 +6,12 @@ LocalLog.addAbortedTransactions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from storage.files import FileSlice
-from storage.segment import Segment
+from storage.segment import LateBatch, Segment
 from storage.segments import Segments
 from storage.transaction_index import AbortedTransaction
 
@@ -27,31 +28,40 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
-    """The first message at or after `timestamp` and the log start.
+def late_batches(log: Log, timestamp: int) -> Iterator[LateBatch]:
+    """Where the first message at or after `timestamp` and the log start may be, in order.
 
     Apache Kafka gives up if the first segment that is late enough has the messages in question
     below the log start; here the search goes on.
     """
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
-            try:
-                found = segment.find_by_timestamp(timestamp, log.log_start_offset)
-            except ProtocolError as error:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {log.name}") from None
+            yield from segment.late_batches(timestamp, log.log_start_offset)
+
+
+def latest_batches(log: Log) -> Iterator[LateBatch]:
+    """Where the first message with the largest timestamp of all segments may be."""
+    return max(log.segments, key=_max_timestamp).latest_batches()
+
+
+def search(batches: Iterable[LateBatch], name: str) -> TimestampOffset | None:
+    """What the first of the batches holds in which it is; for a log of this name."""
+    try:
+        for batch in batches:
+            found = batch.search()
             if found is not None:
                 return TimestampOffset(*found)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {name}") from None
     return None
 
 
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
+    return search(late_batches(log, timestamp), log.name)
+
+
 def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
-    """The first message with the largest timestamp of all segments."""
-    best = max(log.segments, key=_max_timestamp)
-    try:
-        found = best.find_max_timestamp()
-    except ProtocolError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {log.name}") from None
-    return None if found is None else TimestampOffset(*found)
+    return search(latest_batches(log), log.name)
 
 
 def _max_timestamp(segment: Segment) -> int:

@@ -10,6 +10,9 @@ Mirrors: LogSegment.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from protocol.records.batch import BatchHeader, iter_records
 from storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
 from storage.files import EMPTY_SLICE, ByteBuffer, Files, FileSlice
@@ -30,6 +33,22 @@ SWAP_SUFFIX = ".swap"
 FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT_LIMIT = 128
+
+
+class LateBatch(NamedTuple):
+    """A batch that is to be searched for the first message at or after a time."""
+
+    data: bytes
+    timestamp: int
+    starting_offset: int
+    leader_epoch: int
+
+    def search(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch). It takes long if the batch is large."""
+        for record in iter_records(self.data):
+            if record.timestamp >= self.timestamp and record.offset >= self.starting_offset:
+                return record.timestamp, record.offset, self.leader_epoch
+        return None
 
 
 class Segment:
@@ -278,35 +297,25 @@ class Segment:
             result = header.next_offset
         return result
 
-    def find_by_timestamp(
-        self, timestamp: int, starting_offset: int
-    ) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first message that is late enough."""
+    def late_batches(self, timestamp: int, starting_offset: int) -> Iterator[LateBatch]:
+        """Where a message may be that is late enough, from `starting_offset` on."""
         _, offset = self.time_index.look_up(timestamp)
         _, start = self.offset_index.look_up(max(offset, starting_offset))
         for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
-            if header.max_timestamp < timestamp or header.last_offset < starting_offset:
-                continue
-            batch = self.log_file.read_at(header.size_in_bytes, position)
-            for record in iter_records(batch):
-                if record.timestamp >= timestamp and record.offset >= starting_offset:
-                    return record.timestamp, record.offset, header.partition_leader_epoch
-        return None
+            if header.max_timestamp >= timestamp and header.last_offset >= starting_offset:
+                batch = self.log_file.read_at(header.size_in_bytes, position)
+                yield LateBatch(batch, timestamp, starting_offset, header.partition_leader_epoch)
 
-    def find_max_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first message with the largest timestamp."""
+    def latest_batches(self) -> Iterator[LateBatch]:
+        """Where a message with the largest timestamp may be."""
         target = self.max_timestamp
         if target < 0:
-            return None
+            return
         _, start = self.offset_index.look_up(self._max_offset)
         for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
-            if header.max_timestamp != target:
-                continue
-            batch = self.log_file.read_at(header.size_in_bytes, position)
-            for record in iter_records(batch):
-                if record.timestamp == target:
-                    return target, record.offset, header.partition_leader_epoch
-        return None
+            if header.max_timestamp == target:
+                batch = self.log_file.read_at(header.size_in_bytes, position)
+                yield LateBatch(batch, target, 0, header.partition_leader_epoch)
 
     def upper_bound_offset(self, position: int) -> int | None:
         """The first indexed offset at or behind a position, if the index knows one."""

@@ -2,19 +2,22 @@
 
 ListOffsets: v0 lists segment offsets, v1+ one offset; special timestamps need v1 (earliest), v7
 (max timestamp, KIP-734), v8 (earliest local), v9 (latest tiered); v4 brought leader epochs, v5
-OFFSET_NOT_AVAILABLE instead of LEADER_NOT_AVAILABLE (KIP-207).
+OFFSET_NOT_AVAILABLE instead of LEADER_NOT_AVAILABLE (KIP-207). Batches in which the first record
+at or after a time is to be found are searched in a worker thread: a large one takes seconds.
 
 Mirrors KafkaApis.handleListOffsetRequest, handleOffsetForLeaderEpochRequest and
 handleDeleteRecordsRequest. Leaves out authorization.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import trio
 
 from broker.dispatch import Handler, Request
 from broker.replica_shell import ReplicaShell
 from protocol.api import ApiKey
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -34,7 +37,10 @@ from replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     MAX_TIMESTAMP,
+    OffsetAnswer,
     OffsetQuery,
+    Searched,
+    batches_to_search,
     legacy_offsets,
 )
 from replication.types import (
@@ -46,17 +52,26 @@ from replication.types import (
     Isolation,
     PartitionKey,
 )
+from storage.log_lookup import search
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
+# They compete with the event loop for the interpreter: not many at a time.
+MAX_SEARCHERS = 2
+
+Searches = dict[PartitionKey, Searched | ErrorCode]
 
 
 class OffsetsHandler:
-    __slots__ = ("_manager", "_shell")
+    __slots__ = ("_manager", "_searchers", "_shell", "_wait")
 
-    def __init__(self, shell: ReplicaShell) -> None:
+    def __init__(self, shell: ReplicaShell, wait: Callable[..., None] | None = None) -> None:
+        """`wait(coroutine_function, request)` runs what takes long beside others
+        (Dispatcher.spawn); without it that is done in one go."""
         self._shell = shell
         self._manager = shell.manager
+        self._wait = wait
+        self._searchers = trio.CapacityLimiter(MAX_SEARCHERS)
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
@@ -67,22 +82,66 @@ class OffsetsHandler:
 
     def list_offsets(self, request: Request) -> None:
         body: ListOffsetsRequest = request.body
+        if (
+            self._wait is not None
+            and request.api_version > 0
+            and any(_is_by_time(entry) for topic in body.topics for entry in topic.partitions)
+        ):
+            self._wait(self._search_and_list, request)
+        else:
+            self._list(request, {})
+
+    async def _search_and_list(self, request: Request) -> None:
+        """Others have their turn while batches are searched."""
+        body: ListOffsetsRequest = request.body
+        searches: Searches = {}
+        for topic in body.topics:
+            for entry in topic.partitions:
+                key = (topic.name, entry.partition_index)
+                if _is_by_time(entry) and key not in searches:
+                    outcome = await self._search(key, _query(body, entry))
+                    if outcome is not None:
+                        searches[key] = outcome
+        self._list(request, searches)
+
+    async def _search(self, key: PartitionKey, query: OffsetQuery) -> Searched | ErrorCode | None:
+        to_search = batches_to_search(self._manager, key, query)
+        if to_search is None:
+            return None
+        name, batches = to_search
+        try:
+            for batch in batches:
+                found = await trio.to_thread.run_sync(
+                    search, (batch,), name, limiter=self._searchers, abandon_on_cancel=True
+                )
+                if found is not None:
+                    return Searched(found)
+        except KafkaError as error:
+            return None if error.code is ErrorCode.KAFKA_STORAGE_ERROR else error.code
+        except OSError:
+            return None  # closed meanwhile, or its disk failed: list_offset will tell
+        return Searched(None)
+
+    def _list(self, request: Request, searches: Searches) -> None:
+        body: ListOffsetsRequest = request.body
         version = request.api_version
         counts = Counter(
             (topic.name, partition.partition_index)
             for topic in body.topics
             for partition in topic.partitions
         )
-        answer = self._list_legacy if version == 0 else self._list_one
         topics = []
         for topic in body.topics:
             partitions = []
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)
-                if version > 0 and counts[key] > 1:
+                if version == 0:
+                    partitions.append(self._list_legacy(body, key, partition))
+                elif counts[key] > 1:
                     partitions.append(_no_offset(key, ErrorCode.INVALID_REQUEST))
                 else:
-                    partitions.append(answer(body, key, partition, version))
+                    searched = searches.get(key)
+                    partitions.append(self._list_one(body, key, partition, version, searched))
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         request.respond(ListOffsetsResponse(throttle_time_ms=request.throttle_ms, topics=topics))
         self._shell.settle()
@@ -93,25 +152,15 @@ class OffsetsHandler:
         key: PartitionKey,
         partition: ListOffsetsPartition,
         version: int,
+        searched: Searched | ErrorCode | None,
     ) -> ListOffsetsPartitionResponse:
         timestamp = partition.timestamp
         if timestamp < _SMALLEST_TIMESTAMP or version < _FIRST_VERSION_OF.get(timestamp, 1):
             return _no_offset(key, ErrorCode.UNSUPPORTED_VERSION)
-        if body.replica_id != CONSUMER_REPLICA_ID:
-            isolation = Isolation.LOG_END
-        elif body.isolation_level == Isolation.READ_COMMITTED:
-            isolation = Isolation.READ_COMMITTED
+        if isinstance(searched, ErrorCode):
+            found = OffsetAnswer(searched)
         else:
-            isolation = Isolation.READ_UNCOMMITTED
-        found = self._manager.list_offset(
-            key,
-            OffsetQuery(
-                timestamp,
-                isolation,
-                partition.current_leader_epoch,
-                body.replica_id != DEBUG_REPLICA_ID,
-            ),
-        )
+            found = self._manager.list_offset(key, _query(body, partition), searched)
         error = found.error_code
         if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
             error = ErrorCode.LEADER_NOT_AVAILABLE
@@ -128,7 +177,6 @@ class OffsetsHandler:
         body: ListOffsetsRequest,
         key: PartitionKey,
         partition: ListOffsetsPartition,
-        _version: int,
     ) -> ListOffsetsPartitionResponse:
         error, found = legacy_offsets(
             self._manager,
@@ -217,6 +265,25 @@ class _DeleteRecordsWait:
         self._request.respond(
             DeleteRecordsResponse(throttle_time_ms=self._request.throttle_ms, topics=topics)
         )
+
+
+def _is_by_time(partition: ListOffsetsPartition) -> bool:
+    return partition.timestamp >= 0 or partition.timestamp == MAX_TIMESTAMP
+
+
+def _query(body: ListOffsetsRequest, partition: ListOffsetsPartition) -> OffsetQuery:
+    if body.replica_id != CONSUMER_REPLICA_ID:
+        isolation = Isolation.LOG_END
+    elif body.isolation_level == Isolation.READ_COMMITTED:
+        isolation = Isolation.READ_COMMITTED
+    else:
+        isolation = Isolation.READ_UNCOMMITTED
+    return OffsetQuery(
+        partition.timestamp,
+        isolation,
+        partition.current_leader_epoch,
+        body.replica_id != DEBUG_REPLICA_ID,
+    )
 
 
 def _no_offset(key: PartitionKey, error: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -1,7 +1,9 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords through real codecs, at all versions."""
 
 import pytest
+import trio
 
+from broker.handlers.offsets import OffsetsHandler
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
@@ -15,18 +17,33 @@ from protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from protocol.records.batch import (
+    HEADER_SIZE,
+    Compression,
+    SimpleRecord,
+    TimestampType,
+    set_max_timestamp,
+    update_crc,
+)
+from protocol.records.builder import build_batch
 from tests.support.handlers import Call
 from tests.support.replication import ME, NOW, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker, versions
 
 
+def _ask(broker: HandlerBroker, version: int, *timestamps: int, **options) -> Call:
+    topics = [
+        ListOffsetsTopic(
+            name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
+        )
+        for timestamp in timestamps
+    ]
+    message = ListOffsetsRequest(replica_id=-1, topics=topics, **options)
+    return Call(broker.offsets, ApiKey.LIST_OFFSETS, version, message)
+
+
 def _list(broker: HandlerBroker, version: int, timestamp: int, **options):
-    partitions = [ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
-    message = ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=partitions)], **options
-    )
-    answer = Call(broker.offsets, ApiKey.LIST_OFFSETS, version, message).answer
-    return answer.topics[0].partitions[0]
+    return _ask(broker, version, timestamp, **options).answer.topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.LIST_OFFSETS))
@@ -50,6 +67,67 @@ def test_list_offsets(broker: HandlerBroker, version: int) -> None:
     assert _list(broker, version, -6).error_code == ErrorCode.UNSUPPORTED_VERSION
     found = _list(broker, version, NOW + 2)
     assert (found.offset, found.timestamp) == (0, NOW + 5)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.LIST_OFFSETS))
+async def test_a_search_elsewhere_finds_the_same(broker: HandlerBroker, version: int) -> None:
+    broker.lead(leader_epoch=3)
+    broker.produced(9, batch(b"a", b"b", timestamp=NOW + 5))
+    # Its header promises more than its records hold: the search goes on behind it.
+    header = bytearray(batch(b"c", timestamp=NOW + 1))
+    set_max_timestamp(header, 0, TimestampType.CREATE_TIME, NOW + 9)
+    broker.produced(9, header)
+    broker.produced(9, batch(b"d", timestamp=NOW + 8))
+    damaged = bytearray(build_batch([SimpleRecord(NOW + 50, None, b"e")]))
+    damaged[HEADER_SIZE] ^= 0x7E
+    update_crc(damaged, 0)
+    broker.produced(9, damaged)
+    timestamps = (-3, 0, NOW, NOW + 5, NOW + 6, NOW + 10, NOW + 51)
+    expected = [_list(broker, version, timestamp) for timestamp in timestamps]
+    if version > 0:
+        offsets = [answer.offset for answer in expected[1:]]
+        assert offsets == [0, 0, 0, 3, -1, -1]
+        errors = [answer.error_code for answer in expected[1:]]
+        assert errors == [0, 0, 0, 0, ErrorCode.CORRUPT_MESSAGE, 0]
+    async with trio.open_nursery() as nursery:
+        broker.offsets = OffsetsHandler(broker.shell, nursery.start_soon)
+        calls = [_ask(broker, version, timestamp) for timestamp in timestamps]
+        twice = _ask(broker, version, NOW, NOW)
+        assert all((call.answer is None) == (version > 0) for call in calls)
+    assert [call.answer.topics[0].partitions[0] for call in calls] == expected
+    if version > 0:
+        errors = [topic.partitions[0].error_code for topic in twice.answer.topics]
+        assert errors == [ErrorCode.INVALID_REQUEST] * 2
+
+
+async def test_others_are_answered_while_a_large_batch_is_searched(broker: HandlerBroker) -> None:
+    """50 000 records, of which the last one is late enough."""
+    broker.lead()
+    times = [NOW] * 50_000 + [NOW + 1]
+    large = build_batch(
+        [SimpleRecord(at, None, b"v") for at in times], compression=Compression.GZIP
+    )
+    broker.produced(9, large)
+    count = 0
+    async with trio.open_nursery() as nursery:
+        broker.offsets = OffsetsHandler(broker.shell, nursery.start_soon)
+        slow = _ask(broker, 9, NOW + 1)
+        while slow.answer is None:
+            count += _list(broker, 9, -1).offset == 50_001
+            await trio.lowlevel.checkpoint()
+    assert slow.answer.topics[0].partitions[0].offset == 50_000
+    assert count > 10
+
+
+async def test_a_partition_that_goes_away_during_the_search(broker: HandlerBroker) -> None:
+    broker.lead()
+    broker.produced(9, batch(b"a", timestamp=NOW))
+    async with trio.open_nursery() as nursery:
+        broker.offsets = OffsetsHandler(broker.shell, nursery.start_soon)
+        call = _ask(broker, 9, NOW)
+        broker.cluster.role(2, leader_epoch=1)
+    error = call.answer.topics[0].partitions[0].error_code
+    assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_list_offsets_codes_by_version(broker: HandlerBroker) -> None:
