@@ -25,7 +25,7 @@ from broker.cleaner_process import CleanerProcess, CleaningFailed, WorkerDied, W
 from broker.config import KafkaConfig
 from broker.metrics import BrokerMetrics
 from protocol.errors import KafkaError
-from storage.checkpoints import CLEANER_FILE, TopicPartition
+from storage.checkpoints import TopicPartition
 from storage.cleaner.cleaner import CleaningAborted
 from storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
 from storage.cleaner.plan import CleanedGroup, CleaningStats
@@ -44,12 +44,10 @@ class CleanerRuntime:
         logs: LogManager,
         config: KafkaConfig,
         clock: Callable[[], int],
-        limiter: trio.CapacityLimiter,
     ) -> None:
         self._logs = logs
         self._config = config
         self._clock = clock
-        self._limiter = limiter
         self.manager = CleanerManager(logs, clock())
         self._nursery: trio.Nursery | None = None
         self._changed = trio.Event()
@@ -194,7 +192,7 @@ class CleanerRuntime:
         self._deaths.pop(cleaning.key, None)
         manager.finished(cleaning, end_offset)
         _report(cleaning, end_offset, stats)
-        await self._write_checkpoint(cleaning)
+        self._logs.upkeep.cleaned(cleaning.log)
         return stats
 
     def _failed(self, cleaning: Cleaning, error: CleaningFailed) -> None:
@@ -210,22 +208,6 @@ class CleanerRuntime:
         if deaths > 1:
             del self._deaths[cleaning.key]
             self.manager.failed(cleaning, "the cleaner's process died twice over it")
-
-    async def _write_checkpoint(self, cleaning: Cleaning) -> None:
-        """After the swaps are durable: below the checkpoint gaps are no loss."""
-        health = cleaning.log.health
-        jobs = self._logs.upkeep.checkpoint_jobs(CLEANER_FILE, [health.path])
-
-        def write() -> None:
-            self._logs.files.sync_directory(cleaning.plan.directory)
-            for job in jobs:
-                job.run()
-
-        try:
-            await trio.to_thread.run_sync(write, limiter=self._limiter)
-        except OSError as error:
-            if not self.manager.is_void(cleaning):
-                health.fail(error)
 
     # -- what is shown ---------------------------------------------------------------------
 

@@ -326,7 +326,7 @@ class Broker:
             clock=clock,
             load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
         )
-        self.cleaner = CleanerRuntime(self.logs, config, clock, self.background)
+        self.cleaner = CleanerRuntime(self.logs, config, clock)
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""

@@ -66,6 +66,21 @@ class WriteCheckpoint:
 
 
 @dataclass(slots=True, frozen=True)
+class SyncSwaps:
+    """Make the segments that a cleaning has put into a log durable."""
+
+    log: Log
+
+    def __call__(self) -> None:
+        log = self.log
+        try:
+            log.files.sync_directory(log.directory)
+        except OSError as error:
+            if not log.is_closed:  # deleted meanwhile
+                log.health.fail(error)
+
+
+@dataclass(slots=True, frozen=True)
 class PrepareSwap:
     """Flush a future replica and mark the log that it replaces; KafkaError if a disk fails."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import KafkaError
 from storage.checkpoints import (
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -22,7 +23,7 @@ from storage.checkpoints import (
 )
 from storage.log import Log
 from storage.log_directory import LogDirectory
-from storage.log_jobs import CHECKPOINTED, Delete, Job, WriteCheckpoint
+from storage.log_jobs import CHECKPOINTED, Delete, Job, SyncSwaps, WriteCheckpoint
 from storage.retention import delete_old_segments, delete_segments_below_start
 
 if TYPE_CHECKING:
@@ -38,12 +39,13 @@ _AFTER_INITIAL_DELAY = ("recovery points", "log start offsets", "producer expiry
 
 
 class LogUpkeep:
-    __slots__ = ("_doomed", "_latest_ms", "_manager", "_next_run", "_unchecked")
+    __slots__ = ("_cleaned", "_doomed", "_latest_ms", "_manager", "_next_run", "_unchecked")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._doomed: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
+        self._cleaned: list[Log] = []
         self._next_run: dict[str, int] = {}
         self._latest_ms = 0
 
@@ -65,13 +67,21 @@ class LogUpkeep:
         """What is in its checkpoints is not true any more."""
         self._unchecked.add(directory.path)
 
+    def cleaned(self, log: Log) -> None:
+        """It has been compacted further, which its directory's checkpoint is to show."""
+        self._cleaned.append(log)
+
     # -- what is due -----------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
         self._note_time(now_ms)
         manager, config = self._manager, self._manager.config
-        jobs: list[Job] = []
+        cleaned, self._cleaned = self._cleaned, []
+        # What the checkpoint calls clean must not be undone by a power cut.
+        jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in cleaned]
+        if cleaned:
+            jobs += self.checkpoint_jobs(CLEANER_FILE, {log.health.path for log in cleaned})
         for log in manager.logs():
             if log.take_truncated():
                 self._unchecked.add(log.health.path)

@@ -289,3 +289,17 @@ def test_topic_configs_reach_logs(tmp_path: Path) -> None:
     assert log.config.segment_bytes == 777
     log.set_config(config_of(index_interval_bytes=99))
     assert log.segments.active.index_interval_bytes == 99
+
+
+def test_checkpoints_have_one_writer(tmp_path: Path) -> None:
+    """Two threads that replace a file by way of the same other one take each other's away."""
+    manager = manager_of(tmp_path)
+    logs = [filled(manager, "t", partition) for partition in range(2)]
+    run(manager, 0)
+    for log in logs:
+        log.first_dirty_offset = 2
+        manager.upkeep.cleaned(log)
+    assert not (tmp_path / "cleaner-offset-checkpoint").exists()
+    assert run(manager, 1) == ["sync t-0", "sync t-1", "write cleaner-offset-checkpoint"]
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n2\nt 0 2\nt 1 2\n"
+    assert run(manager, 2) == []
