@@ -2,9 +2,9 @@
 
 All connections queued in one round are served together, and their responses leave together: when
 a handler answers at once, the next request that is already in the connection's buffer is handled
-in the same turn, and one system call sends all its answers. `num.io.threads` bounds the handlers
-that wait (ZooKeeper, disk); handlers that do not wait run one after the other on the loop, so more
-tasks for them would only add switches.
+in the same turn, and one system call sends all its answers. Handlers run one after the other on the
+loop; those that wait (ZooKeeper, disk, a worker thread) are tasks of their own, which
+`broker.dispatch` bounds. `num.io.threads` bounds the threads that force data to disk.
 
 A request that is not answered at once (parked in a purgatory, awaiting a coroutine) simply leaves
 the connection muted; `respond` is called later from anywhere on the loop. A produce request that is
