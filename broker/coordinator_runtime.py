@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import trio
 
 from broker.replica_shell import ReplicaShell
+from coordinator.partition_load import PartitionLoad
 from replication.controller import znodes
 from replication.controller.operations import GetData, ZkCode
 from replication.partition import Partition
@@ -40,20 +41,6 @@ MAX_LOAD_TIMES = 100
 CLOCK_STEP_MS = 500
 
 _MS = 1000
-
-
-class PartitionLoad(Protocol):
-    """What a coordinator reads of one partition; `add` and `decode` may run in a thread."""
-
-    partition: int
-    epoch: int
-    next_offset: int
-    record_count: int
-    skipped_count: int
-
-    def add(self, records: bytes, /) -> None: ...
-
-    def decode(self) -> None: ...
 
 
 class Machine(Protocol):

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from broker.control_channel import Connect, connect_plaintext
-from broker.coordinator_runtime import CoordinatorRuntime, PartitionLoad, internal_partition_count
+from broker.coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from broker.marker_sender import MarkerSender, Results
 from broker.replica_shell import ReplicaShell
 from broker.topic_creation import TRANSACTIONS_TOPIC
+from coordinator.partition_load import PartitionLoad
 from coordinator.transaction.core import (
     AllocateProducerId,
     Append,

@@ -13,10 +13,10 @@ Most records of an offsets topic are superseded by later ones, so while reading,
 kept as bytes, and only what is left at the end is decoded.
 """
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from coordinator import partition_load
 from coordinator.group.group import Group
 from coordinator.group.offsets import CommittedOffset, TopicPartition
 from coordinator.group.records import (
@@ -30,13 +30,10 @@ from coordinator.group.records import (
     version_of,
 )
 from protocol.errors import ProtocolError
-from protocol.records.batch import BatchHeader, iter_batch_headers, iter_records
+from protocol.records.batch import BatchHeader
 from protocol.records.control import ControlRecordType, parse_control_record_type
 from protocol.records.record import Record
 
-log = logging.getLogger(__name__)
-
-_MAX_LOGGED_SKIPS = 10
 _PREFIX_BYTES = 2
 
 
@@ -50,57 +47,34 @@ class RawValue(NamedTuple):
 RawOffsets = dict[bytes, RawValue]
 
 
-class PartitionLoad:
+class PartitionLoad(partition_load.PartitionLoad):
     """What has been read of one partition so far."""
 
     __slots__ = (
         "_groups",
-        "_is_decoded",
         "_offsets",
         "_pending",
         "_raw_groups",
         "_raw_offsets",
         "_raw_pending",
-        "epoch",
         "markers",
-        "next_offset",
-        "partition",
-        "record_count",
-        "skipped_count",
     )
 
+    topic = "__consumer_offsets"
+
     def __init__(self, partition: int, epoch: int) -> None:
-        self.partition = partition
-        self.epoch = epoch
-        # Where reading goes on: one past the last offset that was seen.
-        self.next_offset = 0
-        self.record_count = 0
-        self.skipped_count = 0
+        super().__init__(partition, epoch)
         # (producer id, committed) of markers that were written while this was loading.
         self.markers: list[tuple[int, bool]] = []
         # By key without its version: the versions of offset keys have the same fields.
         self._raw_groups: RawOffsets = {}
         self._raw_offsets: RawOffsets = {}
         self._raw_pending: dict[int, RawOffsets] = {}
-        self._is_decoded = False
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[str, dict[int, dict[TopicPartition, CommittedOffset]]] = {}
 
     # Reading
-
-    def add(self, records: bytes | bytearray | memoryview) -> None:
-        """Take in complete batches, in log order; a partial batch at the end is left alone."""
-        assert not self._is_decoded
-        for position, header in iter_batch_headers(records):
-            try:
-                if header.is_control:
-                    self._add_marker(header, iter_records(records, position))
-                else:
-                    self._add_batch(header, iter_records(records, position))
-            except ProtocolError as error:
-                self._skip(f"batch at offset {header.base_offset}", error)
-            self.next_offset = header.next_offset
 
     def _add_marker(self, header: BatchHeader, records: Iterable[Record]) -> None:
         for record in records:
@@ -111,7 +85,10 @@ class PartitionLoad:
                     if current is None or current.record_offset < value.record_offset:
                         self._raw_offsets[key] = value
 
-    def _add_batch(self, header: BatchHeader, records: Iterable[Record]) -> None:
+    def _add_batch(self, header: BatchHeader, records: Iterator[Record]) -> None:
+        if header.is_control:
+            self._add_marker(header, records)
+            return
         offsets = self._raw_offsets
         if header.is_transactional:
             offsets = self._raw_pending.setdefault(header.producer_id, {})
@@ -138,18 +115,9 @@ class PartitionLoad:
             else:
                 self._skip(f"record at offset {offset}", f"unknown kind of key, {prefix!r}")
 
-    def _skip(self, what: str, why: object) -> None:
-        self.skipped_count += 1
-        if self.skipped_count <= _MAX_LOGGED_SKIPS:
-            log.warning("__consumer_offsets-%d: skipped %s: %s", self.partition, what, why)
-
     # What it comes to
 
-    def decode(self) -> None:
-        """All has been read: decode what is left. Like `add`, this may run in a worker thread."""
-        if self._is_decoded:
-            return
-        self._is_decoded = True
+    def _decode(self) -> None:
         for key, value in self._raw_groups.items():
             try:
                 group_id = decode_group_key(key)

@@ -9,53 +9,32 @@ skipped: one bad record must not cost the partition its other ids (Kafka ends th
 and serves what it has read).
 """
 
-import logging
+from collections.abc import Iterator
 
+from coordinator import partition_load
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.records import KEY_PREFIX, decode_key, decode_value
 from protocol.errors import ProtocolError
-from protocol.records.batch import iter_batch_headers, iter_records
-
-log = logging.getLogger(__name__)
-
-_MAX_LOGGED_SKIPS = 10
+from protocol.records.batch import BatchHeader, Record
 
 
-class PartitionLoad:
+class PartitionLoad(partition_load.PartitionLoad):
     """What has been read of one partition so far."""
 
-    __slots__ = (
-        "_raw",
-        "_transactions",
-        "epoch",
-        "next_offset",
-        "partition",
-        "record_count",
-        "skipped_count",
-    )
+    __slots__ = ("_raw", "_transactions")
+
+    topic = "__transaction_state"
 
     def __init__(self, partition: int, epoch: int) -> None:
-        self.partition = partition
-        self.epoch = epoch
-        # Where reading goes on: one past the last offset that was seen.
-        self.next_offset = 0
-        self.record_count = 0
-        self.skipped_count = 0
+        super().__init__(partition, epoch)
         # Most records are superseded by later ones: only what is left is decoded.
         self._raw: dict[bytes, bytes] = {}
-        self._transactions: dict[str, TransactionMetadata] | None = None
+        self._transactions: dict[str, TransactionMetadata] = {}
 
-    def add(self, records: bytes | bytearray | memoryview) -> None:
-        """Take in complete batches, in log order; a partial batch at the end is left alone."""
-        assert self._transactions is None
-        for position, header in iter_batch_headers(records):
-            if not header.is_control:
-                try:
-                    for offset, _, key, value, _, _ in iter_records(records, position):
-                        self._add_record(offset, key, value)
-                except ProtocolError as error:
-                    self._skip(f"the batch at offset {header.base_offset}", error)
-            self.next_offset = header.next_offset
+    def _add_batch(self, header: BatchHeader, records: Iterator[Record]) -> None:
+        if not header.is_control:
+            for offset, _, key, value, _, _ in records:
+                self._add_record(offset, key, value)
 
     def _add_record(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         self.record_count += 1
@@ -66,16 +45,7 @@ class PartitionLoad:
         else:
             self._raw[bytes(key)] = bytes(value)
 
-    def _skip(self, what: str, why: object) -> None:
-        self.skipped_count += 1
-        if self.skipped_count <= _MAX_LOGGED_SKIPS:
-            log.warning("__transaction_state-%d: skipped %s: %s", self.partition, what, why)
-
-    def decode(self) -> None:
-        """All has been read: decode what is left. Like `add`, this may run in a worker thread."""
-        if self._transactions is not None:
-            return
-        self._transactions = {}
+    def _decode(self) -> None:
         for key, value in self._raw.items():
             try:
                 transactional_id = decode_key(key)
@@ -87,5 +57,4 @@ class PartitionLoad:
     def transactions(self) -> dict[str, TransactionMetadata]:
         """The transactional ids of the partition; call once, at the end."""
         self.decode()
-        assert self._transactions is not None
         return self._transactions
