@@ -59,7 +59,7 @@ DEFINITIONS = (
         HIGH,
         valid=AT_LEAST_1,
         mode=CLUSTER_WIDE,
-        doc="How many request handlers may wait for the disk or ZooKeeper at once.",
+        doc="How many threads may force data to disk at once.",
     ),
     key(
         "num.replica.alter.log.dirs.threads",
