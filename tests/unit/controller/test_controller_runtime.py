@@ -14,7 +14,7 @@ from broker.registration import ensure_top_level_paths, register_broker
 from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
 from protocol.codec import encode
 from protocol.errors import ErrorCode
-from protocol.framing import decode_request, encode_response
+from protocol.framing import encode_response
 from protocol.messages.cluster import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from protocol.messages.replication import UpdateMetadataRequest
 from replication.controller import events, topic_admin, znodes
@@ -24,6 +24,7 @@ from replication.controller.znodes import BrokerRegistration
 from replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
 from tests.support.controller_cluster import SimulatedBroker
 from tests.support.embedded_zookeeper import embedded_zookeeper
+from tests.support.frames import decode_request
 
 SESSION_TIMEOUT_MS = 4_000
 
