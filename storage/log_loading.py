@@ -15,11 +15,12 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import KafkaError
 from storage import checkpoints
 from storage.checkpoints import TopicPartition
+from storage.files import Files
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import (
@@ -32,13 +33,45 @@ from storage.log_directory import (
     parse_partition_name,
 )
 from storage.recovery import LogLoader
+from storage.recovery_notes import true_recovery_point
 
 if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
+OFFSET_MAX = 2**63 - 1
+
 Run = Callable[[Iterable[Callable[[], None]]], None]
+
+
+class Checkpointed(NamedTuple):
+    """What the checkpoints of a directory say of a log."""
+
+    shown_recovery_point: int
+    recovery_point: int  # the true one
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    first_dirty_offset: int | None = None
+
+
+def _read_checkpointed(
+    files: Files, directory: LogDirectory, path: str, key: TopicPartition
+) -> Checkpointed:
+    """They are written together after a cut: if one is of before, the others may be too, and are
+    void above the cut. So they are for a log that was made anew."""
+    shown = directory.recovery_points.get(key, 0)
+    true = true_recovery_point(files, path, shown)
+    is_stale = true < shown and not directory.cleanly_stopped
+    limit = true if is_stale else OFFSET_MAX
+    first_dirty = directory.first_dirty_offsets.get(key)
+    return Checkpointed(
+        shown,
+        true,
+        min(directory.log_start_offsets.get(key, 0), limit),
+        min(directory.high_watermarks.get(key, 0), limit),
+        None if first_dirty is None else min(first_dirty, limit),
+    )
 
 
 def load_directories(
@@ -128,11 +161,9 @@ def open_log(
     key: TopicPartition,
     config: LogConfig,
     now_ms: int,
+    known: Checkpointed,
     *,
     clean: bool = True,
-    recovery_point: int = 0,
-    log_start_offset: int = 0,
-    compacted_below: int = 0,
 ) -> Log:
     """Recover what is in a partition's directory; OSError and KafkaError as they come."""
     expiration_ms = manager.config.producer_id_expiration_ms
@@ -141,9 +172,10 @@ def open_log(
         path,
         config,
         clean=clean,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_offset,
-        compacted_below=compacted_below,
+        recovery_point=known.recovery_point,
+        shown_recovery_point=known.shown_recovery_point,
+        log_start_offset=known.log_start_offset,
+        compacted_below=known.first_dirty_offset or 0,
         now_ms=now_ms,
         expiration_ms=expiration_ms,
         report=_Report(path),
@@ -163,13 +195,13 @@ def open_log(
 
 
 def _read_topic_id(
-    manager: LogManager, directory: LogDirectory, path: str, key: TopicPartition
+    manager: LogManager, directory: LogDirectory, path: str, known: Checkpointed
 ) -> bytes | None:
     """Damaged before its first sync, it is absent: the controller will name the topic."""
     try:
         return checkpoints.read_partition_topic_id(manager.files, path)
     except checkpoints.CheckpointError:
-        if directory.cleanly_stopped or directory.recovery_points.get(key, 0) > 0:
+        if directory.cleanly_stopped or known.recovery_point > 0:
             raise
         manager.files.remove(os.path.join(path, checkpoints.PARTITION_METADATA_FILE))
         return None
@@ -200,9 +232,10 @@ class _Load:
         if not directory.is_online:
             return
         try:
-            topic_id = _read_topic_id(self.manager, directory, path, key)
             if not self.is_future:
                 self.manager.files.remove(os.path.join(path, REPLACED_MARK))
+            known = _read_checkpointed(self.manager.files, directory, path, key)
+            topic_id = _read_topic_id(self.manager, directory, path, known)
             log = open_log(
                 self.manager,
                 directory,
@@ -210,10 +243,8 @@ class _Load:
                 key,
                 self.config,
                 self.now_ms,
+                known,
                 clean=directory.cleanly_stopped,
-                recovery_point=directory.recovery_points.get(key, 0),
-                log_start_offset=directory.log_start_offsets.get(key, 0),
-                compacted_below=directory.first_dirty_offsets.get(key, 0),
             )
         except OSError as error:
             directory.fail(error)
@@ -222,6 +253,6 @@ class _Load:
             directory.fail(OSError(f"loading {path}: {error.message}"))
             return
         log.take_stored_topic_id(topic_id)
-        log.update_high_watermark(directory.high_watermarks.get(key, 0))
-        log.first_dirty_offset = directory.first_dirty_offsets.get(key)
+        log.update_high_watermark(known.high_watermark)
+        log.first_dirty_offset = known.first_dirty_offset
         self.manager.loaded(key, log, is_future=self.is_future)

@@ -31,7 +31,7 @@ from storage.log_directory import (
     future_name,
 )
 from storage.log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
-from storage.log_loading import Run, load_directories, open_log
+from storage.log_loading import Checkpointed, Run, load_directories, open_log
 from storage.log_upkeep import LogUpkeep
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
@@ -195,9 +195,10 @@ class LogManager:
         path = os.path.join(directory.path, name)
         try:
             self.files.make_directory(path)
-            # Of an earlier log of this name; nothing of it holds for the new one.
+            # Of an earlier log of this name; loading notes that the new one is below it.
             stale = max(directory.health.recovery_points_on_disk(key))
-            return open_log(self, directory, path, key, config, now_ms, recovery_point=stale)
+            known = Checkpointed(stale, stale)
+            return open_log(self, directory, path, key, config, now_ms, known)
         except OSError as error:
             directory.fail(error)
             return None

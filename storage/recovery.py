@@ -26,7 +26,7 @@ from storage.leader_epochs import LeaderEpochCache
 from storage.log_config import LogConfig
 from storage.producer_snapshot import SnapshotStore
 from storage.producer_state import ProducerState
-from storage.recovery_notes import gaps_below, note_cut, true_recovery_point
+from storage.recovery_notes import gaps_below, note_cut
 from storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -86,6 +86,7 @@ class LogLoader:
         *,
         clean: bool,
         recovery_point: int,
+        shown_recovery_point: int,
         log_start_offset: int,
         now_ms: int,
         expiration_ms: int,
@@ -96,8 +97,8 @@ class LogLoader:
         self.directory = directory
         self.config = config
         self.clean = clean
-        self.shown_recovery_point = recovery_point
-        self.recovery_point = true_recovery_point(files, directory, recovery_point)
+        self.recovery_point = recovery_point
+        self.shown_recovery_point = shown_recovery_point
         self.log_start = log_start_offset
         self.compacted_below = compacted_below
         self.now_ms = now_ms

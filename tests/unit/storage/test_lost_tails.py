@@ -15,6 +15,7 @@ from protocol.records.batch import iter_batch_headers
 from storage.checkpoints import CLEANER_FILE
 from storage.cleaner.manager import CleanerSettings
 from storage.log import Log
+from storage.log_jobs import CHECKPOINTED
 from storage.log_manager import LogManager
 from storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
 from tests.support.cleaning import surviving
@@ -49,6 +50,11 @@ class Replica:
     def flush(self) -> None:
         self.log.flush()
         checkpoint_recovery_points(self.manager)
+
+    def write_checkpoints(self) -> None:
+        for name in CHECKPOINTED:
+            for job in self.manager.upkeep.checkpoint_jobs(name):
+                job.run()
 
     def lose_power(self, losses: Losses) -> None:
         """Of the named segments the unsynced bytes, in that way; all else is kept."""
@@ -172,6 +178,69 @@ def test_a_new_log_does_not_inherit_a_recovery_point(replica: Replica) -> None:
     replica.append(8)
     replica.lose_power({segment(3): ("cut", SIZE)})
     assert replica.offsets == list(range(5))
+
+
+def test_a_new_log_inherits_no_offsets(replica: Replica) -> None:
+    """Killed before the checkpoints were written anew: its messages are not below its start."""
+    replica.append(8)
+    replica.log.flush()
+    replica.log.update_high_watermark(8)
+    replica.log.maybe_increment_log_start_offset(7)
+    replica.log.first_dirty_offset = 6
+    replica.write_checkpoints()
+    replica.manager.delete_log("t", 0, 0)
+    replica.log = replica.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    replica.append(4)
+    replica.lose_power({})
+    log = replica.log
+    assert replica.offsets == list(range(4))
+    assert (log.log_start_offset, log.high_watermark, log.first_dirty_offset) == (0, 0, 0)
+
+
+def test_topic_id_of_a_new_log(replica: Replica) -> None:
+    """Its file was never forced to disk, whatever the recovery point of the earlier log says."""
+    replica.append(8)
+    replica.flush()
+    replica.manager.delete_log("t", 0, 0)
+    replica.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    replica.lose_power({"partition": ("zero", 20)})
+    assert replica.log.topic_id == TOPIC_ID  # as the controller names it
+    assert replica.log.log_end_offset == 0
+
+
+def test_a_high_watermark_from_before_a_truncation(replica: Replica) -> None:
+    """After an unclean election; what came after the cut need not be committed."""
+    replica.append(8)
+    replica.log.flush()
+    replica.log.update_high_watermark(8)
+    replica.write_checkpoints()
+    replica.log.truncate_to(4)
+    replica.append(5, epoch=1)
+    replica.lose_power({})
+    assert (replica.log.high_watermark, replica.log.log_end_offset) == (4, 9)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_checkpoints_from_after_a_truncation_count(replica: Replica, clean: bool) -> None:
+    replica.append(8)
+    replica.flush()
+    replica.log.truncate_to(4)
+    replica.append(3, epoch=1)
+    replica.log.flush()
+    replica.log.update_high_watermark(7)
+    replica.log.maybe_increment_log_start_offset(6)
+    replica.write_checkpoints()  # a recovery point of 7, which could be one from before
+    if clean:
+        replica.manager.clean_shutdown()
+        replica.open()
+        assert (replica.log.log_start_offset, replica.log.high_watermark) == (6, 7)
+    else:
+        replica.append(2, epoch=1)
+        replica.log.flush()
+        replica.log.update_high_watermark(9)
+        replica.write_checkpoints()
+        replica.lose_power({})
+        assert (replica.log.log_start_offset, replica.log.high_watermark) == (6, 9)
 
 
 def test_a_log_that_recovery_cut_does_not_inherit_a_recovery_point(replica: Replica) -> None:
