@@ -16,7 +16,6 @@ import pytest
 from protocol.codec import decode, decode_versioned, encode, encode_versioned
 from protocol.errors import ProtocolError
 from protocol.framing import (
-    decode_request,
     decode_request_header,
     decode_response,
     encode_request,
@@ -24,6 +23,7 @@ from protocol.framing import (
 )
 from protocol.schema import Message
 from tests.support.counts import report
+from tests.support.frames import decode_request
 from tests.support.message_factory import MessageFactory, every_message_and_version
 from tests.support.reference_codec import Refused, reference_decode
 
