@@ -21,16 +21,15 @@ from typing import Any, Final, NoReturn
 
 from protocol.codec_source import (
     FIXED,
-    Counter,
     FieldPlan,
+    Generator,
     Reader,
     Source,
-    compile_functions,
     in_range,
 )
 from protocol.errors import ProtocolError
 from protocol.primitives import MAX_STRING_BYTES, decode_uvarint, uvarint_tail
-from protocol.schema import NO_TAGS, ZERO_UUID, Field, Message, Struct, version_range
+from protocol.schema import NO_TAGS, ZERO_UUID, Field, Message, Struct
 
 
 def _fail(field: str, problem: str) -> NoReturn:
@@ -79,34 +78,17 @@ _HELPERS: Final[dict[str, Any]] = {
 
 
 def compile_reader(cls: type[Message], version: int) -> Reader:
-    generator = _ReaderGenerator(cls, version)
+    generator = _ReaderGenerator(cls, version, _HELPERS)
     read: Reader = generator.generate()
     return read
 
 
-class _ReaderGenerator:
-    def __init__(self, cls: type[Message], version: int) -> None:
-        low, high = version_range(cls._spec.flexible)
-        self.cls = cls
-        self.version = version
-        self.flexible = low <= version <= high
-        self.names = dict(_HELPERS)
-        self.functions: list[Source] = []
-        self.tag_functions: dict[type[Struct], str] = {}
-        self.counter = Counter()
-
+class _ReaderGenerator(Generator):
     def generate(self) -> Any:
         source = self.function("read(buf, pos, end)")
         self.struct(source, self.cls, "m")
         source.line("return m, pos")
-        title = f"read {self.cls.__name__} v{self.version}"
-        compile_functions(title, self.functions, self.names)
-        return self.names["read"]
-
-    def function(self, signature: str) -> Source:
-        source = Source(f"def {signature}:", self.names)
-        self.functions.append(source)
-        return source
+        return self.compile("read")
 
     # -- structs -----------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """What the compiled readers and writers share: versions of fields, and source text with fused runs.
 
 Job: `FieldPlan` sorts a struct's fields for one version; `Source` collects the lines of one
-generated function and fuses neighbouring fixed-size values into one `struct.Struct`.
+generated function and fuses neighbouring fixed-size values into one `struct.Struct`; `Generator`
+holds the functions of one message in one version.
 Invariants: a run is flushed before anything of variable length is read or written, so values keep
 their order on the wire.
 Leaves out: the grammar of each field kind (`codec_reader`, `codec_writer`).
@@ -9,12 +10,12 @@ Leaves out: the grammar of each field kind (`codec_reader`, `codec_writer`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from struct import Struct as Layout
 from typing import Any, Final
 
-from protocol.schema import UNSET, Field, Struct, shared_default, version_range
+from protocol.schema import UNSET, Field, Message, Struct, shared_default, version_range
 
 # Kinds of fixed size: their letter in a struct format, and their size.
 FIXED: Final = {
@@ -126,11 +127,32 @@ class Counter:
         return f"{prefix}{self.last}"
 
 
-def compile_functions(title: str, sources: list[Source], names: dict[str, Any]) -> None:
-    """Defines the functions in `names`."""
-    text = "\n\n".join("\n".join(source.lines) for source in sources) + "\n"
-    names["__source__"] = text
-    exec(compile(text, f"<{title}>", "exec"), names)
+class Generator:
+    """Makes the functions that read, or write, one message in one version."""
+
+    def __init__(self, cls: type[Message], version: int, helpers: Mapping[str, Any]) -> None:
+        low, high = version_range(cls._spec.flexible)
+        self.cls = cls
+        self.version = version
+        self.flexible = low <= version <= high
+        # What the functions see as their globals.
+        self.names = dict(helpers)
+        self.functions: list[Source] = []
+        self.tag_functions: dict[type[Struct], str] = {}
+        self.counter = Counter()
+
+    def function(self, signature: str) -> Source:
+        source = Source(f"def {signature}:", self.names)
+        self.functions.append(source)
+        return source
+
+    def compile(self, name: str) -> Any:
+        """The function called `name`, with all that it calls."""
+        text = "\n\n".join("\n".join(source.lines) for source in self.functions) + "\n"
+        self.names["__source__"] = text
+        title = f"{name} {self.cls.__name__} v{self.version}"
+        exec(compile(text, f"<{title}>", "exec"), self.names)
+        return self.names[name]
 
 
 Reader = Callable[[Any, int, int], tuple[Any, int]]

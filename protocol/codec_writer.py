@@ -17,16 +17,15 @@ from typing import Any, Final, NoReturn
 
 from protocol.codec_source import (
     FIXED,
-    Counter,
     FieldPlan,
+    Generator,
     Source,
     Writer,
-    compile_functions,
     in_range,
 )
 from protocol.errors import ProtocolError
 from protocol.primitives import MAX_STRING_BYTES, ONE_BYTE, encode_uvarint
-from protocol.schema import ZERO_UUID, Field, Message, Struct, version_range
+from protocol.schema import ZERO_UUID, Field, Message, Struct
 
 # Records up to this size are copied into the message; larger ones become a part of their own.
 MAX_COPIED_RECORDS_BYTES: Final = 4096
@@ -68,35 +67,18 @@ _HELPERS: Final[dict[str, Any]] = {
 
 
 def compile_writer(cls: type[Message], version: int) -> Writer:
-    generator = _WriterGenerator(cls, version)
+    generator = _WriterGenerator(cls, version, _HELPERS)
     write: Writer = generator.generate()
     return write
 
 
-class _WriterGenerator:
-    def __init__(self, cls: type[Message], version: int) -> None:
-        low, high = version_range(cls._spec.flexible)
-        self.cls = cls
-        self.version = version
-        self.flexible = low <= version <= high
-        self.names = dict(_HELPERS)
-        self.functions: list[Source] = []
-        self.tag_functions: dict[type[Struct], str] = {}
-        self.counter = Counter()
-
+class _WriterGenerator(Generator):
     def generate(self) -> Any:
         source = self.function("write(m, out, parts)")
         source.line("a = out.append")
         self.struct(source, self.cls, "m")
         self.flush(source)
-        title = f"write {self.cls.__name__} v{self.version}"
-        compile_functions(title, self.functions, self.names)
-        return self.names["write"]
-
-    def function(self, signature: str) -> Source:
-        source = Source(f"def {signature}:", self.names)
-        self.functions.append(source)
-        return source
+        return self.compile("write")
 
     # -- structs -----------------------------------------------------------------------------------
 
