@@ -35,7 +35,12 @@ logger = logging.getLogger(__name__)
 SEGMENTS_PER_STEP = 4
 LOGS_PER_STEP = 64
 
-_AFTER_INITIAL_DELAY = ("recovery points", "log start offsets", "producer expiry", "retention")
+_AFTER_INITIAL_DELAY = (
+    RECOVERY_POINT_FILE,
+    LOG_START_OFFSET_FILE,
+    "producer expiry",
+    "retention",
+)
 
 
 class LogUpkeep:
@@ -57,7 +62,7 @@ class LogUpkeep:
         self._next_run = dict.fromkeys(_AFTER_INITIAL_DELAY, first)
         # Not delayed as the other jobs: it only begins with the first roles in Kafka.
         first = now_ms + config.high_watermark_checkpoint_interval_ms
-        self._next_run["high watermarks"] = first
+        self._next_run[HIGH_WATERMARK_FILE] = first
 
     def doom(self, directory: LogDirectory, path: str, due_ms: int) -> None:
         """Remove a file or a directory when its time has come."""
@@ -77,29 +82,9 @@ class LogUpkeep:
         """The blocking work that is due; run the jobs in order, one at a time."""
         self._note_time(now_ms)
         manager, config = self._manager, self._manager.config
-        cleaned, self._cleaned = self._cleaned, []
         # What the checkpoint calls clean must not be undone by a power cut.
-        jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in cleaned]
-        if cleaned:
-            jobs += self.checkpoint_jobs(CLEANER_FILE, {log.health.path for log in cleaned})
-        for log in manager.logs():
-            if log.take_truncated():
-                self._unchecked.add(log.health.path)
-        if self._unchecked:
-            for name in CHECKPOINTED:
-                jobs += self.checkpoint_jobs(name, self._unchecked)
-            self._unchecked = set()
-        for name, file, interval_ms in (
-            ("recovery points", RECOVERY_POINT_FILE, config.flush_offset_checkpoint_interval_ms),
-            (
-                "log start offsets",
-                LOG_START_OFFSET_FILE,
-                config.flush_start_offset_checkpoint_interval_ms,
-            ),
-            ("high watermarks", HIGH_WATERMARK_FILE, config.high_watermark_checkpoint_interval_ms),
-        ):
-            if self._is_due(name, now_ms, interval_ms):
-                jobs += self.checkpoint_jobs(file)
+        jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
+        jobs += self._due_checkpoint_jobs(now_ms)
         if self._is_due("producer expiry", now_ms, config.producer_id_expiration_check_interval_ms):
             for log in manager.logs():
                 log.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
@@ -109,6 +94,26 @@ class LogUpkeep:
             if log.flush_is_due(now_ms)
         ]
         return jobs + self._deletion_jobs(now_ms)
+
+    def _due_checkpoint_jobs(self, now_ms: int) -> list[Job]:
+        """Each file once: `recovery_points_on_disk` is about the last two."""
+        manager, config = self._manager, self._manager.config
+        intervals_ms = {
+            RECOVERY_POINT_FILE: config.flush_offset_checkpoint_interval_ms,
+            LOG_START_OFFSET_FILE: config.flush_start_offset_checkpoint_interval_ms,
+            HIGH_WATERMARK_FILE: config.high_watermark_checkpoint_interval_ms,
+        }
+        unchecked, self._unchecked = self._unchecked, set()
+        unchecked |= {log.health.path for log in manager.logs() if log.take_truncated()}
+        cleaned, self._cleaned = {log.health.path for log in self._cleaned}, []
+        jobs: list[Job] = []
+        for name in CHECKPOINTED:
+            only = unchecked | cleaned if name == CLEANER_FILE else unchecked
+            if name in intervals_ms and self._is_due(name, now_ms, intervals_ms[name]):
+                jobs += self.checkpoint_jobs(name)
+            elif only:
+                jobs += self.checkpoint_jobs(name, only)
+        return jobs
 
     def _note_time(self, now_ms: int) -> None:
         """A clock that was set back takes all that is due with it, or nothing would happen for as

@@ -120,6 +120,19 @@ def test_a_checkpoint_that_is_being_written_during_a_truncation(replica: Replica
     assert replica.offsets == list(range(5))
 
 
+def test_a_second_truncation_while_the_checkpoint_of_the_first_is_due(replica: Replica) -> None:
+    """The old one is still on disk, though what is about to be written was taken twice over."""
+    replica.append(8)
+    replica.flush()
+    replica.log.truncate_to(5)
+    replica.append(2, epoch=1)
+    replica.manager.tick(60_000)
+    replica.log.truncate_to(4)
+    replica.append(5, epoch=2)
+    replica.lose_power({segment(3): ("cut", SIZE)})
+    assert replica.offsets == list(range(5))
+
+
 def test_truncations_one_after_the_other(replica: Replica) -> None:
     replica.append(8)
     replica.flush()
