@@ -342,8 +342,8 @@ class LogLoader:
     def _may_have_gaps(self, offset: int) -> bool:
         """Below `offset`; a topic that is compacted no longer keeps the gaps that it has.
 
-        Apache Kafka's cleaner leaves no note: where its checkpoint is above ours, or there is
-        nothing else, it may have been interrupted further up.
+        Apache Kafka's cleaner leaves no note and writes its checkpoint at last: where that is above
+        the note, Kafka may have been ended on its way further up.
         """
         noted = gaps_below(self.files, self.directory)
         if offset <= max(noted, self.compacted_below):
