@@ -8,8 +8,8 @@ Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTrunca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offsets import (
@@ -20,6 +20,7 @@ from protocol.messages.offsets import (
     ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
@@ -31,9 +32,14 @@ from replication.follower_steps import (
     Exchange,
 )
 from replication.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from replication.types import PartitionKey
 
 if TYPE_CHECKING:
     from replication.follower_fetcher import FollowerFetcher
+
+AnswerT = TypeVar(
+    "AnswerT", OffsetForLeaderEpochResponseEpochEndOffset, ListOffsetsPartitionResponse
+)
 
 
 def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
@@ -65,28 +71,21 @@ def epochs_answered(
     response: OffsetForLeaderEpochResponse,
     now_ms: int,
 ) -> None:
-    open_states = dict(exchange.states)
-    for topic in response.topics:
-        for answer in topic.partitions:
-            state = open_states.pop((topic.topic, answer.partition), None)
-            if state is None or not fetcher.holds(state):
-                continue
-            if answer.error_code:
-                fetcher.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
-                continue
-            state.succeeded()
-            log = state.partition.log
-            point = truncation_point(
-                log, answer.leader_epoch, answer.end_offset, state.initial_offset
-            )
-            try:
-                if point.is_final:
-                    truncate(fetcher, state, point.offset, now_ms)
-                else:
-                    log.truncate_to(point.offset, now_ms)
-            except KafkaError as error:
-                fetcher.trouble(state, error, now_ms)
-    _delay_unanswered(fetcher, open_states.values(), now_ms)
+    answers = (
+        ((topic.topic, answer.partition), answer)
+        for topic in response.topics
+        for answer in topic.partitions
+    )
+    for state, answer in _good_answers(fetcher, exchange, answers, now_ms):
+        log = state.partition.log
+        point = truncation_point(log, answer.leader_epoch, answer.end_offset, state.initial_offset)
+        try:
+            if point.is_final:
+                truncate(fetcher, state, point.offset, now_ms)
+            else:
+                log.truncate_to(point.offset, now_ms)
+        except KafkaError as error:
+            fetcher.trouble(state, error, now_ms)
 
 
 def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
@@ -116,20 +115,35 @@ def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange
 def offsets_answered(
     fetcher: FollowerFetcher, exchange: Exchange, response: ListOffsetsResponse, now_ms: int
 ) -> None:
+    answers = (
+        ((topic.name, answer.partition_index), answer)
+        for topic in response.topics
+        for answer in topic.partitions
+    )
+    for state, answer in _good_answers(fetcher, exchange, answers, now_ms):
+        try:
+            _found(fetcher, state, answer, now_ms)
+        except KafkaError as error:
+            fetcher.trouble(state, error, now_ms)
+
+
+def _good_answers(
+    fetcher: FollowerFetcher,
+    exchange: Exchange,
+    answers: Iterable[tuple[PartitionKey, AnswerT]],
+    now_ms: int,
+) -> Iterator[tuple[FollowerPartition, AnswerT]]:
+    """The answers that say something, of those partitions that still are what was asked about."""
     open_states = dict(exchange.states)
-    for topic in response.topics:
-        for answer in topic.partitions:
-            state = open_states.pop((topic.name, answer.partition_index), None)
-            if state is None or not fetcher.holds(state):
-                continue
-            if answer.error_code:
-                fetcher.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
-                continue
-            state.succeeded()
-            try:
-                _found(fetcher, state, answer, now_ms)
-            except KafkaError as error:
-                fetcher.trouble(state, error, now_ms)
+    for key, answer in answers:
+        state = open_states.pop(key, None)
+        if state is None or not fetcher.holds(state):
+            continue
+        if answer.error_code:
+            fetcher.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
+            continue
+        state.succeeded()
+        yield state, answer
     _delay_unanswered(fetcher, open_states.values(), now_ms)
 
 

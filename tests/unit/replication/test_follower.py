@@ -1,5 +1,6 @@
 """A follower and its leader, exchange by exchange: the KIPs' own stories, then trouble."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -426,17 +427,22 @@ def test_a_lost_session_is_opened_anew(tmp_path: Path) -> None:
     assert agree(nodes, 1, 2)
 
 
-def test_an_answer_for_an_earlier_epoch_changes_nothing(tmp_path: Path) -> None:
-    nodes = Nodes(tmp_path, (1, 2, 3))
-    nodes.elect(1)
-    nodes.produce()
+def answer_late(nodes: Nodes, meanwhile: Callable[[], None]) -> None:
+    """Node 2 asks node 1, and hears its answer when something else has happened."""
     fetcher = nodes[2].fetcher(1)
     assert fetcher is not None
     step = fetcher.next_step(nodes.now_ms)
     assert isinstance(step, Exchange)
     answer = nodes.ask(nodes[1], step)
-    nodes.elect(3)
+    meanwhile()
     fetcher.answered(step, answer, nodes.now_ms)
+
+
+def test_an_answer_for_an_earlier_epoch_changes_nothing(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, (1, 2, 3))
+    nodes.elect(1)
+    nodes.produce()
+    answer_late(nodes, lambda: nodes.elect(3))
     assert nodes[2].log.log_end_offset == 0
 
 
@@ -445,13 +451,7 @@ def test_an_answer_from_before_the_same_leaders_next_epoch_changes_nothing(tmp_p
     nodes.elect(1)
     nodes.catch_up(2)
     nodes.produce()
-    fetcher = nodes[2].fetcher(1)
-    assert fetcher is not None
-    step = fetcher.next_step(nodes.now_ms)
-    assert isinstance(step, Exchange)
-    answer = nodes.ask(nodes[1], step)
-    nodes.elect(1)
-    fetcher.answered(step, answer, nodes.now_ms)
+    answer_late(nodes, lambda: nodes.elect(1))
     assert nodes[2].log.log_end_offset == 0
     nodes.catch_up(2)
     assert agree(nodes, 1, 2)
