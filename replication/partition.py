@@ -25,6 +25,7 @@ from replication.types import (
     TopicStats,
 )
 from storage.log import AppendInfo, AppendOrigin, Log
+from storage.validation import Sent
 from storage.verification import VerificationGuard
 
 NO_LEADER = -1
@@ -220,7 +221,7 @@ class Partition:
 
     def append_as_leader(
         self,
-        records: bytearray | memoryview,
+        records: Sent,
         acks_all: bool,
         now_ms: int,
         origin: AppendOrigin,

@@ -55,6 +55,7 @@ from replication.types import (
 from storage.log import AppendOrigin
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from storage.validation import Sent
 from storage.verification import NOT_VERIFIED, VerificationGuard
 
 # Append errors that Kafka answers without the log start offset.
@@ -160,7 +161,7 @@ class ReplicaManager:
         token: object,
         required_acks: int,
         timeout_ms: int,
-        entries: Mapping[PartitionKey, bytearray | memoryview],
+        entries: Mapping[PartitionKey, Sent],
         now_ms: int,
         request_version: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
@@ -214,7 +215,7 @@ class ReplicaManager:
     def append_one(
         self,
         key: PartitionKey,
-        records: bytearray | memoryview,
+        records: Sent,
         required_acks: int,
         now_ms: int,
         request_version: int | None,

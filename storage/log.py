@@ -22,7 +22,7 @@ from storage.append_info import (
     RecordError,
     UnexpectedAppendOffset,
 )
-from storage.append_rules import MAGIC_V2, Records
+from storage.append_rules import MAGIC_V2
 from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
 from storage.follower_batches import Batches, fitting_groups, read_follower_batches
 from storage.log_base import DirectoryHealth, LogState
@@ -31,7 +31,7 @@ from storage.producer_state import BatchMetadata
 from storage.recovery import rebuild_producer_state
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.transaction_index import AbortedTransaction
-from storage.validation import validate
+from storage.validation import Sent, validate
 from storage.verification import VerificationGuard
 
 __all__ = [
@@ -62,7 +62,7 @@ class Log(LogState):
 
     def append_as_leader(
         self,
-        records: Records,
+        records: Sent,
         *,
         leader_epoch: int,
         now_ms: int,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from protocol.records.batch import iter_batch_headers
 from storage.append_info import AppendInfo, AppendOrigin
-from storage.append_rules import AppendRequest, Records
+from storage.append_rules import AppendRequest
 from storage.old_formats import validate_with_old_format
-from storage.validation import Examined
+from storage.validation import Examined, Sent
 
 if TYPE_CHECKING:
     from storage.log import Log
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def append_old_format(
     log: Log,
-    records: Records | Examined,
+    records: Sent,
     leader_epoch: int,
     now_ms: int,
     origin: AppendOrigin,

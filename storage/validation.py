@@ -85,6 +85,10 @@ class Examined:
         return len(self.source)
 
 
+# What a leader is given to append.
+Sent = Records | Examined
+
+
 def takes_long(records: Records, config: LogConfig, full: bool) -> bool:
     """Whether each record of a client's batch has to be looked at, and may be one of very many."""
     if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
@@ -120,7 +124,7 @@ def examine(
 
 
 def validate(
-    records: Records | Examined,
+    records: Sent,
     config: LogConfig,
     next_offset: int,
     leader_epoch: int,
