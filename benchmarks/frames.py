@@ -128,18 +128,34 @@ def delete_topic(bootstrap: str, name: str) -> None:
 def leaders_of(
     bootstrap: str, name: str, partitions: int, replicas: int, deadline: float
 ) -> dict[int, Address]:
-    """The address of each partition's leader, once its replicas are all in sync."""
-    with _client(bootstrap) as client:
-        while time.monotonic() < deadline:
-            answer = _metadata(client, [name])
-            brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-            found = answer.topics[0].partitions
-            if len(found) == partitions and all(
-                entry.leader_id in brokers and len(entry.isr_nodes) == replicas for entry in found
-            ):
-                return {entry.partition_index: brokers[entry.leader_id] for entry in found}
-            time.sleep(0.05)
+    """The address of each partition's leader, once its replicas are all in sync.
+
+    Each leader must say so itself: on a busy machine others hear of it first.
+    """
+    while time.monotonic() < deadline:
+        leaders = _leaders_by(bootstrap, name, partitions, replicas)
+        if leaders and all(
+            _leaders_by(f"{host}:{port}", name, partitions, replicas) == leaders
+            for host, port in set(leaders.values())
+        ):
+            return leaders
+        time.sleep(0.05)
     raise LoadError(f"{name} does not get all its leaders and replicas")
+
+
+def _leaders_by(
+    bootstrap: str, name: str, partitions: int, replicas: int
+) -> dict[int, Address] | None:
+    """The leaders that one broker knows, or None while some replica is missing."""
+    with _client(bootstrap) as client:
+        answer = _metadata(client, [name])
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+    found = answer.topics[0].partitions
+    if len(found) != partitions or any(
+        entry.leader_id not in brokers or len(entry.isr_nodes) != replicas for entry in found
+    ):
+        return None
+    return {entry.partition_index: brokers[entry.leader_id] for entry in found}
 
 
 def first_acknowledged(
