@@ -58,8 +58,8 @@ class Checkpointed(NamedTuple):
 def _read_checkpointed(
     files: Files, directory: LogDirectory, path: str, key: TopicPartition
 ) -> Checkpointed:
-    """They are written together after a cut: if one is of before, the others may be too, and are
-    void above the cut. So they are for a log that was made anew."""
+    """They are written together after a cut, the recovery points first: if those are of before, the
+    others are too, and void above the cut. So they are for a log that was made anew."""
     shown = directory.recovery_points.get(key, 0)
     true = true_recovery_point(files, path, shown)
     is_stale = true < shown and not directory.cleanly_stopped
@@ -235,6 +235,8 @@ class _Load:
             if not self.is_future:
                 self.manager.files.remove(os.path.join(path, REPLACED_MARK))
             known = _read_checkpointed(self.manager.files, directory, path, key)
+            if known.recovery_point < known.shown_recovery_point:
+                self.manager.upkeep.checkpoint_soon(directory)
             topic_id = _read_topic_id(self.manager, directory, path, known)
             log = open_log(
                 self.manager,

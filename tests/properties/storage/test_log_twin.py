@@ -33,7 +33,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import Job, LogManager
 from storage.retention import delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
-from tests.support.log_checkpoints import checkpoint_log_start_offsets
+from tests.support.log_checkpoints import checkpoint_log_start_offsets, checkpoint_recovery_points
 from tests.support.log_twin import TwinBatch, TwinLog
 
 CONFIG = LogConfig.from_overrides(
@@ -49,6 +49,9 @@ EXAMPLES = int(os.environ.get("LOG_TWIN_EXAMPLES", "60"))
 _INT64 = Struct(">q")
 
 values = st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=5)
+segments_full = st.lists(
+    st.lists(st.binary(min_size=40, max_size=60), min_size=2, max_size=5), min_size=6, max_size=12
+)
 timestamps = st.integers(min_value=0, max_value=20_000)
 fractions = st.floats(min_value=0, max_value=1)
 
@@ -62,6 +65,7 @@ class LogMachine(RuleBasedStateMachine):
         self.sequences: dict[int, tuple[int, int]] = {}
         self.time = 0
         self.checkpoints: list[Job] = []
+        self.start_on_disk = 0
 
     def teardown(self) -> None:
         self.manager.release()
@@ -231,7 +235,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(
         share=fractions,
-        payloads=st.lists(values, min_size=2, max_size=6),
+        payloads=segments_full,
         seed=st.integers(0, 2**32),
         ends_between=st.booleans(),
     )
@@ -239,6 +243,8 @@ class LogMachine(RuleBasedStateMachine):
         self, share: float, payloads: list[list[bytes]], seed: int, ends_between: bool
     ) -> None:
         """What the checkpoint shows is from before the truncation."""
+        for payload in payloads:
+            self.append_as_follower([payload], 0)
         self.flush()
         self.begin_checkpoint()
         if seed % 2:
@@ -260,6 +266,7 @@ class LogMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.end_checkpoint()
         self.manager.clean_shutdown()
+        self.start_on_disk = self.log.log_start_offset
         self.open()
         self.twin.flushed = self.twin.end
 
@@ -270,7 +277,11 @@ class LogMachine(RuleBasedStateMachine):
         self.open()
 
     def stop(self) -> None:
-        checkpoint_log_start_offsets(self.manager)
+        """The log start is checkpointed when it has changed, after the recovery point."""
+        if self.log.log_start_offset != self.start_on_disk:
+            checkpoint_recovery_points(self.manager)
+            checkpoint_log_start_offsets(self.manager)
+            self.start_on_disk = self.log.log_start_offset
         self.checkpoints = []
         self.manager.release()
 

@@ -108,6 +108,24 @@ def test_what_follows_a_truncation_is_recovered(replica: Replica, loss: tuple[st
     assert replica.log.recovery_point == 4
 
 
+def test_the_indexes_of_a_segment_that_was_flushed_before_its_roll(tmp_path: Path) -> None:
+    """The flush had left them out; the checkpoint of before the roll is for its very end."""
+    replica = Replica(tmp_path, index_interval_bytes=1)
+    replica.append(3)
+    replica.flush()
+    replica.append(1)
+    (first, _) = replica.log.segments
+    assert first.offset_index.entries > 0
+    damaged = replica.root / "t-0" / f"{segment(0)}.index"
+    replica.manager.release()
+    # The offset of the first entry is lost, its position is not.
+    damaged.write_bytes(bytes(4) + damaged.read_bytes()[4:])
+    replica.open()
+    for offset in range(4):
+        found = replica.log.read(offset, 1, upper_bound_offset=4).records.read()
+        assert [header.base_offset for _, header in iter_batch_headers(found)] == [offset]
+
+
 def test_a_checkpoint_that_is_being_written_during_a_truncation(replica: Replica) -> None:
     replica.append(8)
     replica.log.flush()
@@ -153,12 +171,12 @@ def test_a_new_checkpoint_ends_the_doubt(replica: Replica) -> None:
     replica.append(5, epoch=1)
     replica.flush()
     replica.lose_power({})
-    assert replica.log.recovery_point == 9
+    assert replica.log.recovery_point == 8
     checkpoint_recovery_points(replica.manager)
-    replica.log.truncate_to(8)
+    replica.log.truncate_to(7)
     replica.append(1, epoch=2)
     replica.lose_power({})
-    assert replica.log.recovery_point == 8
+    assert replica.log.recovery_point == 7
 
 
 def test_no_truncation_above_the_recovery_point_is_noted(replica: Replica) -> None:
