@@ -158,17 +158,6 @@ class LogState:
         return max(offset, floor) if truncations == self._truncations else floor
 
     @property
-    def recovery_point_to_show(self) -> int:
-        """For the checkpoint: at the very end of a segment whose indexes are not on disk yet it is
-        one less, so that this segment is among those that recovery reads."""
-        offset = self.recovery_point
-        if self.is_closed or not (offset == self.log_end_offset or offset in self.segments):
-            return offset
-        last = self.segments.floor(offset - 1)
-        is_unsynced = last is not None and (last.is_active or last in self._closed_segments)
-        return offset - 1 if is_unsynced else offset
-
-    @property
     def unflushed_from(self) -> int:
         """Where the messages begin that flush.messages wants on disk by now; -1: there are none."""
         recovery_point = self.recovery_point

@@ -25,7 +25,7 @@ class Job(NamedTuple):
 
 
 def _recovery_point(log: Log) -> int | None:
-    return log.recovery_point_to_show
+    return log.recovery_point
 
 
 def _high_watermark(log: Log) -> int | None:

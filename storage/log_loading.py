@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OFFSET_MAX = 2**63 - 1
-
 Run = Callable[[Iterable[Callable[[], None]]], None]
 
 
@@ -58,19 +56,13 @@ class Checkpointed(NamedTuple):
 def _read_checkpointed(
     files: Files, directory: LogDirectory, path: str, key: TopicPartition
 ) -> Checkpointed:
-    """They are written together after a cut, the recovery points first: if those are of before, the
-    others are too, and void above the cut. So they are for a log that was made anew."""
     shown = directory.recovery_points.get(key, 0)
-    true = true_recovery_point(files, path, shown)
-    is_stale = true < shown and not directory.cleanly_stopped
-    limit = true if is_stale else OFFSET_MAX
-    first_dirty = directory.first_dirty_offsets.get(key)
     return Checkpointed(
         shown,
-        true,
-        min(directory.log_start_offsets.get(key, 0), limit),
-        min(directory.high_watermarks.get(key, 0), limit),
-        None if first_dirty is None else min(first_dirty, limit),
+        true_recovery_point(files, path, shown),
+        directory.log_start_offsets.get(key, 0),
+        directory.high_watermarks.get(key, 0),
+        directory.first_dirty_offsets.get(key),
     )
 
 

@@ -5,9 +5,8 @@ Two small files of a partition's own, forced to disk before that happens of whic
 - `stale-recovery-points`, "low high". Recovery reads a log from its recovery point on, which the
   checkpoint shows as it was when that was last written. When a log is cut below that, what is
   appended next is not on disk, and recovery would not look at it. So a recovery point in
-  (low, high] means low, and what the other checkpoints show above low is as old. What is shown
-  later is above that range, or in it by chance, which makes recovery read more than it must: the
-  note may stay.
+  (low, high] means low. What a later checkpoint shows is above that range, or in it by chance,
+  which makes recovery read more than it must: the note may stay.
 - `gaps-below`, an offset. Between two segments below it there may be gaps, left by the cleaner;
   above it a gap is a tail that was lost. The checkpoint of the cleaner tells that too late: after
   the swap.

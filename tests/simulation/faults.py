@@ -213,6 +213,8 @@ class Faults:
             tails = [len(data) - end for end in ends if len(data) - end <= unsynced]
             if tails:
                 return how, random.choice(tails)
+        if how == "hole" and path.endswith("index"):
+            how = "zero"  # a disk does not lose the half of an entry
         return how, random.randint(0, unsynced)
 
     def _is_safe_without(self, broker: "Broker") -> bool:

@@ -305,7 +305,10 @@ class LogMachine(RuleBasedStateMachine):
         def decide(path: str, lost: int) -> tuple[str, int]:
             if between_batches and path.endswith(".log"):
                 return "cut", choose.choice(self.tails(path, lost))
-            return choose.choice(["cut", "zero", "hole"]), choose.randint(0, lost)
+            how = choose.choice(["cut", "zero", "hole"])
+            if how == "hole" and path.endswith("index"):
+                how = "zero"  # a disk does not lose the half of an entry
+            return how, choose.randint(0, lost)
 
         self.files.crash(self.directory, decide)
         self.open()

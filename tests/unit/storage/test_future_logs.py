@@ -84,7 +84,7 @@ def test_the_checkpoints_follow_the_swap(tmp_path: Path) -> None:
     old, new = (Path(one.health.path) for one in (log, future))
     assert (old / "replication-offset-checkpoint").read_text() == "0\n0\n"
     assert (new / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
-    assert (new / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
+    assert (new / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
     manager.release()
     again = two(tmp_path)
     found = again.get_log(*KEY)

