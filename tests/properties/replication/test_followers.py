@@ -56,12 +56,14 @@ def epochs_by_offset(log: Log) -> dict[int, int]:
 
 
 def common_end(first: Log, second: Log) -> int:
-    """Where the records that both have stop to be the same ones; 0 if they share none."""
+    """Where the records that both have stop to be the same ones; 0 if they share no offset, or
+    differ from the first one on."""
     mine, other = epochs_by_offset(first), epochs_by_offset(second)
     offset = start = max(first.log_start_offset, second.log_start_offset)
+    end = min(first.log_end_offset, second.log_end_offset)
     while offset in mine and mine[offset] == other.get(offset):
         offset += 1
-    return offset if offset > start else 0
+    return 0 if start > end or offset == start < end else offset
 
 
 class Scenario:
