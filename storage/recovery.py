@@ -328,10 +328,11 @@ class LogLoader:
         first = self.segments.floor(self.recovery_point)
         start = first.base_offset if first is not None else 0
         pending = self.segments.from_base(start)
+        noted = gaps_below(self.files, self.directory) if len(pending) > 1 else 0
         while pending:
             segment = pending.pop(0)
             cut = self._recover(segment) > 0
-            if not cut and pending and not self._may_have_gaps(pending[0].base_offset):
+            if not cut and pending and not self._may_have_gaps(pending[0].base_offset, noted):
                 cut = self._ends_below(segment, pending[0].base_offset)
             if cut:
                 for later in pending:
@@ -339,13 +340,12 @@ class LogLoader:
                     self._discard(later)
                 return
 
-    def _may_have_gaps(self, offset: int) -> bool:
-        """Below `offset`; a topic that is compacted no longer keeps the gaps that it has.
+    def _may_have_gaps(self, offset: int, noted: int) -> bool:
+        """Below `offset`; the cleaner has noted how far. Gaps stay when compaction is taken off.
 
         Apache Kafka's cleaner leaves no note and writes its checkpoint at last: where that is above
         the note, Kafka may have been ended on its way further up.
         """
-        noted = gaps_below(self.files, self.directory)
         if offset <= max(noted, self.compacted_below):
             return True
         return self.config.compact and noted < self.compacted_below
