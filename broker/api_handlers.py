@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import trio
+
 from broker.consumer_offsets import ConsumerOffsets
 from broker.gauges import register_session_gauges, register_transaction_gauges
 from broker.handlers.active_producers import ActiveProducersHandler
@@ -34,14 +36,14 @@ if TYPE_CHECKING:
 
 def register_handlers(broker: Broker) -> None:
     """Build the handlers on the broker's parts and enter them into its dispatcher."""
-    _register_replication(broker)
+    replication = _register_replication(broker)
     broker.topics.register(broker.dispatcher)
     _register_records(broker)
-    _register_cluster(broker)
+    _register_cluster(broker, replication)
     _register_coordinators(broker)
 
 
-def _register_replication(broker: Broker) -> None:
+def _register_replication(broker: Broker) -> ReplicationHandler:
     """What the controller sends, and who hears of it."""
     replication = ReplicationHandler(broker.shell)
     gate = LeadershipGate(
@@ -70,8 +72,10 @@ def _register_replication(broker: Broker) -> None:
     replication.on_stopped.append(
         lambda result: broker.transactions.on_leadership_change((), result.stopped)
     )
+    broker.retry_refused = replication.retry_refused
     replication.on_metadata.append(broker.metadata_changed)
     replication.on_metadata.append(broker.topics.on_metadata)
+    return replication
 
 
 def _register_records(broker: Broker) -> None:
@@ -98,19 +102,19 @@ def _register_records(broker: Broker) -> None:
     register(broker.mover.handlers())
 
 
-def _register_cluster(broker: Broker) -> None:
+def _register_cluster(broker: Broker, replication: ReplicationHandler) -> None:
     register = broker.dispatcher.register
     config, cache, store = broker.config, broker.cache, broker.store
-    register(
-        MetadataHandlers(
-            cache,
-            broker.dispatcher.served,
-            topic_creator=(
-                broker.topics.creator if config.get_boolean("auto.create.topics.enable") else None
-            ),
-            feature_epoch=lambda: broker.features.epoch,
-        ).handlers()
+    auto_creates = config.get_boolean("auto.create.topics.enable")
+    metadata = MetadataHandlers(
+        cache,
+        broker.dispatcher.served,
+        topic_creator=broker.topics.creator if auto_creates else None,
+        feature_epoch=lambda: broker.features.epoch,
+        clock=lambda: int(trio.current_time() * 1000),
     )
+    replication.on_metadata.append(metadata.metadata_changed)
+    register(metadata.handlers())
     register(DescribeConfigsHandler(config, broker.broker_id, cache, store).handlers())
     register(AlterConfigsHandler(config, broker.broker_id, cache, store).handlers())
 

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import trio
 
 from broker.replica_shell import ReplicaShell
-from storage.log_manager import LogManager
+from storage.files import is_out_of_descriptors
+from storage.log_manager import Job, LogManager
 
 log = logging.getLogger("broker.background")
 
@@ -23,9 +24,10 @@ TICK_SECONDS = 1.0
 
 async def run_storage_jobs(
     manager: LogManager, replicas: ReplicaShell, clock: Callable[[], int],
-    limiter: trio.CapacityLimiter,
+    limiter: trio.CapacityLimiter, retry_refused: Callable[[], None],
 ) -> None:  # fmt: skip
-    """Until cancelled; a job that has begun is waited for.
+    """Until cancelled; a job that has begun is waited for, and tried again as long as there are
+    no file descriptors for it. `retry_refused` begins replicas that wait for them.
 
     Raises StartupError when the last log directory has failed: a broker that can store nothing
     ends, so that others lead what it led.
@@ -35,13 +37,24 @@ async def run_storage_jobs(
         for _ in manager.retain(clock()):
             await trio.lowlevel.checkpoint()
         for job in manager.tick(clock()):
-            try:
-                await trio.to_thread.run_sync(job.run, limiter=limiter)
-            except Exception:
-                log.exception("The job to %s failed", job.name)
+            await _run_job(job, limiter)
+        retry_refused()
         replicas.manager.check_log_dirs()
         replicas.settle()
         manager.check_online()
+
+
+async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
+    while True:
+        try:
+            await trio.to_thread.run_sync(job.run, limiter=limiter)
+            return
+        except Exception as error:
+            if not is_out_of_descriptors(error):
+                log.exception("The job to %s failed", job.name)
+                return
+            log.warning("The job to %s is tried again: %s", job.name, error)
+        await trio.sleep(TICK_SECONDS)
 
 
 def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:

@@ -107,9 +107,11 @@ class CleanerProcess:
         if self._process is not None and self._process.poll() is not None:
             await self.stop()  # it died while it was idle
         if self._process is None:
+            # Our own path, and nothing of the directory that the broker was started in (-P): a
+            # storage.py there would be imported.
             path = os.pathsep.join(entry for entry in sys.path if entry)
             self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "broker.cleaner_worker"],
+                [sys.executable, "-P", "-m", "broker.cleaner_worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},

@@ -29,12 +29,15 @@ from storage.checkpoints import TopicPartition
 from storage.cleaner.cleaner import CleaningAborted
 from storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
 from storage.cleaner.plan import CleanedGroup, CleaningStats
+from storage.files import is_out_of_descriptors
 from storage.log_manager import LogManager
 
 log = logging.getLogger("broker.cleaner")
 
 IDLE_SECONDS = 30.0
 WATCH_SECONDS = 0.25
+# With log.cleaner.backoff.ms=0 Kafka's cleaner spins; ours would in the broker's only loop.
+MIN_BACKOFF_SECONDS = 0.01
 MAX_BUFFER_BYTES = 2**31 - 1
 
 
@@ -74,9 +77,14 @@ class CleanerRuntime:
         )
 
     def _rate(self) -> float | None:
-        """The share of each cleaning in log.cleaner.io.max.bytes.per.second; None: no limit."""
+        """The share of each cleaning in log.cleaner.io.max.bytes.per.second; None: no limit.
+
+        As in Kafka, neither a negative number nor NaN is a limit.
+        """
         rate = self._config.get_float("log.cleaner.io.max.bytes.per.second")
-        return None if rate >= sys.float_info.max else rate / max(len(self._running), 1)
+        if not 0 < rate < sys.float_info.max:
+            return None
+        return rate / max(len(self._running), 1)
 
     def configs_changed(self) -> None:
         """All count from the next cleaning on, the rate at once."""
@@ -123,7 +131,8 @@ class CleanerRuntime:
 
     async def _back_off(self, process: CleanerProcess, used_at: float) -> None:
         """Until it is time to look again; a process that is idle for long is ended meanwhile."""
-        deadline = trio.current_time() + self._config.get_int("log.cleaner.backoff.ms") / 1000
+        backoff_seconds = self._config.get_int("log.cleaner.backoff.ms") / 1000
+        deadline = trio.current_time() + max(backoff_seconds, MIN_BACKOFF_SECONDS)
         idle_at = used_at + IDLE_SECONDS
         changed = self._changed
         if process.pid is not None and idle_at < deadline:
@@ -177,6 +186,11 @@ class CleanerRuntime:
 
         try:
             end_offset, stats = await process.clean(plan, self._rate(), swap)
+        except OSError as error:
+            if not is_out_of_descriptors(error):
+                raise
+            log.warning("Cleaning %s has to wait: %s", plan.name, error)
+            return None
         except (CleaningAborted, WorkerStopped):
             log.info("The cleaning of %s is aborted", plan.name)
             return None

@@ -23,7 +23,7 @@ from typing import Any
 
 from storage.cleaner.cleaner import Cleaner, CleaningAborted, remove_leftovers
 from storage.cleaner.plan import CleaningPlan
-from storage.files import Files
+from storage.files import Files, is_out_of_descriptors
 
 NICENESS = 19
 RECEIVE_BYTES = 1 << 16
@@ -82,7 +82,10 @@ class Worker:
         except CleaningAborted:
             answer: Message = {"aborted": True}
         except OSError as error:
-            answer = {"failed": str(error), "io": True}
+            if is_out_of_descriptors(error):
+                answer = {"aborted": True}  # for now
+            else:
+                answer = {"failed": str(error), "io": True}
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}", "io": False}
         with contextlib.suppress(OSError):  # the directory may be gone

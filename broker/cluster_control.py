@@ -1,7 +1,9 @@
 """How commands reach a running supervisor: a Unix socket in the cluster's data directory.
 
 One request a connection: a line of JSON `{"command": ..., "node": ...}`, answered by a line
-`{"done": TEXT}` or `{"error": TEXT}`. Only who may enter the directory may speak to it. The socket
+`{"done": TEXT}` or `{"error": TEXT}`. `shutdown` is for the whole cluster and names no node. A
+supervisor is reached by its socket alone, never by a process id out of a file: that may be another
+process's by now. Only who may enter the directory may speak to it. The socket
 is bound and reached by a name relative to the directory, since Unix limits such paths to 107 bytes.
 """
 
@@ -10,17 +12,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from struct import Struct
 from types import TracebackType
 
 from broker.cluster_state import ClusterError
 
 SOCKET_FILE = "cluster.sock"
 REQUEST_MAX_BYTES = 4096
-REQUEST_TIMEOUT_SECONDS = 5.0
+REQUEST_TIMEOUT_SECONDS = 1.0
 ANSWER_TIMEOUT_SECONDS = 120.0
+CONNECT_PATIENCE_SECONDS = 1.0
+POLL_SECONDS = 0.02
+
+_CREDENTIALS = Struct("3i")  # process, user and group
 
 
 @contextlib.contextmanager
@@ -85,16 +95,48 @@ def _receive_line(connection: socket.socket) -> bytes:
     return line
 
 
-def command_node(data_dir: Path, command: str, node: str) -> str:
-    """Ask the supervisor on `data_dir`; returns what it did. Raises ClusterError."""
-    request = json.dumps({"command": command, "node": node}).encode() + b"\n"
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
+def _connect(data_dir: Path) -> socket.socket:
+    """A supervisor that has just taken the directory opens its socket in a moment."""
+    deadline = time.monotonic() + CONNECT_PATIENCE_SECONDS
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
             with _inside(data_dir):
                 connection.connect(SOCKET_FILE)
+        except (ConnectionRefusedError, FileNotFoundError):
+            connection.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+
+
+def _wake(connection: socket.socket) -> None:
+    if sys.platform == "linux":
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        os.kill(_CREDENTIALS.unpack(peer)[0], signal.SIGCONT)
+
+
+def command_node(data_dir: Path, command: str, node: str) -> str:
+    """Ask the supervisor on `data_dir`; returns what it did. Raises ClusterError.
+
+    One that is suspended (Ctrl-Z) is woken, since the socket says for certain which process it is.
+    """
+    request = json.dumps({"command": command, "node": node}).encode() + b"\n"
+    try:
+        with _connect(data_dir) as connection:
+            _wake(connection)
             connection.settimeout(ANSWER_TIMEOUT_SECONDS)
             connection.sendall(request)
             answer = json.loads(_receive_line(connection))
+    except PermissionError:
+        raise ClusterError(
+            f"permission denied: the cluster on {data_dir} is another user's"
+        ) from None
     except (OSError, ValueError) as error:
         raise ClusterError(f"the supervisor on {data_dir} does not answer: {error}") from error
     if "error" in answer:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from broker.config import KafkaConfig
 
 HOST = "127.0.0.1"
+MAX_BROKERS = 100
+DEFAULT_BROKERS = 3
+BROKER_PREFIX = "broker-"
 
 
 # What makes the nodes one cluster.
@@ -35,12 +38,13 @@ class ClusterSpec:
     """What to start. Port 0: any free port; `zookeeper_connect` replaces the embedded one."""
 
     data_dir: Path
-    broker_count: int = 3
+    broker_count: int = DEFAULT_BROKERS
     first_port: int = 9092
     zookeeper_port: int = 2181
     zookeeper_connect: str | None = None
     ephemeral: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
+    metrics_host: str = HOST
     first_metrics_port: int | None = None
     verbose: bool = False
 
@@ -53,7 +57,15 @@ class ClusterSpec:
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(min(2, self.broker_count)),
             "group.initial.rebalance.delay.ms": "0",
+            # A node that hangs is missed after 6 s, not after Kafka's 18 s.
+            "zookeeper.session.timeout.ms": "6000",
+            "zookeeper.connection.timeout.ms": "18000",
         }
+
+    def metrics_address(self, node_id: int) -> tuple[str, int] | None:
+        """Where a broker serves its metrics; the ports follow one another as the brokers do."""
+        first = self.first_metrics_port
+        return None if first is None else (self.metrics_host, first + node_id - 1)
 
     def broker_config(self, node: NodeState, zookeeper_connect: str) -> KafkaConfig:
         """The config of one broker. Raises ConfigError."""
@@ -73,6 +85,23 @@ class ClusterSpec:
             }
         )
 
+    @property
+    def zookeeper_directory(self) -> Path:
+        return self.data_dir / "zookeeper"
+
+    def broker_directory(self, broker_id: int) -> Path:
+        return self.data_dir / f"{BROKER_PREFIX}{broker_id}"
+
+    def known_broker_ids(self) -> list[int]:
+        """Those that are to start, and those that a start with more brokers has left here."""
+        return list(range(1, max(self.broker_count, remembered_brokers(self.data_dir)) + 1))
+
+    def log_dirs_of(self, broker_id: int) -> list[Path]:
+        """Where this broker keeps its logs, and its session file with them."""
+        directory = str(self.broker_directory(broker_id))
+        node = NodeState("broker", broker_id, 0, HOST, 0, directory, "")
+        return [Path(path) for path in self.broker_config(node, f"{HOST}:2181").log_dirs]
+
     def check(self) -> None:
         """Raise ClusterError for a config that no broker could start with."""
         from broker.config import ConfigError
@@ -81,12 +110,23 @@ class ClusterSpec:
         for key, advice in OWN_KEYS.items():
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
-        directory = str(self.data_dir / "broker-1")
+        directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
         try:
             check_config(self.broker_config(node, self.zookeeper_connect or f"{HOST}:2181"))
         except ConfigError as error:
             raise ClusterError(str(error)) from None
+
+
+def remembered_brokers(data_dir: Path) -> int:
+    """How many brokers have their data here; 0 where no cluster has been."""
+    try:
+        names = [entry.name for entry in data_dir.iterdir()]
+    except OSError:
+        return 0
+    digits = [name[len(BROKER_PREFIX) :] for name in names if name.startswith(BROKER_PREFIX)]
+    ids = [int(text) for text in digits if text.isascii() and text.isdecimal()]
+    return max((number for number in ids if number <= MAX_BROKERS), default=0)
 
 
 def check_ports(spec: ClusterSpec) -> None:

@@ -61,10 +61,15 @@ def broker_entity(broker: str) -> str:
 def read_configs(entities: Iterable[str]) -> Flow[dict[str, dict[str, str]]]:
     names = list(entities)
     results = yield [GetData(znodes.config_path(name)) for name in names]
-    return {
-        name: znodes.decode_config(expect(result, name, ZkCode.NO_NODE).data)
-        for name, result in zip(names, results, strict=True)
-    }
+    configs = {}
+    for name, result in zip(names, results, strict=True):
+        data = expect(result, name, ZkCode.NO_NODE).data
+        try:
+            configs[name] = znodes.decode_config(data)
+        except znodes.MalformedZnode as error:
+            log.error("The configs of %s are left out: %s", name, error)
+            configs[name] = {}
+    return configs
 
 
 def write_config(entity: str, config: Mapping[str, str]) -> Flow[None]:

@@ -155,6 +155,9 @@ class ControllerRuntime:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._follow_session, session_events)
+            # What was lost before is not lost again: to resign from an election that this session
+            # has won would leave /controller behind.
+            self._session_generation = self._zookeeper.session_generation
             await self._process(events.Startup())
             task_status.started()
             async for event in self._events:

@@ -6,7 +6,8 @@ except reading the bytes of a partition that is loaded, and parsing them, which 
 thread, one partition at a time (as Kafka's one-thread schedulers of its two coordinators).
 
 Invariants: the machine is never called from inside itself: effects go through one queue, which is
-drained by whoever finds it idle.
+drained by whoever finds it idle. What was loaded is acted on only when the whole ISR has it, so
+that no other leader can come to know less; Kafka serves what it has loaded at once.
 
 Mirrors what Kafka's GroupMetadataManager and TransactionStateManager have each for themselves:
 appending, loading, `onElection` / `onResignation`. What is of one coordinator only (its effects,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from broker.zookeeper_client import ZooKeeperClient
 
 MAX_LOADING_THREADS = 1
+REPLICATION_POLL_MS = 10
 MAX_LOAD_TIMES = 100
 CLOCK_STEP_MS = 500
 
@@ -57,6 +59,8 @@ class Machine(Protocol):
     def tick(self, now_ms: int) -> list[Any]: ...
 
     def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None: ...
+
+    def is_loading(self, load: Any) -> bool: ...
 
     def finish_load(self, load: Any, now_ms: int) -> list[Any]: ...
 
@@ -322,6 +326,10 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             self.log.exception("Loading %s-%d failed", self.topic, load.partition)
             self.machine.abandon_load(load)
             return
+        while not replica.is_replicated(load.next_offset):
+            if not self.machine.is_loading(load):
+                return
+            await trio.sleep(REPLICATION_POLL_MS / _MS)
         self.perform(self.machine.finish_load(load, self.now_ms))
         took_ms = int((trio.current_time() - started) * _MS)
         self.load_times_ms.append(took_ms)

@@ -2,8 +2,10 @@
 
 One `Route` per (API, version) that has been asked for: its codec functions, handler and counters
 behind one dictionary look-up on the four bytes of key and version. A handler either answers at once
-(`request.respond`), or keeps the request and something answers later, or is a coroutine function,
-which runs as a task of its own under `MAX_ASYNC_HANDLERS`.
+(`request.respond`), or keeps the request and something answers later, or is a generator function,
+whose loop over what was asked for goes on in turns with others (`reactor.turns`), or is a coroutine
+function, which runs as a task of its own under `MAX_ASYNC_HANDLERS`. Large frames are decoded and
+large responses encoded in turns as well.
 
 Rules of semantics 1.2-1.4: what cannot be parsed or is not served closes the connection, except
 ApiVersions, which answers any version; an exception of a handler becomes the API's own error
@@ -18,6 +20,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from struct import Struct
 from struct import error as struct_error
 from time import perf_counter
@@ -26,22 +29,28 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from protocol import codec, framing
-from protocol.api import API_TABLE, ApiKey, request_class
+from protocol.api import API_TABLE, ApiKey
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.framing import RequestHeader
 
 from .produce_shapes import shape_of
 from .reactor.bad_input import BadInput
-from .reactor.connection import Connection, ConnectionInfo
+from .reactor.connection import Connection
+from .reactor.turns import Steps
+from .request import Request, Route
+from .request_parts import InParts, place_to_cut
 from .warm_up import WarmUp
 
 if TYPE_CHECKING:
-    from .metrics import BrokerMetrics, RequestMetrics
+    from .metrics import BrokerMetrics
     from .reactor.handlers_pool import HandlersPool
 
 log = logging.getLogger("broker.dispatch")
 
-Handler = Callable[["Request"], None] | Callable[["Request"], Awaitable[None]]
+Handler = (
+    Callable[["Request"], None]
+    | Callable[["Request"], Steps]
+    | Callable[["Request"], Awaitable[None]]
+)
 
 MAX_ASYNC_HANDLERS = 256
 
@@ -54,118 +63,6 @@ _VERSION_BITS = 16
 # ControlledShutdown v0 alone has a header without client id, which the fast path cannot read.
 _WITHOUT_CLIENT_ID = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS
 _OUT_OF_WAY = -2
-
-
-class Route:
-    """How requests of one API in one version are read, handled and answered."""
-
-    __slots__ = ("api_key", "api_version", "encode", "flexible", "handle", "in_place", "metrics",
-                 "name", "request_class", "tagged_response")  # fmt: skip
-
-    def __init__(
-        self, api_key: ApiKey, api_version: int, handle: Callable[[Request], Any],
-        metrics: RequestMetrics,
-    ) -> None:  # fmt: skip
-        spec = API_TABLE[api_key]
-        self.api_key = api_key
-        self.api_version = api_version
-        self.name = spec.name
-        self.flexible = spec.is_flexible(api_version)
-        self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
-        self.in_place = api_key is ApiKey.PRODUCE
-        self.request_class = request_class(api_key)
-        self.handle = handle
-        self.metrics = metrics
-
-
-class Request:
-    """One request on its way: what a handler gets, keeps while it waits, and answers."""
-
-    __slots__ = ("api_version", "body", "channel", "client_id", "correlation_id", "frame_bytes",
-                 "local_done_at", "pool", "received_at", "responded_at", "route", "started_at",
-                 "throttle_ms")  # fmt: skip
-
-    def __init__(
-        self, pool: HandlersPool, channel: Connection, route: Route, correlation_id: int,
-        client_id: str | None, body: Any, frame_bytes: int, started_at: float,
-    ) -> None:  # fmt: skip
-        self.pool = pool
-        self.channel = channel
-        self.route = route
-        self.api_version = route.api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.body = body
-        self.frame_bytes = frame_bytes
-        self.received_at = channel.received_at
-        self.started_at = started_at
-        self.local_done_at = started_at
-        self.responded_at = 0.0
-        self.throttle_ms = 0
-
-    @property
-    def header(self) -> RequestHeader:
-        route = self.route
-        return RequestHeader(route.api_key, route.api_version, self.correlation_id, self.client_id)
-
-    @property
-    def api_key(self) -> ApiKey:
-        return self.route.api_key
-
-    @property
-    def connection(self) -> ConnectionInfo:
-        return self.channel.info
-
-    @property
-    def answered(self) -> bool:
-        return self.responded_at != 0.0
-
-    @property
-    def metrics(self) -> RequestMetrics:
-        """Those of its API and version."""
-        return self.route.metrics
-
-    def respond(self, response: Any) -> None:
-        """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
-        assert self.responded_at == 0.0, f"{self} was answered twice"
-        parts: list[Any] | None = None
-        if response is not None and not self.channel.closed:
-            route = self.route
-            parts = framing.encode_response(
-                route.api_key, route.api_version, self.correlation_id, response
-            )
-        self.responded_at = perf_counter()
-        self.pool.respond(self, parts)
-
-    def respond_encoded(self, frame: bytes) -> None:
-        """As `respond`, with the whole frame as its encoder would have written it."""
-        assert self.responded_at == 0.0, f"{self} was answered twice"
-        self.responded_at = perf_counter()
-        self.pool.respond(self, [frame])
-
-    def appended(self) -> None:
-        """The request's records are in the log and it waits for replicas: the next may come."""
-        self.pool.appended(self)
-
-    def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        """Answer with the API's own error response; without one, close the connection."""
-        from .error_responses import error_response
-
-        self.route.metrics.error(code.name)
-        response = error_response(self, code, message)
-        if response is None:
-            self.close()
-        else:
-            self.respond(response)
-
-    def close(self) -> None:
-        """Close the connection without an answer."""
-        self.responded_at = perf_counter()
-        self.pool.close(self)
-
-    def __repr__(self) -> str:
-        return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "
-                f"of {self.client_id or 'a nameless client'} at {self.channel.info}>")  # fmt: skip
 
 
 class Dispatcher:
@@ -196,6 +93,8 @@ class Dispatcher:
             assert key not in self._handlers, f"two handlers for {key.name}"
             if inspect.iscoroutinefunction(handler):
                 self._handlers[key] = _Spawned(self, handler)
+            elif inspect.isgeneratorfunction(handler):
+                self._handlers[key] = _Stepped(self, handler)
             else:
                 self._handlers[key] = handler
         self._routes.clear()
@@ -215,20 +114,19 @@ class Dispatcher:
 
     # -- the hot path --
 
-    def handle_frame(self, connection: Connection) -> None:
-        """Hand the request at the front of the connection's buffer to its handler."""
+    def handle_frame(self, connection: Connection) -> float:
+        """Hand the request at the front of the connection's buffer to its handler. Returns when
+        that was done."""
         started_at = perf_counter()
         buffer = connection.buffer
         begin = connection.start
         end = connection.start = begin + connection.needed
         if end - begin < _HEADER_BYTES:
-            self._handle_unusual(connection, begin, started_at)
-            return
+            return self._handle_unusual(connection, begin, started_at)
         size, api, correlation_id, client_id_size = _HEADER(buffer, begin)
         route = self._routes.get(api)
         if route is None:
-            self._handle_unusual(connection, begin, started_at)
-            return
+            return self._handle_unusual(connection, begin, started_at)
         shape = connection.shape
         if (
             shape is not None
@@ -236,6 +134,10 @@ class Dispatcher:
             and shape.matches(buffer, connection.view, begin, end)
         ):
             body, client_id = shape.body, shape.client_id
+        elif size > route.large_bytes:
+            return self._begin_large(
+                connection, route, begin, correlation_id, client_id_size, started_at
+            )
         else:
             body, client_id = self._decode(connection, route, begin, end, client_id_size)
         pool = self.pool
@@ -246,19 +148,38 @@ class Dispatcher:
         try:
             route.handle(request)
         except Exception as error:
-            self._handler_failed(request, error)
-        request.local_done_at = request.responded_at or perf_counter()
+            self.handler_failed(request, error)
+        done_at = request.local_done_at = request.responded_at or perf_counter()
+        return done_at
 
     def _perform(self, handle: Callable[[Request], Any], request: Request) -> None:
         try:
             handle(request)
         except Exception as error:
-            self._handler_failed(request, error)
+            self.handler_failed(request, error)
 
     def _decode(
         self, connection: Connection, route: Route, begin: int, end: int, client_id_size: int
     ) -> tuple[Any, str | None]:
         """The message of a frame and its client id."""
+        client_id, offset = self._client_id(connection, begin, end, client_id_size)
+        frame = connection.view[begin + 4 : end]
+        if not route.in_place:
+            frame = bytes(frame)  # type: ignore[assignment]
+        body: Any
+        try:
+            offset = _after_header(route, frame, offset)
+            body, offset = codec.decode_from(route.request_class, route.api_version, frame, offset)
+        except (ProtocolError, IndexError) as error:
+            raise _unreadable(route, error) from None
+        if route.in_place and offset == len(frame):
+            connection.shape = shape_of(route, frame, body, client_id, connection.shape)
+        return body, client_id
+
+    def _client_id(
+        self, connection: Connection, begin: int, end: int, client_id_size: int
+    ) -> tuple[str | None, int]:
+        """The client id of a frame, and the offset behind it."""
         buffer = connection.buffer
         offset = _SMALLEST_CLIENT_HEADER
         if client_id_size > 0:
@@ -273,24 +194,62 @@ class Dispatcher:
             client_id = ""
         else:
             raise BadInput(f"a request with a client id of {client_id_size} bytes")
-        frame = connection.view[begin + 4 : end]
-        if not route.in_place:
-            frame = bytes(frame)  # type: ignore[assignment]
+        return client_id, offset
+
+    # -- what is large --
+
+    def _begin_large(
+        self, connection: Connection, route: Route, begin: int, correlation_id: int,
+        client_id_size: int, started_at: float,
+    ) -> float:  # fmt: skip
+        """Decode and handle a frame in turns with others, beginning now."""
+        pool = self.pool
+        assert pool is not None
+        end = connection.start
+        client_id, offset = self._client_id(connection, begin, end, client_id_size)
+        if route.in_place:
+            frame = connection.view[begin + 4 : end]
+        else:
+            frame = connection.take_frame(begin + 4)
+        pool.turns.begin(
+            self._handle_large(
+                connection, route, frame, correlation_id, offset, client_id, started_at
+            )
+        )
+        return perf_counter()
+
+    def _handle_large(
+        self, connection: Connection, route: Route, frame: memoryview, correlation_id: int,
+        offset: int, client_id: str | None, started_at: float,
+    ) -> Steps:  # fmt: skip
+        pool = self.pool
+        assert pool is not None
+        body: Any
         try:
-            if route.flexible:
-                if frame[offset]:
-                    offset = framing.decode_request_header(frame)[1]
-                else:
-                    offset += 1
-            body: Any
-            body, offset = codec.decode_from(route.request_class, route.api_version, frame, offset)
+            offset = _after_header(route, frame, offset)
+            body, offset = yield from codec.decode_slices(
+                route.request_class, route.api_version, frame, offset
+            )
         except (ProtocolError, IndexError) as error:
-            raise BadInput(
-                f"a {route.name} request v{route.api_version} that cannot be read: {error}"
-            ) from None
+            if not connection.closed:
+                pool.end_on_bad_input(connection, _unreadable(route, error))
+            return
+        if connection.closed:
+            return
         if route.in_place and offset == len(frame):
             connection.shape = shape_of(route, frame, body, client_id, connection.shape)
-        return body, client_id
+        request = Request(
+            pool, connection, route, correlation_id, client_id, body, len(frame), started_at
+        )
+        handle = route.handle
+        place = place_to_cut(route.api_key, body)
+        if place is not None:
+            yield from InParts(request, place, partial(self._perform, handle)).steps()
+        elif isinstance(handle, _Stepped):
+            yield from handle.steps(request)
+        else:
+            self._perform(handle, request)
+            request.local_done_at = request.responded_at or perf_counter()
 
     # -- what is rare --
 
@@ -301,7 +260,7 @@ class Dispatcher:
             raise BadInput(f"a client id that is not UTF-8: {raw[:32]!r}") from None
         connection.client_id_raw = raw
 
-    def _handle_unusual(self, connection: Connection, begin: int, started_at: float) -> None:
+    def _handle_unusual(self, connection: Connection, begin: int, started_at: float) -> float:
         """An API or version met for the first time, one not served, or a header without client."""
         frame = bytes(connection.view[begin + 4 : connection.start])
         if len(frame) < 8:
@@ -319,8 +278,7 @@ class Dispatcher:
             route = self._routes.get(place) or self._add_route(place, spec.key, version, handler)
             if not known and place == api and len(frame) >= _SMALLEST_CLIENT_HEADER:
                 connection.start = begin
-                self.handle_frame(connection)
-                return
+                return self.handle_frame(connection)
         elif spec.key is ApiKey.API_VERSIONS:
             # KIP-511: any version gets an answer, in the form of version 0.
             route = self._routes.get(-1) or self._add_route(-1, spec.key, 0, handler)
@@ -330,6 +288,7 @@ class Dispatcher:
                 f"served are v{spec.min_version} to v{spec.max_version}"
             )
         self._handle_checked(connection, frame, route, version, started_at)
+        return perf_counter()
 
     def _handle_checked(
         self, connection: Connection, frame: bytes, route: Route, version: int, started_at: float
@@ -379,9 +338,9 @@ class Dispatcher:
             try:
                 await handler(request)
             except Exception as error:
-                self._handler_failed(request, error)
+                self.handler_failed(request, error)
 
-    def _handler_failed(self, request: Request, error: Exception) -> None:
+    def handler_failed(self, request: Request, error: Exception) -> None:
         """Semantics 1.4: the error becomes the API's own error response."""
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
@@ -408,3 +367,40 @@ class _Spawned:
 
     def __call__(self, request: Request) -> None:
         self._dispatcher.spawn(self._handler, request)
+
+
+class _Stepped:
+    """A generator handler behind the synchronous interface."""
+
+    __slots__ = ("_dispatcher", "_handler")
+
+    def __init__(self, dispatcher: Dispatcher, handler: Any) -> None:
+        self._dispatcher = dispatcher
+        self._handler = handler
+
+    def __call__(self, request: Request) -> None:
+        request.pool.turns.begin(self.steps(request))
+
+    def steps(self, request: Request) -> Steps:
+        try:
+            for _ in self._handler(request):
+                yield
+                if request.channel.closed:
+                    return
+        except Exception as error:
+            self._dispatcher.handler_failed(request, error)
+        request.local_done_at = request.responded_at or perf_counter()
+
+
+def _after_header(route: Route, frame: memoryview, offset: int) -> int:
+    """Where the body starts, behind the header's tags."""
+    if not route.flexible:
+        return offset
+    return framing.decode_request_header(frame)[1] if frame[offset] else offset + 1
+
+
+def _unreadable(route: Route, error: Exception) -> BadInput:
+    return BadInput(f"a {route.name} request v{route.api_version} that cannot be read: {error}")
+
+
+__all__ = ["Dispatcher", "Handler", "Request", "Route"]

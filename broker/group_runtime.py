@@ -51,6 +51,7 @@ def group_config(config: KafkaConfig) -> GroupConfig:
         offsets_retention_check_interval_ms=value("offsets.retention.check.interval.ms"),
         offsets_topic_compression=Compression(value("offsets.topic.compression.codec")),
         commit_required_acks=value("offsets.commit.required.acks"),
+        proves=value("pybroker.coordinator.proof"),
     )
 
 

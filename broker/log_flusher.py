@@ -13,8 +13,10 @@ import trio
 
 from protocol.errors import KafkaError
 from replication.types import FlushNeeded, PartitionKey
+from storage.descriptors import OutOfDescriptors
 
 MAX_FLUSH_THREADS = 4
+OUT_OF_DESCRIPTORS_PAUSE_SECONDS = 0.5
 
 
 class LogFlusher:
@@ -62,6 +64,9 @@ class LogFlusher:
                 offset = max(effect.offset, effect.log.log_end_offset)
                 try:
                     await trio.to_thread.run_sync(effect.log.flush, offset, limiter=self._limiter)
+                except OutOfDescriptors:
+                    await trio.sleep(OUT_OF_DESCRIPTORS_PAUSE_SECONDS)
+                    self._wanted.setdefault(key, effect)
                 except KafkaError:
                     self._failed(effect)
                 else:

@@ -1,9 +1,9 @@
 """One server process: set up its log, run its trio loop, say when it is ready, stop cleanly.
 
 A node of a local cluster is forked by the supervisor, logs to a file, reports on a pipe, and stops
-on SIGTERM or when the supervisor's end of the lifeline pipe closes. `pybroker broker` and
-`pybroker zookeeper` run the same servers in the foreground, log to the terminal, and stop on
-SIGTERM or Ctrl-C.
+on its signal or at the end of its lifeline (`node_signals`). `pybroker broker` and `pybroker
+zookeeper` run the same servers in the foreground, log to the terminal, and stop on SIGTERM, Ctrl-C
+or, unless started with nohup, a closed terminal.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from broker.cluster_state import ClusterError, NodeState
+from broker.descriptors import raise_descriptor_limit
 from broker.logs import configure_logging
+from broker.memory import configure_allocator, give_back_memory
+from broker.node_signals import STOP_SIGNALS, end_of_lifeline
+from storage.files import is_out_of_descriptors
 
 if TYPE_CHECKING:
     from broker.cluster_spec import ClusterSpec
@@ -29,7 +33,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ADVICE = {
+    errno.EADDRINUSE: "stop what uses it or choose another port",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in this user's quota",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+}
+
 Ready = Callable[[str, int], None]
+
+
+class StopOrders(NamedTuple):
+    """What this process stops on."""
+
+    signals: tuple[signal.Signals, ...]
+    lifeline_fd: int | None = None
 
 
 def run_node(
@@ -41,19 +59,21 @@ def run_node(
 ) -> int:
     """Run a forked node until it is told to stop; returns its exit status."""
     configure_logging(Path(state.log_file), verbose=spec.verbose)
+    orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
 
     def ready(_address: str, port: int) -> None:
         os.write(status_fd, json.dumps({"ready": port}).encode() + b"\n")
 
     try:
+        raise_descriptor_limit()
+        configure_allocator()
         if state.kind == "zookeeper":
             data_dir = None if spec.ephemeral else Path(state.directory)
-            trio.run(_zookeeper, data_dir, state.host, state.port, ready, lifeline_fd)
+            trio.run(_zookeeper, data_dir, state.host, state.port, ready, orders)
         else:
             config = spec.broker_config(state, zookeeper_connect)
-            metrics = spec.first_metrics_port
-            metrics_port = None if metrics is None else metrics + state.node_id - 1
-            trio.run(_broker, config, metrics_port, ready, lifeline_fd)
+            metrics = spec.metrics_address(state.node_id)
+            trio.run(_broker, config, metrics, ready, orders)
     except BaseException as error:
         logger.error("%s stops on an error", state.name, exc_info=True)
         report_error(status_fd, error)
@@ -69,7 +89,7 @@ def report_error(status_fd: int, error: BaseException) -> None:
 def run_foreground_broker(
     properties: Path | None,
     overrides: Mapping[str, str],
-    metrics_port: int | None,
+    metrics: tuple[str, int] | None,
     *,
     verbose: bool,
 ) -> None:
@@ -82,7 +102,7 @@ def run_foreground_broker(
         config = load_config(properties, environment=os.environ, overrides=overrides)
     except ConfigError as error:
         raise ClusterError(str(error)) from None
-    _run_in_foreground(_broker, config, metrics_port, _announce)
+    _run_in_foreground(_broker, config, metrics, _announce)
 
 
 def run_foreground_zookeeper(data_dir: Path | None, host: str, port: int, *, verbose: bool) -> None:
@@ -91,13 +111,31 @@ def run_foreground_zookeeper(data_dir: Path | None, host: str, port: int, *, ver
     _run_in_foreground(_zookeeper, data_dir, host, port, _announce)
 
 
+def cut_zookeeper_log(data_dir: Path) -> list[str]:
+    """`pybroker zookeeper --cut-damaged-log`: what was done, line by line."""
+    from broker.zookeeper_storage import DataDirectoryError, cut_damaged_log
+
+    try:
+        recovered = cut_damaged_log(data_dir)
+    except (DataDirectoryError, OSError) as error:
+        raise ClusterError(describe(error)) from None
+    tree = recovered.tree
+    end = f"the state ends at transaction {tree.last_zxid:#x}, with {tree.node_count} nodes"
+    return [*(recovered.notes or ["nothing is damaged"]), end]
+
+
 def _announce(name: str, port: int) -> None:
     logger.info("%s is ready on port %d", name, port)
 
 
 def _run_in_foreground(function: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    raise_descriptor_limit()
+    configure_allocator()
     try:
-        trio.run(functools.partial(function, *arguments, None))
+        trio.run(functools.partial(function, *arguments, StopOrders(tuple(signals))))
     except BaseException as error:
         if is_expected(error):
             raise ClusterError(describe(error)) from None
@@ -113,10 +151,12 @@ def root_of(error: BaseException) -> BaseException:
 
 def describe(error: BaseException) -> str:
     error = root_of(error)
-    if isinstance(error, OSError) and error.strerror and error.filename is None:
-        if error.errno == errno.EADDRINUSE:
-            return f"{error.strerror}; stop what uses it or choose another port"
-        return error.strerror
+    if is_out_of_descriptors(error):
+        return f"{error}: allow this process to open more files (ulimit -n)"
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f": {error.filename}"
+        advice = ADVICE.get(error.errno or 0)
+        return f"{error.strerror}{where}; {advice}" if advice else error.strerror + where
     return str(error) or type(error).__name__
 
 
@@ -143,21 +183,26 @@ def is_expected(error: BaseException) -> bool:
 
 
 async def _broker(
-    config: KafkaConfig, metrics_port: int | None, ready: Ready, lifeline_fd: int | None
+    config: KafkaConfig,
+    metrics: tuple[str, int] | None,
+    ready: Ready,
+    orders: StopOrders,
 ) -> None:
     from broker.server import BoundAddresses, run_broker
 
     stop = trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
-        await run_broker(config, stop=stop, metrics_port=metrics_port, task_status=task_status)
+        await run_broker(config, stop=stop, metrics_address=metrics, task_status=task_status)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_stop_on_signal, stop)
+        nursery.start_soon(give_back_memory)
+        nursery.start_soon(_stop_on_signal, stop, orders.signals)
         async with trio.open_nursery() as servers:
-            if lifeline_fd is not None:
+            if orders.lifeline_fd is not None:
                 # Everybody stops at once then: there is nobody to hand leaderships over to.
-                nursery.start_soon(_stop_with_supervisor, lifeline_fd, servers.cancel_scope.cancel)
+                end = servers.cancel_scope.cancel
+                nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, end)
             with trio.CancelScope() as start:
                 nursery.start_soon(_cancel_after, stop, start)
                 bound = await servers.start(serve)
@@ -167,7 +212,7 @@ async def _broker(
 
 
 async def _zookeeper(
-    data_dir: Path | None, host: str, port: int, ready: Ready, lifeline_fd: int | None
+    data_dir: Path | None, host: str, port: int, ready: Ready, orders: StopOrders
 ) -> None:
     from broker.zookeeper_server import serve_zookeeper
 
@@ -177,17 +222,17 @@ async def _zookeeper(
         await serve_zookeeper(data_dir, host=host, port=port, task_status=task_status)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_stop_on_signal, stop)
-        if lifeline_fd is not None:
-            nursery.start_soon(_stop_with_supervisor, lifeline_fd, stop.set)
+        nursery.start_soon(_stop_on_signal, stop, orders.signals)
+        if orders.lifeline_fd is not None:
+            nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
         ready("ZooKeeper", await nursery.start(serve))
         await stop.wait()
         nursery.cancel_scope.cancel()
 
 
-async def _stop_on_signal(stop: trio.Event) -> None:
+async def _stop_on_signal(stop: trio.Event, stop_signals: tuple[signal.Signals, ...]) -> None:
     """The first signal stops cleanly; while that runs, further ones change nothing."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*stop_signals) as signals:
         async for _ in signals:
             stop.set()
 
@@ -201,8 +246,9 @@ async def _cancel_after(stop: trio.Event, start: trio.CancelScope) -> None:
     start.cancel()
 
 
-async def _stop_with_supervisor(lifeline_fd: int, stop: Callable[[], None]) -> None:
-    """The pipe never carries data: it becomes readable when its other end is gone."""
+async def _stop_with_lifeline(lifeline_fd: int, stop: Callable[[], None]) -> None:
+    """The pipe never carries data: it becomes readable when nobody holds its other end."""
     await trio.lowlevel.wait_readable(lifeline_fd)
-    logger.warning("the supervisor is gone; stopping")
+    logger.info("the cluster stops, or its supervisor is gone")
+    end_of_lifeline()
     stop()

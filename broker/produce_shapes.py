@@ -16,6 +16,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from broker.reactor.receive_buffer import ReceiveBuffer
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ProduceShape:
         self.body = body
         self.partition = partition
 
-    def matches(self, buffer: bytearray, view: memoryview, begin: int, end: int) -> bool:
+    def matches(self, buffer: ReceiveBuffer, view: memoryview, begin: int, end: int) -> bool:
         """Whether the frame from `begin` to `end` is like the last one; if so, `body` is it."""
         start = begin + PREFIX_START
         position = start + self.size

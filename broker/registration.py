@@ -7,7 +7,8 @@ The broker epoch is the czxid of /brokers/ids/<id>. Apache Kafka fails with Node
 broker is started again before the session of its killed predecessor has expired. We keep the
 session's id and password (mode 0600) in the log directory; `release_previous_session` re-attaches
 to that session and closes it, so that its registration vanishes at once. It must be called only
-while the log directory's lock is held: the lock proves that the predecessor is dead.
+while the log directory's lock is held: the lock proves that the predecessor is dead. The file
+names its ensemble by the cluster id: that stays when the ensemble moves to other addresses.
 
 Mirrors KafkaServer.startup, KafkaZkClient.registerBroker and getOrCreateClusterId.
 """
@@ -157,12 +158,12 @@ def _czxid(result: ZkResult) -> int:
 # The session file
 
 
-def save_session(log_dir: Path, connect: str, session: tuple[int, bytes]) -> None:
+def save_session(log_dir: Path, cluster_id: str, session: tuple[int, bytes]) -> None:
     """Remember the session for a successor; readable by the owner only."""
     path = log_dir / SESSION_FILE
     temporary = path.with_name(SESSION_FILE + ".tmp")
     session_id, password = session
-    text = json.dumps({"connect": connect, "id": session_id, "password": password.hex()})
+    text = json.dumps({"cluster_id": cluster_id, "id": session_id, "password": password.hex()})
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(descriptor, 0o600)
@@ -170,20 +171,20 @@ def save_session(log_dir: Path, connect: str, session: tuple[int, bytes]) -> Non
     os.replace(temporary, path)
 
 
-def save_sessions(log_dirs: Iterable[Path], connect: str, session: tuple[int, bytes]) -> None:
+def save_sessions(log_dirs: Iterable[Path], cluster_id: str, session: tuple[int, bytes]) -> None:
     """In each log directory: any of them may be the one that is left when we start again."""
     for log_dir in log_dirs:
         try:
-            save_session(log_dir, connect, session)
+            save_session(log_dir, cluster_id, session)
         except OSError as error:
             log.warning("the ZooKeeper session is not remembered in %s: %s", log_dir, error)
 
 
-def load_session(log_dir: Path, connect: str) -> tuple[int, bytes] | None:
-    """The session that a predecessor left for this ensemble; None if there is none to use."""
+def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, bytes] | None:
+    """The session that a predecessor left in this cluster (None: in whichever), if it did."""
     try:
         saved = json.loads((log_dir / SESSION_FILE).read_text())
-        if saved["connect"] != connect:
+        if cluster_id is not None and saved["cluster_id"] != cluster_id:
             return None
         return int(saved["id"]), binascii.unhexlify(saved["password"])
     except FileNotFoundError:
@@ -199,13 +200,13 @@ def forget_session(log_dir: Path) -> None:
 
 
 async def release_previous_sessions(
-    log_dirs: Iterable[Path], connect: str, *, session_timeout_ms: int = 18_000
+    log_dirs: Iterable[Path], connect: str, cluster_id: str, *, session_timeout_ms: int = 18_000
 ) -> bool:
     """As `release_previous_session`, for whatever session is remembered in any of these."""
     tried = set()
     alive = False
     for log_dir in log_dirs:
-        session = load_session(log_dir, connect)
+        session = load_session(log_dir, cluster_id)
         if session is None:
             continue
         if session in tried:
@@ -213,19 +214,19 @@ async def release_previous_sessions(
             continue
         tried.add(session)
         alive |= await release_previous_session(
-            log_dir, connect, session_timeout_ms=session_timeout_ms
+            log_dir, connect, cluster_id, session_timeout_ms=session_timeout_ms
         )
     return alive
 
 
 async def release_previous_session(
-    log_dir: Path, connect: str, *, session_timeout_ms: int = 18_000
+    log_dir: Path, connect: str, cluster_id: str, *, session_timeout_ms: int = 18_000
 ) -> bool:
     """Close what a killed predecessor left open; True if its session was still alive.
 
     Call it only while holding the lock of `log_dir`.
     """
-    session = load_session(log_dir, connect)
+    session = load_session(log_dir, cluster_id)
     if session is None:
         return False
     try:

@@ -13,7 +13,7 @@ Mirrors `kafka.server.KafkaServer`.
 
 from __future__ import annotations
 
-import gc
+import functools
 import logging
 import os
 import random
@@ -25,11 +25,11 @@ from typing import NamedTuple
 
 import trio
 
-from broker import startup
+from broker import heap, startup
 from broker.api_handlers import register_handlers
 from broker.background import run_in_threads, run_storage_jobs
 from broker.cleaner_runtime import CleanerRuntime
-from broker.config import ConfigError, KafkaConfig
+from broker.config import ConfigError, KafkaConfig, dynamic
 from broker.config.checks import check_config
 from broker.config_store import ConfigStore, broker_entity, topic_entity
 from broker.controlled_shutdown import hand_over
@@ -66,7 +66,6 @@ from broker.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_
 from replication.controller.operations import SessionExpired
 from replication.metadata_cache import MetadataCache, MetadataUpdate
 from replication.replica_manager import ReplicaManager
-from storage.files import Files
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
@@ -77,8 +76,6 @@ SESSION_LOST = (
     "the ZooKeeper session expired while the broker was starting: start it again, and on a machine "
     "this busy with a longer zookeeper.session.timeout.ms"
 )
-# Young objects of the hot path die by reference count; the collector only has to find cycles.
-GC_THRESHOLDS = (50_000, 25, 50)
 
 
 class BoundAddresses(NamedTuple):
@@ -97,7 +94,7 @@ async def run_broker(
     config: KafkaConfig,
     *,
     stop: trio.Event | None = None,
-    metrics_port: int | None = None,
+    metrics_address: tuple[str, int] | None = None,
     clock: Callable[[], int] = wall_clock_ms,
     task_status: trio.TaskStatus[BoundAddresses] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -115,7 +112,7 @@ async def run_broker(
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
         ) as zookeeper:
             broker = Broker(config, zookeeper, clock)
-            await broker.run(trio.Event() if stop is None else stop, metrics_port, task_status)
+            await broker.run(trio.Event() if stop is None else stop, metrics_address, task_status)
     except SessionExpired:
         raise ZooKeeperUnavailable(SESSION_LOST) from None
     except BaseExceptionGroup as group:
@@ -141,7 +138,7 @@ class Broker:
         self.config = config
         self.zookeeper = zookeeper
         self.clock = clock
-        self.files = Files()
+        self.files = startup.storage_files()
         self.metrics = BrokerMetrics()
         self.store = ConfigStore(zookeeper)
         self.features = FinalizedFeatures(zookeeper)
@@ -153,13 +150,14 @@ class Broker:
         self.logs: LogManager | None = None
         self.is_loaded = False
         self.alive = trio.Event()  # the controller knows us
+        self.retry_refused: Callable[[], None]
 
     # -- start --
 
     async def run(
         self,
         stop: trio.Event,
-        metrics_port: int | None,
+        metrics_address: tuple[str, int] | None,
         task_status: trio.TaskStatus[BoundAddresses],
     ) -> None:
         await self._identify()
@@ -173,9 +171,9 @@ class Broker:
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
             async with trio.open_nursery() as nursery:
                 services = Services(nursery)
-                bound_metrics = await self._start_services(services, metrics_port)
+                bound_metrics = await self._start_services(services, metrics_address)
                 await self._wait_until_ready()
-                _settle_heap()
+                heap.settle()
                 log.info("Broker %d is ready on %s", self.broker_id, addresses)
                 task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
                 close = self._release_logs
@@ -203,7 +201,7 @@ class Broker:
         self.broker_id = broker_id
         entities = [broker_entity(""), broker_entity(str(broker_id))]
         found = await self.store.read_many(entities)
-        self.config.update_dynamic(default=found[entities[0]], broker=found[entities[1]])
+        dynamic.take_over(self.config, default=found[entities[0]], broker=found[entities[1]])
 
     async def _load_logs(self) -> None:
         config = self.config
@@ -225,6 +223,7 @@ class Broker:
         await release_previous_sessions(
             self._session_dirs(),
             self.zookeeper.connect,
+            self.cluster_id,
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
         )
 
@@ -336,13 +335,15 @@ class Broker:
             register_broker(record, self.clock(), session_id, tuple(self.sessions))
         )
         self.sessions.append(session_id)
-        save_sessions(self._session_dirs(), self.zookeeper.connect, self.zookeeper.session)
+        save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
 
     def _session_dirs(self) -> list[Path]:
         assert self.logs is not None
         return [Path(directory.path) for directory in self.logs.online_directories()]
 
-    async def _start_services(self, services: Services, metrics_port: int | None) -> int | None:
+    async def _start_services(
+        self, services: Services, metrics_address: tuple[str, int] | None
+    ) -> int | None:
         await services.start("replicas", self.shell.run)
         await services.start("fetchers", self.fetchers.run)
         await services.start("moves", self.mover.run)
@@ -360,14 +361,23 @@ class Broker:
         await services.start("configs", self.store.follow, self._config_changed, self.clock)
         await services.start("features", self.features.follow)
         services.spawn(
-            "storage", run_storage_jobs, self.logs, self.shell, self.clock, self.background
+            "storage",
+            run_storage_jobs,
+            self.logs,
+            self.shell,
+            self.clock,
+            self.background,
+            self.retry_refused,
         )
+        services.spawn("heap", heap.collect_now_and_then, self.sockets.handlers.turns)
         await services.start("cleaner", self.cleaner.run)
-        if metrics_port is None:
+        if metrics_address is None:
             return None
         from broker.metrics_http import serve_metrics
 
-        bound: int = await services.start("metrics", serve_metrics, self.metrics, metrics_port)
+        host, port = metrics_address
+        serve = functools.partial(serve_metrics, self.metrics, port, host=host)
+        bound: int = await services.start("metrics", serve)
         return bound
 
     async def _wait_until_ready(self) -> None:
@@ -398,13 +408,17 @@ class Broker:
             self.controller.topic_config_changed(name, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
-                changed = self.config.update_dynamic(default=values)
+                changed = dynamic.take_over(self.config, default=values)
             elif name == str(self.broker_id):
-                changed = self.config.update_dynamic(broker=values)
+                changed = dynamic.take_over(self.config, broker=values)
             else:
                 return
             if changed:
                 log.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
+                if "max.connections.per.ip.overrides" in changed:
+                    self.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
+                        startup.connections_by_address, self.config
+                    )
                 self._apply_dynamic_configs()
         self.shell.settle()
 
@@ -414,9 +428,12 @@ class Broker:
         assert self.logs is not None
         self.logs.default_config = LogConfig.from_overrides({}, config.explicit())
         quotas.max_connections = config.get_int("max.connections")
+        quotas.max_by_listener = startup.by_listener(config, "max.connections")
         quotas.max_per_ip = config.get_int("max.connections.per.ip")
-        quotas.max_per_ip_overrides = config.max_connections_per_ip_overrides
         quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
+        quotas.max_creation_rate_by_listener = startup.by_listener(
+            config, "max.connection.creation.rate"
+        )
         startup.apply_replication_quotas(config, self.manager)
         self.fetchers.resize(config.get_int("num.replica.fetchers"))
         self.background.total_tokens = config.get_int("background.threads")
@@ -445,6 +462,7 @@ class Broker:
             "controller",
             "metrics",
             "cleaner",
+            "heap",
             "storage",
             "fetchers",
             "moves",
@@ -473,15 +491,6 @@ def _is_cancellation(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)
-
-
-def _settle_heap() -> None:
-    """What start-up has made lives as long as the broker: take it out of the collector's sight.
-
-    Without collecting first: the little garbage of a start is not worth a full pass over it.
-    """
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 __all__ = ["BoundAddresses", "ConfigError", "run_broker"]

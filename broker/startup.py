@@ -5,11 +5,16 @@ Mirrors parts of `KafkaServer.startup`.
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 from collections.abc import Iterable, Mapping
 
 from broker.config import ConfigError, KafkaConfig
+from broker.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
+from broker.reactor.acceptor import plain_address
 from broker.reactor.limits import ConnectionQuotas
+from broker.reactor.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from broker.reactor.socket_server import ListenerSpec, SocketSettings
 from replication.controller.config import ControllerConfig
 from replication.controller.znodes import BrokerRegistration
@@ -23,16 +28,24 @@ from storage.files import Files
 from storage.log_directory import parse_future_name, parse_partition_name
 from storage.log_manager import LogManagerConfig
 
+log = logging.getLogger("broker.server")
+
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def stored_broker_id(files: Files, log_dirs: Iterable[str]) -> int:
-    """The id that meta.properties of an earlier run names; -1 if there is none."""
+    """The id that meta.properties of an earlier run names; -1 if there is none.
+
+    A damaged file is told when its directory is opened.
+    """
     found = set()
     for path in log_dirs:
         if files.is_directory(path):
-            meta = read_meta_properties(files, path)
+            try:
+                meta = read_meta_properties(files, path)
+            except OSError:
+                continue
             if meta is not None and meta.broker_id is not None:
                 found.add(meta.broker_id)
     if len(found) > 1:
@@ -65,7 +78,15 @@ def socket_settings(config: KafkaConfig) -> SocketSettings:
         max_idle_ms=config.get_int("connections.max.idle.ms"),
         queued_requests=config.get_int("queued.max.requests"),
         queued_bytes=config.get_int("queued.max.request.bytes"),
+        receive_memory_bytes=_receive_memory_bytes(config),
     )
+
+
+def _receive_memory_bytes(config: KafkaConfig) -> int:
+    """Unless the user has said how much requests may hold, which has Kafka's meaning then."""
+    if config.is_set("queued.max.request.bytes"):
+        return UNLIMITED_BYTES
+    return max(DEFAULT_MEMORY_BYTES, 2 * config.get_int("socket.request.max.bytes"))
 
 
 def _buffer_size(config: KafkaConfig, name: str) -> int | None:
@@ -74,18 +95,43 @@ def _buffer_size(config: KafkaConfig, name: str) -> int | None:
     return value if config.is_set(name) and value > 0 else None
 
 
+def storage_files() -> Files:
+    files = Files()
+    files.keep_spare_descriptors(SPARE_DESCRIPTORS, descriptor_limit())
+    return files
+
+
 def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
     return ConnectionQuotas(
+        descriptor_limit=connection_limit(descriptor_limit()),
         max_connections=config.get_int("max.connections"),
         max_per_ip=config.get_int("max.connections.per.ip"),
-        max_per_ip_overrides=config.max_connections_per_ip_overrides,
-        max_by_listener={
-            listener.name: int(config.of_listener(listener.name, "max.connections"))
-            for listener in config.listeners
-        },
+        max_per_ip_overrides=connections_by_address(config),
+        max_by_listener=by_listener(config, "max.connections"),
         max_creation_rate=config.get_int("max.connection.creation.rate"),
+        max_creation_rate_by_listener=by_listener(config, "max.connection.creation.rate"),
         inter_broker_listener=config.inter_broker_listener,
     )
+
+
+def connections_by_address(config: KafkaConfig) -> dict[str, int]:
+    """`max.connections.per.ip.overrides` with the addresses of the hosts; this may ask the DNS."""
+    limits: dict[str, int] = {}
+    for host, limit in config.max_connections_per_ip_overrides.items():
+        try:
+            found = socket.getaddrinfo(host or "localhost", None)
+        except (OSError, UnicodeError):
+            log.error("max.connections.per.ip.overrides: the host %s is not known", host)
+            continue
+        limits.update((plain_address(str(address[0])), limit) for *_, address in found)
+    return limits
+
+
+def by_listener(config: KafkaConfig, name: str) -> dict[str, int]:
+    """A limit of each listener, which is that of all unless it has its own."""
+    return {
+        listener.name: int(config.of_listener(listener.name, name)) for listener in config.listeners
+    }
 
 
 def listener_specs(config: KafkaConfig) -> list[ListenerSpec]:

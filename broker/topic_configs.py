@@ -81,13 +81,19 @@ class TopicConfigs:
                 )
 
     def _build(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        defaults = self._broker_config.explicit()
-        try:
-            return LogConfig.from_overrides(overrides, defaults)
-        except KafkaError as error:
-            log.error("Ignoring bad configs of topic %s: %s", topic, error.message)
-        usable = {name: text for name, text in overrides.items() if _is_valid(name, text)}
-        return LogConfig.from_overrides(usable, defaults)
+        """Unknown names are Kafka's of other versions; values that no log can have are told."""
+        unusable = [
+            name
+            for name, text in overrides.items()
+            if name in TOPIC_CONFIGS and not _is_valid(name, text)
+        ]
+        if unusable:
+            log.error(
+                "Configs of topic %s that cannot be used are left out: %s",
+                topic, ", ".join(sorted(unusable)),
+            )  # fmt: skip
+        usable = {name: text for name, text in overrides.items() if name not in unusable}
+        return LogConfig.from_overrides(usable, self._broker_config.explicit())
 
 
 def _is_valid(name: str, text: str) -> bool:

@@ -31,6 +31,10 @@ log = logging.getLogger("broker.topics")
 
 UNSET = -1
 MAX_REFUSED_NAMES = 1_000
+# Topics that are being created because clients have asked for them; those of more wait and are
+# asked for again. Each is a few round trips to ZooKeeper and a few files.
+MAX_AUTO_CREATIONS = 1_000
+MAX_AUTO_CREATIONS_AT_ONCE = 4
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
@@ -70,6 +74,7 @@ class TopicCreator:
         self._wake = trio.Event()
         self._random = generator
         self._in_flight: set[str] = set()
+        self._auto_limit = trio.CapacityLimiter(MAX_AUTO_CREATIONS_AT_ONCE)
         self._refused: set[str] = set()  # names whose refusal has been logged
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -132,7 +137,7 @@ class TopicCreator:
 
     def auto_create(self, topic: str) -> ErrorCode:
         """Start creating a topic that a client asked for; what to answer until it is there."""
-        if topic in self._in_flight:
+        if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             topic_admin.check_topic_name(topic)
@@ -193,12 +198,13 @@ class TopicCreator:
 
     async def _create_in_background(self, topic: str, settings: TopicSettings) -> None:
         try:
-            await self.create(
-                topic,
-                partition_count=settings.partition_count,
-                replication_factor=settings.replication_factor,
-                config=settings.config,
-            )
+            async with self._auto_limit:
+                await self.create(
+                    topic,
+                    partition_count=settings.partition_count,
+                    replication_factor=settings.replication_factor,
+                    config=settings.config,
+                )
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 log.warning("topic %s is not created automatically: %s", topic, error.message)

@@ -59,6 +59,7 @@ def transaction_config(config: KafkaConfig) -> TransactionConfig:
             "transaction.remove.expired.transaction.cleanup.interval.ms"
         ),
         request_timeout_ms=value("request.timeout.ms"),
+        proves=value("pybroker.coordinator.proof"),
     )
 
 

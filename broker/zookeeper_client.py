@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_IN_FLIGHT_REQUESTS = 512
+CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
 RECONNECT_MAX_DELAY_S = 1.0
 NO_SESSION = (0, b"\0" * 16)
@@ -109,6 +110,7 @@ class ZooKeeperClient:
         self._chroot = "/" + chroot.strip("/") if slash and chroot.strip("/") else ""
         self._token = trio.lowlevel.current_trio_token()
         self._connected = trio.Event()
+        self._session = NO_SESSION
         self._generation = 0  # counts expired sessions
         self._generation_ended = trio.Event()
         self._closed = False
@@ -135,8 +137,11 @@ class ZooKeeperClient:
 
     @property
     def session(self) -> tuple[int, bytes]:
-        """Session id and password of the live session, to be re-attached after a crash."""
-        return self._kazoo.client_id or NO_SESSION
+        """Session id and password of the live session, to be re-attached after a crash.
+
+        A lost connection does not end it: kazoo tells it only while connected, so it is kept here.
+        """
+        return self._session
 
     @property
     def is_connected(self) -> bool:
@@ -154,15 +159,17 @@ class ZooKeeperClient:
         return receive
 
     def _state_changed(self, state: str) -> None:  # on a thread of kazoo
+        session = self._kazoo.client_id or NO_SESSION
         try:
-            self._token.run_sync_soon(self._apply_state, state)
+            self._token.run_sync_soon(self._apply_state, state, session)
         except trio.RunFinishedError:
             log.debug("ZooKeeper session changed to %s after the loop ended", state)
 
-    def _apply_state(self, state: str) -> None:
+    def _apply_state(self, state: str, session: tuple[int, bytes]) -> None:
         if self._closed:
             return
         if state == KazooState.CONNECTED:
+            self._session = session
             self._connected.set()
             self._tell(SessionEvent.CONNECTED)
             if self._rearm:
@@ -175,6 +182,7 @@ class ZooKeeperClient:
         else:
             self._connected = trio.Event()
             self._rearm = True
+            self._session = NO_SESSION
             self._generation += 1
             ended, self._generation_ended = self._generation_ended, trio.Event()
             ended.set()
@@ -203,8 +211,8 @@ class ZooKeeperClient:
         """End the session: its ephemeral nodes vanish at once."""
         self._closed = True
         self._generation_ended.set()
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._stop_kazoo)
+        with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
+            await trio.to_thread.run_sync(self._stop_kazoo, abandon_on_cancel=True)
 
     def _stop_kazoo(self) -> None:
         try:

@@ -11,6 +11,7 @@ from struct import Struct
 import trio
 
 from coordinator.zookeeper import four_letter
+from coordinator.zookeeper.connection_stats import ConnectionStats
 from coordinator.zookeeper.machine import Connection
 from protocol.errors import ProtocolError
 
@@ -41,9 +42,10 @@ class Client:
         "host",
         "port",
         "scope",
+        "stats",
     )
 
-    def __init__(self, sock: socket.socket, host: str, port: int) -> None:
+    def __init__(self, sock: socket.socket, host: str, port: int, stats: ConnectionStats) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
@@ -53,6 +55,7 @@ class Client:
         self._drained = trio.Event()
         self.host = host
         self.port = port
+        self.stats = stats
         self.connection: Connection | None = None
         self.scope = trio.CancelScope()
         self.closing = False
@@ -71,7 +74,7 @@ class Client:
         while len(self._buffer) < 4:
             await self._receive()
         word = bytes(self._buffer[:4])
-        if word in four_letter.COMMANDS:
+        if word in four_letter.WORDS:
             return word
         stranger = _stranger(word)
         if stranger is not None:

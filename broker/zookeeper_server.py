@@ -19,9 +19,11 @@ from pathlib import Path
 
 import trio
 
+from broker import process_facts
 from broker.zookeeper_connection import Client, ClientGone
 from broker.zookeeper_storage import ZooKeeperStorage, open_storage
 from coordinator.zookeeper import four_letter
+from coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
 from coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
 from coordinator.zookeeper.sessions import SessionTable
 from protocol.errors import ProtocolError
@@ -111,14 +113,13 @@ class ZooKeeperServer:
         "_max_connections_per_host",
         "_nursery",
         "_per_host",
+        "_started_ms",
+        "_stats",
         "_storage",
         "_tick_ms",
         "_timer",
         "_waiting_frames",
         "_waiting_records",
-        "frames_received",
-        "frames_sent",
-        "latency",
     )
 
     def __init__(
@@ -151,9 +152,8 @@ class ZooKeeperServer:
         self._flushed = trio.Event()
         self._is_flushing = False
         self._nursery: trio.Nursery | None = None
-        self.frames_received = 0
-        self.frames_sent = 0
-        self.latency = _Latency()
+        self._started_ms = now_ms
+        self._stats = ServerStats()
 
     @property
     def port(self) -> int:
@@ -197,7 +197,8 @@ class ZooKeeperServer:
                 )
                 sock.close()
                 continue
-            client = Client(sock, client_host, client_port)
+            stats = ConnectionStats(self._stats, self._clock.now_ms())
+            client = Client(sock, client_host, client_port, stats)
             self._clients[client] = None
             self._per_host[client_host] += 1
             self._nursery.start_soon(self._serve, client)
@@ -225,16 +226,18 @@ class ZooKeeperServer:
             word = await client.receive_first()
         if patience.cancelled_caught:
             raise ProtocolError(f"no connect request within {SESSIONLESS_TIMEOUT_S:.0f} s")
-        if word in four_letter.COMMANDS:
-            client.send(four_letter.answer(word, self._machine, self._info()))
+        if word in four_letter.WORDS:
+            client.stats.heard_word()
+            client.send(four_letter.answer(word, self._machine, self._info(client)))
             await client.finish()
             return
         while True:
             now_ms = self._clock.now_ms()
             try:
                 for frame in client.frames():
-                    self.frames_received += 1
+                    is_connect = connection.session_id == 0
                     self._machine.receive(connection, frame, now_ms)
+                    client.stats.heard(frame, now_ms, is_connect=is_connect)
             finally:
                 self._settle()
             if client.closing:
@@ -244,17 +247,33 @@ class ZooKeeperServer:
                 await self._flushed.wait()
             await client.receive_more()
 
-    def _info(self) -> four_letter.ServerInfo:
+    def _info(self, asking: Client) -> four_letter.ServerInfo:
+        now_ms = self._clock.now_ms()
+        directory = self._storage.directory
         return four_letter.ServerInfo(
             client_port=self.port,
-            data_dir=str(self._storage.directory or "(memory)"),
+            listen_backlog=LISTEN_BACKLOG,
+            data_dir=str(directory or "(memory)"),
+            data_dir_bytes=0 if directory is None else process_facts.bytes_in(directory),
             tick_ms=self._tick_ms,
             max_connections_per_host=self._max_connections_per_host,
-            frames_received=self.frames_received,
-            frames_sent=self.frames_sent,
-            frames_waiting=len(self._waiting_frames),
-            latency_ms=self.latency.summary_ms(),
-            clients=[client.address for client in self._clients],
+            uptime_ms=now_ms - self._started_ms,
+            open_files=process_facts.open_files(),
+            max_open_files=process_facts.max_open_files(),
+            environment=process_facts.environment(),
+            date_text=process_facts.date_text,
+            stats=self._stats,
+            clients=[
+                four_letter.ClientInfo(
+                    client.host,
+                    client.port,
+                    client.connection,
+                    client.stats,
+                    client is asking,
+                    client.stats.established_ms + int(SESSIONLESS_TIMEOUT_S * 1000),
+                )
+                for client in self._clients
+            ],
         )
 
     # --- effects ------------------------------------------------------------------------------
@@ -268,7 +287,6 @@ class ZooKeeperServer:
             return
         if not self._is_flushing:
             self._is_flushing = True
-            self.latency.start(trio.current_time())
             self._flush_wanted.set()
         self._waiting_records += records
         self._waiting_frames += frames
@@ -276,6 +294,7 @@ class ZooKeeperServer:
     def _send(self, frames: list[tuple[Connection, bytes | None]]) -> None:
         assert self._nursery is not None
         touched: dict[Client, None] = {}
+        now_ms = self._clock.now_ms()
         for connection, frame in frames:
             client = connection.token
             assert isinstance(client, Client)
@@ -283,7 +302,7 @@ class ZooKeeperServer:
                 client.closing = True
             elif not client.closing:
                 client.queue(frame)
-                self.frames_sent += 1
+                client.stats.told(frame, now_ms, self._machine.tree.last_zxid)
             touched[client] = None
         for client in touched:
             client.flush(self._nursery)
@@ -302,7 +321,6 @@ class ZooKeeperServer:
                 self._flushed.set()
                 self._flushed = trio.Event()
             self._is_flushing = False
-            self.latency.stop(trio.current_time())
 
     async def _make_durable(self, records: list[bytes]) -> None:
         assert self._nursery is not None
@@ -336,34 +354,3 @@ class ZooKeeperServer:
         deadline = self._clock.trio_time(self._machine.next_deadline_ms())
         if deadline < self._timer.deadline:
             self._timer.deadline = deadline
-
-
-class _Latency:
-    """How long each burst of writes took, from the first record to the last reply."""
-
-    __slots__ = ("_count", "_high_s", "_low_s", "_since", "_sum_s")
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-        self._count = 0
-        self._sum_s = 0.0
-        self._low_s = NEVER
-        self._high_s = 0.0
-
-    def start(self, now: float) -> None:
-        self._since = now
-
-    def stop(self, now: float) -> None:
-        if self._since is None:
-            return
-        elapsed_s = now - self._since
-        self._since = None
-        self._count += 1
-        self._sum_s += elapsed_s
-        self._low_s = min(self._low_s, elapsed_s)
-        self._high_s = max(self._high_s, elapsed_s)
-
-    def summary_ms(self) -> tuple[float, float, float]:
-        if not self._count:
-            return 0.0, 0.0, 0.0
-        return self._low_s * 1000, self._sum_s / self._count * 1000, self._high_s * 1000

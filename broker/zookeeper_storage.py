@@ -22,6 +22,7 @@ from coordinator.zookeeper.wal import (
     Recovered,
     RecoveryError,
     encode_records,
+    is_snapshot,
     log_header,
     log_name,
     obsolete,
@@ -67,7 +68,7 @@ class ZooKeeperStorage:
 class FileStorage(ZooKeeperStorage):
     is_durable = True
 
-    def __init__(self, directory: Path, *, fsync: bool) -> None:
+    def __init__(self, directory: Path, *, fsync: bool, cut: bool = False) -> None:
         self.directory = directory
         self._fsync = fsync
         self._file = -1
@@ -77,7 +78,7 @@ class FileStorage(ZooKeeperStorage):
         self._lock = _lock(directory)
         try:
             self.secret = self._read_or_create_secret()
-            self.recovered = self._recover()
+            self.recovered = self._recover(cut)
             self._open_log()
         except BaseException:
             self.close()
@@ -194,18 +195,23 @@ class FileStorage(ZooKeeperStorage):
 
     # --- start --------------------------------------------------------------------------------
 
-    def _recover(self) -> Recovered:
+    def _recover(self, cut: bool) -> Recovered:
         assert self.directory is not None
         directory = self.directory
+        names = sorted(os.listdir(directory))
         try:
-            recovered = recover(os.listdir(directory), lambda name: (directory / name).read_bytes())
+            recovered = recover(names, lambda name: (directory / name).read_bytes(), cut=cut)
         except RecoveryError as error:
             raise DataDirectoryError(
-                f"cannot recover the ZooKeeper data in {directory}: {error}. Restore the file from"
-                " a copy, or start with an empty directory (this loses the cluster's metadata)"
+                f"cannot recover the ZooKeeper data in {directory}: {error}. Nothing was changed."
+                " Restore the file from a copy; or give up all from there on: `pybroker zookeeper"
+                f" --data-dir {directory} --cut-damaged-log`, then start again; or start with an"
+                " empty directory (this loses the cluster's metadata)"
             ) from error
         for note in recovered.notes:
             log.warning("recovering %s: %s", directory, note)
+        for name in recovered.put_aside:
+            (directory / name).rename(directory / (name + TORN_SUFFIX))
         return recovered
 
     def _read_or_create_secret(self) -> bytes:
@@ -217,6 +223,8 @@ class FileStorage(ZooKeeperStorage):
             secret = b""
         if len(secret) == SECRET_BYTES:
             return secret
+        if secret or any(is_snapshot(name) for name in os.listdir(self.directory)):
+            log.warning("%s is damaged: no session of before can be taken up again", path)
         secret = os.urandom(SECRET_BYTES)
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -228,6 +236,18 @@ class FileStorage(ZooKeeperStorage):
         temporary.rename(path)
         self._sync_directory()
         return secret
+
+
+def cut_damaged_log(data_dir: Path) -> Recovered:
+    """Take what can be recovered up to the first damage, and put the rest aside (`.torn`).
+
+    Raises DataDirectoryError or OSError, also if there is nothing to recover.
+    """
+    if not data_dir.is_dir():
+        raise DataDirectoryError(f"there is no directory {data_dir}")
+    storage = FileStorage(data_dir, fsync=True, cut=True)
+    storage.close()
+    return storage.recovered
 
 
 def open_storage(data_dir: Path | None, *, fsync: bool) -> ZooKeeperStorage:

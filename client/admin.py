@@ -7,6 +7,7 @@ Leaves out: ACLs, quotas, groups, reassignments.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from client.cluster import Cluster, retrying
 from client.connection import ClientError
@@ -81,21 +82,27 @@ async def list_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
     return sorted(answer.topics, key=lambda topic: topic.name or "")
 
 
-async def topic_overrides(cluster: Cluster, name: str) -> dict[str, str]:
-    """The configs that are set on the topic itself."""
+class TopicConfigs(NamedTuple):
+    """What a topic goes by, and the part of it that is set on the topic itself."""
+
+    effective: Mapping[str, str]
+    overrides: Mapping[str, str]
+
+
+async def topic_configs(cluster: Cluster, name: str) -> TopicConfigs:
+    """The configs of a topic. Raises ClientError."""
     resource = DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
     )
-    connection = await cluster.any_connection()
-    answer = await connection.request(
-        ApiKey.DESCRIBE_CONFIGS,
-        DescribeConfigsRequest(resources=[resource]),
-        DescribeConfigsResponse,
-    )
+    request = DescribeConfigsRequest(resources=[resource])
+    answer = await cluster.ask_anyone(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
     result = answer.results[0]
     _check(result.error_code, result.error_message, f"cannot describe topic {name!r}")
-    return {
-        config.name: config.value or ""
-        for config in result.configs
-        if config.config_source == TOPIC_CONFIG_SOURCE
-    }
+    return TopicConfigs(
+        effective={config.name: config.value or "" for config in result.configs},
+        overrides={
+            config.name: config.value or ""
+            for config in result.configs
+            if config.config_source == TOPIC_CONFIG_SOURCE
+        },
+    )

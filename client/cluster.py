@@ -1,13 +1,15 @@
 """A cluster as a client sees it: bootstrap, metadata, and a connection to each broker in use.
 
 Metadata is asked for when it is needed and kept until a request shows that it is stale: callers
-then call `refresh` and try again, with `retrying` to bound that.
+then ask for the topic again, with `retrying` to bound that. Whatever any broker can answer is asked
+of one after the other until one does, so that the death of a broker is only a delay.
 Mirrors: Metadata and ClusterConnectionStates of the Java client.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
@@ -20,12 +22,15 @@ from protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from protocol.schema import Message
 
 RETRY_BACKOFF_SECONDS = 0.1
 RETRY_TIMEOUT_SECONDS = 30.0
+LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
+LEADERLESS_TIMEOUT_SECONDS = 10.0  # of partitions all of whose brokers are absent
 
 R = TypeVar("R", bound=Message)
 
@@ -39,9 +44,13 @@ async def retrying() -> AsyncIterator[float]:
 
 
 class Cluster:
-    """`async with Cluster("host:port,host:port") as cluster: ...`"""
+    """`async with Cluster("host:port,host:port") as cluster: ...`
 
-    def __init__(self, bootstrap: str) -> None:
+    `tell` is given a line for whoever wonders why nothing happens.
+    """
+
+    def __init__(self, bootstrap: str, tell: Callable[[str], None] | None = None) -> None:
+        self.tell = tell or _tell_nobody
         self._bootstrap = [parse_address(text) for text in bootstrap.split(",") if text.strip()]
         if not self._bootstrap:
             raise ClientError("name at least one broker as HOST:PORT")
@@ -62,15 +71,16 @@ class Cluster:
         for connection in [*self._connections.values(), *([self._any] if self._any else [])]:
             await connection.aclose()
 
-    async def any_connection(self) -> Connection:
-        """A connection to the first bootstrap address that answers. Raises ClientError."""
+    async def ask_anyone(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
+        """The answer of the first broker that gives one. Raises ClientError."""
         if self._any is not None and self._any.is_open:
-            return self._any
+            with suppress(ClientError):
+                return await self._any.request(key, message, answer_class)
         failure: ClientError | None = None
-        for host, port in [*self._bootstrap, *self._addresses.values()]:
+        for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
             try:
                 self._any = await Connection.open(host, port)
-                return self._any
+                return await self._any.request(key, message, answer_class)
             except ClientError as error:
                 failure = failure or error
         assert failure is not None
@@ -93,8 +103,7 @@ class Cluster:
         """Brokers and the named topics (None: all). Raises ClientError."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=create_missing)
-        connection = await self.any_connection()
-        answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+        answer = await self.ask_anyone(ApiKey.METADATA, request, MetadataResponse)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.controller_id = answer.controller_id
         return answer
@@ -102,20 +111,23 @@ class Cluster:
     async def topic(
         self, name: str, *, create_missing: bool = False, wait_for_missing: bool = False
     ) -> MetadataResponseTopic:
-        """A topic all of whose partitions have leaders, waiting for them. Raises ClientError.
+        """A topic as it is; some of its partitions may have no leader. Raises ClientError.
 
         `wait_for_missing` suits a topic that was just created: the broker that is asked may not
-        have heard of it yet.
+        have heard of it yet. A cluster that has answered before is given time to come back.
         """
-        code = ErrorCode.LEADER_NOT_AVAILABLE
+        problem = ""
         async for _ in retrying():
-            found = (await self.metadata([name], create_missing=create_missing)).topics[0]
+            try:
+                found = (await self.metadata([name], create_missing=create_missing)).topics[0]
+            except ClientError as error:
+                if not self._addresses:
+                    raise
+                problem = str(error)
+                continue
             code = ErrorCode(found.error_code)
             if code == ErrorCode.NONE:
-                partitions = [ErrorCode(part.error_code) for part in found.partitions]
-                code = next((code for code in partitions if code), ErrorCode.NONE)
-                if code == ErrorCode.NONE:
-                    return found
+                return found
             is_missing = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if is_missing and not create_missing and not wait_for_missing:
                 raise ClientError(
@@ -123,16 +135,99 @@ class Cluster:
                 )
             if not code.retriable:
                 raise ClientError(f"topic {name!r}: {code.description}")
-        raise ClientError(f"topic {name!r} is not ready: {code.description}")
+            problem = f"topic {name!r} is not ready: {code.description}"
+        raise ClientError(problem)
+
+    async def led_topic(
+        self,
+        name: str,
+        *,
+        create_missing: bool = False,
+        wait_for_missing: bool = False,
+        any_partition: bool = False,
+    ) -> MetadataResponseTopic:
+        """A topic all of whose partitions have leaders, or any of them; waits. Raises ClientError.
+
+        Where none of those who may lead is there, the wait is short.
+        """
+        wait = LeaderlessWait(self.tell)
+        async for _ in retrying():
+            found = await self.topic(
+                name, create_missing=create_missing, wait_for_missing=wait_for_missing
+            )
+            leaderless = partitions_without_leader(found)
+            if not leaderless or (any_partition and len(leaderless) < len(found.partitions)):
+                return found
+            wait.go_on(found, leaderless)
+        raise ClientError(why_leaderless(found, leaderless))
 
     async def ask_controller(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
         """Send to the controller, as administration must be. Raises ClientError."""
+        problem = "the cluster has no controller"
         async for _ in retrying():
             await self.metadata([])
-            if self.controller_id >= 0:
+            if self.controller_id < 0:
+                continue
+            try:
                 connection = await self.connection(self.controller_id)
-                return await connection.request(key, message, answer_class)
-        raise ClientError("the cluster has no controller")
+            except ClientError as error:  # it has died, and its successor is not known yet
+                problem = str(error)
+                continue
+            return await connection.request(key, message, answer_class)
+        raise ClientError(problem)
+
+
+def partitions_without_leader(topic: MetadataResponseTopic) -> set[int]:
+    return {part.partition_index for part in topic.partitions if part.leader_id < 0}
+
+
+class LeaderlessWait:
+    """A wait for leaders: it tells why once it is felt, and ends soon where nobody can lead."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._began: float | None = None
+        self._has_told = False
+
+    def go_on(self, topic: MetadataResponseTopic, partitions: Collection[int]) -> None:
+        """Raises ClientError if that would be in vain."""
+        now = trio.current_time()
+        if self._began is None:
+            self._began = now
+        waited = now - self._began
+        if waited > LEADERLESS_TIMEOUT_SECONDS and _abandoned(topic, partitions):
+            raise ClientError(f"{why_leaderless(topic, partitions)}; start these brokers")
+        if waited > LEADERLESS_NOTICE_SECONDS and not self._has_told:
+            self._has_told = True
+            self._tell(f"waiting: {why_leaderless(topic, partitions)}")
+
+
+def _abandoned(
+    topic: MetadataResponseTopic, partitions: Collection[int]
+) -> list[MetadataResponsePartition]:
+    """Those for which nobody is there who could lead: only members of the ISR may."""
+    return [
+        part
+        for part in topic.partitions
+        if part.partition_index in partitions and set(part.isr_nodes) <= set(part.offline_replicas)
+    ]
+
+
+def why_leaderless(topic: MetadataResponseTopic, partitions: Collection[int]) -> str:
+    """One line of partitions without a leader: which, and why."""
+    lost = _abandoned(topic, partitions)
+    if not lost:
+        return f"{topic.name}-{min(partitions)} has no leader yet"
+    absent = ", ".join(map(str, lost[0].isr_nodes))
+    more = f", nor are those of {len(lost) - 1} more partitions" if len(lost) > 1 else ""
+    return (
+        f"{topic.name}-{lost[0].partition_index} has no leader: none of the brokers in sync "
+        f"({absent}) is there{more}"
+    )
+
+
+def _tell_nobody(_line: str) -> None:
+    pass
 
 
 def parse_address(text: str) -> tuple[str, int]:

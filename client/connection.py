@@ -23,6 +23,7 @@ from protocol.schema import Message
 CLIENT_ID = "pybroker-client"
 CLIENT_VERSION = "0.1"
 CONNECT_TIMEOUT_SECONDS = 5.0
+HANDSHAKE_TIMEOUT_SECONDS = 10.0  # a frozen broker's kernel still takes connections
 REQUEST_TIMEOUT_SECONDS = 40.0
 
 R = TypeVar("R", bound=Message)
@@ -57,7 +58,12 @@ class Connection:
             ) from error
         connection = cls(stream, address)
         try:
-            await connection._agree_on_versions()
+            with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
+                await connection._agree_on_versions()
+        except trio.TooSlowError as error:
+            raise ClientError(
+                f"{address} takes connections, but does not answer; is its broker paused?"
+            ) from error
         except BaseException:
             await connection.aclose()
             raise

@@ -9,14 +9,16 @@ Leaves out: transactions, more than one batch in flight a partition.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from client.cluster import Cluster, retrying
+from client.cluster import Cluster, LeaderlessWait, retrying, why_leaderless
 from client.connection import ClientError
 from client.partitioner import partition_for
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataResponseTopic
 from protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -41,19 +43,22 @@ class Producer:
         self._cluster = cluster
         self._topic = topic
         self._compression = compression
+        self._found = MetadataResponseTopic()
         self._leaders: dict[int, int] = {}
         self._producer_id = -1
         self._producer_epoch = -1
         self._sequences: dict[int, int] = defaultdict(int)
-        self._next_keyless = 0
+        # Not always the first: many programs send one batch and end.
+        self._next_keyless = random.randrange(1 << 16)
 
     async def start(self) -> None:
         """Learn the topic's leaders and get a producer id. Raises ClientError."""
-        await self._refresh()
+        self._take(
+            await self._cluster.led_topic(self._topic, create_missing=True, any_partition=True)
+        )
         async for _ in retrying():
-            connection = await self._cluster.any_connection()
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-            answer = await connection.request(
+            answer = await self._cluster.ask_anyone(
                 ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse
             )
             if answer.error_code == ErrorCode.NONE:
@@ -64,14 +69,20 @@ class Producer:
                 break
         raise ClientError(f"no producer id: {ErrorCode(answer.error_code).description}")
 
-    async def _refresh(self) -> None:
-        topic = await self._cluster.topic(self._topic, create_missing=True)
-        self._leaders = {part.partition_index: part.leader_id for part in topic.partitions}
+    def _take(self, topic: MetadataResponseTopic) -> None:
+        self._found = topic
+        self._leaders = {
+            part.partition_index: part.leader_id for part in topic.partitions if part.leader_id >= 0
+        }
 
     async def send(self, records: Sequence[SimpleRecord]) -> None:
-        """Write `records`, keyed ones to their partition, the others together to the next one."""
-        count = len(self._leaders)
-        keyless = self._next_keyless % count
+        """Write `records`, keyed ones to their partition, the others together to the next one.
+
+        The next one that has a leader, that is. Raises ClientError.
+        """
+        count = len(self._found.partitions)
+        choice = sorted(self._leaders) or range(count)
+        keyless = choice[self._next_keyless % len(choice)]
         self._next_keyless += 1
         shares: dict[int, list[SimpleRecord]] = defaultdict(list)
         for record in records:
@@ -97,20 +108,27 @@ class Producer:
             topic_data=[TopicProduceData(name=self._topic, partition_data=[data])],
         )
         problem = ""
+        wait = LeaderlessWait(self._cluster.tell)
         async for _ in retrying():
-            try:
-                connection = await self._cluster.connection(self._leaders[partition])
-                answer = await connection.request(ApiKey.PRODUCE, request, ProduceResponse)
-            except ClientError as error:
-                problem = str(error)
+            leader = self._leaders.get(partition)
+            if leader is None:
+                problem = why_leaderless(self._found, [partition])
+                wait.go_on(self._found, [partition])
             else:
-                result = answer.responses[0].partition_responses[0]
-                code = ErrorCode(result.error_code)
-                if code == ErrorCode.NONE:
-                    self._sequences[partition] = increment_sequence(sequence, len(records))
-                    return result.base_offset
-                problem = result.error_message or code.description
-                if not code.retriable:
-                    break
-            await self._refresh()
+                wait = LeaderlessWait(self._cluster.tell)
+                try:
+                    connection = await self._cluster.connection(leader)
+                    answer = await connection.request(ApiKey.PRODUCE, request, ProduceResponse)
+                except ClientError as error:
+                    problem = str(error)
+                else:
+                    result = answer.responses[0].partition_responses[0]
+                    code = ErrorCode(result.error_code)
+                    if code == ErrorCode.NONE:
+                        self._sequences[partition] = increment_sequence(sequence, len(records))
+                        return result.base_offset
+                    problem = result.error_message or code.description
+                    if not code.retriable:
+                        break
+            self._take(await self._cluster.topic(self._topic))
         raise ClientError(f"{self._topic}-{partition} does not take the records: {problem}")

@@ -5,19 +5,22 @@ when first asked for.
 Invariants: decoding raises only `ProtocolError`, whatever the bytes; it copies no records or bytes
 fields, which are views into the given buffer; it allocates in proportion to the bytes it was given.
 Encoding raises `ProtocolError` for a message that its version cannot express.
+`decode_slices` and `encode_slices` do the same as generators that yield about once a millisecond:
+between two slices of a large message others can have their turn.
 Mirrors: org.apache.kafka.common.protocol.MessageUtil and ByteBufferAccessor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import error as struct_error
 from struct import unpack_from
 from typing import Any, Final, Generic, TypeVar
 
-from protocol.codec_reader import compile_reader
-from protocol.codec_source import Reader, Writer
-from protocol.codec_writer import compile_writer
+from protocol.codec_reader import compile_reader, compile_sliced_reader
+from protocol.codec_source import Reader, SlicedReader, SlicedWriter, Writer
+from protocol.codec_writer import compile_sliced_writer, compile_writer
+from protocol.discarding import discard
 from protocol.errors import ProtocolError
 from protocol.primitives import Buffer, Records
 from protocol.schema import Message, version_range
@@ -55,6 +58,8 @@ _BAD_BYTES: Final = (ProtocolError, struct_error, IndexError)
 
 _READERS: _Messages[Reader] = _Messages(compile_reader)
 _WRITERS: _Messages[Writer] = _Messages(compile_writer)
+_SLICED_READERS: _Messages[SlicedReader] = _Messages(compile_sliced_reader)
+_SLICED_WRITERS: _Messages[SlicedWriter] = _Messages(compile_sliced_writer)
 
 
 def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
@@ -75,6 +80,20 @@ def decode_from(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> 
         raise _explained(cls, version, error) from error
 
 
+def decode_slices(
+    cls: type[M], version: int, buffer: Buffer, offset: int = 0
+) -> Generator[None, None, tuple[M, int]]:
+    """As `decode_from`, in slices."""
+    view = buffer if type(buffer) is memoryview else memoryview(buffer)
+    message = object.__new__(cls)
+    try:
+        return (yield from _SLICED_READERS[cls][version](message, view, offset, len(view)))
+    except _BAD_BYTES as error:
+        problem = _explained(cls, version, error)
+    yield from discard(message)
+    raise problem
+
+
 def _explained(cls: type[Message], version: int, error: Exception) -> ProtocolError:
     problem = f": {error}" if isinstance(error, ProtocolError) else " ends too early"
     return ProtocolError(f"{cls.__name__} v{version}{problem}")
@@ -92,6 +111,19 @@ def encode_parts(message: Message, version: int) -> list[Records]:
         name = type(message).__name__
         raise ProtocolError(f"{name} v{version} has a value out of range: {error}") from error
     return parts
+
+
+def encode_slices(
+    message: Message, version: int, parts: list[Records]
+) -> Generator[None, None, None]:
+    """As `encode_parts`, in slices; what is done is in `parts`."""
+    out: list[Any] = []
+    try:
+        yield from _SLICED_WRITERS[type(message)][version](message, out, parts)
+        parts.append(b"".join(out))
+    except (struct_error, UnicodeEncodeError) as error:
+        name = type(message).__name__
+        raise ProtocolError(f"{name} v{version} has a value out of range: {error}") from error
 
 
 def encode(message: Message, version: int) -> bytes:

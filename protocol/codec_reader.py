@@ -21,15 +21,22 @@ from typing import Any, Final, NoReturn
 
 from protocol.codec_source import (
     FIXED,
+    SLICE_NUMBERS,
     FieldPlan,
     Generator,
     Reader,
+    SlicedReader,
     Source,
     in_range,
 )
 from protocol.errors import ProtocolError
 from protocol.primitives import MAX_STRING_BYTES, decode_uvarint, uvarint_tail
 from protocol.schema import NO_TAGS, ZERO_UUID, Field, Message, Struct
+
+# A sliced reader yields after about so many bytes: 2 000 elements if they are small.
+SLICE_BYTES: Final = 4096
+# Nobody sends more; without a limit they would be a loop that no slice ends.
+MAX_UNKNOWN_TAGS: Final = 1000
 
 
 def _fail(field: str, problem: str) -> NoReturn:
@@ -38,6 +45,8 @@ def _fail(field: str, problem: str) -> NoReturn:
 
 def _iter_tags(buffer: Any, position: int, end: int, count: int) -> Iterator[tuple[int, int, int]]:
     """Tag, start and end of each of `count` tagged fields."""
+    if count > MAX_UNKNOWN_TAGS:
+        raise ProtocolError(f"{count} tagged fields are too many")
     last = -1
     for _ in range(count):
         tag, position = decode_uvarint(buffer, position)
@@ -78,23 +87,37 @@ _HELPERS: Final[dict[str, Any]] = {
 
 
 def compile_reader(cls: type[Message], version: int) -> Reader:
-    generator = _ReaderGenerator(cls, version, _HELPERS)
-    read: Reader = generator.generate()
+    read: Reader = _ReaderGenerator(cls, version, _HELPERS, False).generate()
+    return read
+
+
+def compile_sliced_reader(cls: type[Message], version: int) -> SlicedReader:
+    read: SlicedReader = _ReaderGenerator(cls, version, _HELPERS, True).generate()
     return read
 
 
 class _ReaderGenerator(Generator):
     def generate(self) -> Any:
-        source = self.function("read(buf, pos, end)")
-        self.struct(source, self.cls, "m")
+        if self.sliced:
+            source = self.function("read(m, buf, pos, end)")
+            source.line(f"mark = pos + {SLICE_BYTES}")
+            self.fields(source, self.cls, "m")
+        else:
+            source = self.function("read(buf, pos, end)")
+            self.struct(source, self.cls, "m")
         source.line("return m, pos")
+        if self.sliced:
+            source.line("yield")  # a generator also without an array
         return self.compile("read")
 
     # -- structs -----------------------------------------------------------------------------------
 
     def struct(self, source: Source, cls: type[Struct], target: str) -> None:
-        plan = FieldPlan(cls, self.version, self.flexible)
         source.line(f"{target} = new({source.constant('C', cls)})")
+        self.fields(source, cls, target)
+
+    def fields(self, source: Source, cls: type[Struct], target: str) -> None:
+        plan = FieldPlan(cls, self.version, self.flexible)
         for field in plan.absent + plan.tagged:
             source.line(f"{target}.{field.name} = {self.default(source, field)}")
         for field in plan.regular:
@@ -124,7 +147,10 @@ class _ReaderGenerator(Generator):
         source.line("if count > 127: count, pos = uvarint_tail(buf, pos, count)")
         source.line("stop = pos")
         source.line("unknown = {}")
-        with source.block("for tag, pos, stop in iter_tags(buf, pos, end, count):"):
+        with (
+            self.in_one_go(),
+            source.block("for tag, pos, stop in iter_tags(buf, pos, end, count):"),
+        ):
             for field in plan.tagged:
                 with source.block(f"if tag == {field.tag}:"):
                     self.field(source, field, f"m.{field.name}")
@@ -227,9 +253,7 @@ class _ReaderGenerator(Generator):
                 f"if {count} * {least} > end - pos: fail({field.name!r}, 'has too many elements')"
             )
             if isinstance(element, str) and element in FIXED and element != "uuid":
-                letter, size = FIXED[element]
-                source.line(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos))")
-                source.line(f"pos += {count} * {size}")
+                self.numbers(source, element, target, count)
             else:
                 self.elements(source, field, target, count)
         with source.block(f"elif {count} == {zero}:"):
@@ -249,6 +273,27 @@ class _ReaderGenerator(Generator):
                 source.fixed(FIXED[field.element][0], item)
                 self.flush(source)
             source.line(f"{items}.append({item})")
+            if self.sliced:
+                with source.block("if pos > mark:"):
+                    source.line("yield")
+                    source.line(f"mark = pos + {SLICE_BYTES}")
+
+    def numbers(self, source: Source, element: str, target: str, count: str) -> None:
+        letter, size = FIXED[element]
+        if self.sliced:
+            with source.block(f"if {count} > {SLICE_NUMBERS}:"):
+                source.line(f"{target} = l = []")
+                with source.block(f"while {count} > {SLICE_NUMBERS}:"):
+                    source.line(f"l += unpack_from('>{SLICE_NUMBERS}{letter}', buf, pos)")
+                    source.line(f"pos += {SLICE_NUMBERS * size}")
+                    source.line(f"{count} -= {SLICE_NUMBERS}")
+                    source.line("yield")
+                source.line(f"l += unpack_from(f'>{{{count}}}{letter}', buf, pos)")
+            with source.block("else:"):
+                source.line(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos))")
+        else:
+            source.line(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buf, pos))")
+        source.line(f"pos += {count} * {size}")
 
     def nullable_struct(self, source: Source, field: Field, target: str) -> None:
         marker = self.counter.new("n")

@@ -6,10 +6,14 @@ holds the functions of one message in one version.
 Invariants: a run is flushed before anything of variable length is read or written, so values keep
 their order on the wire.
 Leaves out: the grammar of each field kind (`codec_reader`, `codec_writer`).
+
+Each function comes in two forms. The sliced one is a generator that does the same and yields within
+its loops over elements, about once a millisecond: who drives it can do something else in between.
 """
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from struct import Struct as Layout
@@ -28,6 +32,10 @@ FIXED: Final = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
+
+
+# Numbers of an array that a sliced function reads or writes at once.
+SLICE_NUMBERS: Final = 4096
 
 
 def in_range(versions: str | None, version: int) -> bool:
@@ -130,10 +138,13 @@ class Counter:
 class Generator:
     """Makes the functions that read, or write, one message in one version."""
 
-    def __init__(self, cls: type[Message], version: int, helpers: Mapping[str, Any]) -> None:
+    def __init__(
+        self, cls: type[Message], version: int, helpers: Mapping[str, Any], sliced: bool
+    ) -> None:
         low, high = version_range(cls._spec.flexible)
         self.cls = cls
         self.version = version
+        self.sliced = sliced
         self.flexible = low <= version <= high
         # What the functions see as their globals.
         self.names = dict(helpers)
@@ -146,14 +157,24 @@ class Generator:
         self.functions.append(source)
         return source
 
+    @contextmanager
+    def in_one_go(self) -> Iterator[None]:
+        """Tagged fields are small: their functions are not sliced."""
+        sliced, self.sliced = self.sliced, False
+        yield
+        self.sliced = sliced
+
     def compile(self, name: str) -> Any:
         """The function called `name`, with all that it calls."""
         text = "\n\n".join("\n".join(source.lines) for source in self.functions) + "\n"
         self.names["__source__"] = text
-        title = f"{name} {self.cls.__name__} v{self.version}"
+        title = f"{name} {self.cls.__name__} v{self.version}{' in slices' * self.sliced}"
         exec(compile(text, f"<{title}>", "exec"), self.names)
         return self.names[name]
 
 
 Reader = Callable[[Any, int, int], tuple[Any, int]]
 Writer = Callable[[Any, list[Any], list[Any]], None]
+# It fills a new message.
+SlicedReader = Callable[[Any, Any, int, int], abc.Generator[None, None, tuple[Any, int]]]
+SlicedWriter = Callable[[Any, list[Any], list[Any]], abc.Generator[None, None, None]]

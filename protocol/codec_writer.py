@@ -17,8 +17,10 @@ from typing import Any, Final, NoReturn
 
 from protocol.codec_source import (
     FIXED,
+    SLICE_NUMBERS,
     FieldPlan,
     Generator,
+    SlicedWriter,
     Source,
     Writer,
     in_range,
@@ -29,6 +31,8 @@ from protocol.schema import ZERO_UUID, Field, Message, Struct
 
 # Records up to this size are copied into the message; larger ones become a part of their own.
 MAX_COPIED_RECORDS_BYTES: Final = 4096
+# A sliced writer yields after so many pieces, which it joins to a part.
+SLICE_PIECES: Final = 1000
 _BUFFERS: Final = (bytes, bytearray, memoryview)
 
 
@@ -67,8 +71,12 @@ _HELPERS: Final[dict[str, Any]] = {
 
 
 def compile_writer(cls: type[Message], version: int) -> Writer:
-    generator = _WriterGenerator(cls, version, _HELPERS)
-    write: Writer = generator.generate()
+    write: Writer = _WriterGenerator(cls, version, _HELPERS, False).generate()
+    return write
+
+
+def compile_sliced_writer(cls: type[Message], version: int) -> SlicedWriter:
+    write: SlicedWriter = _WriterGenerator(cls, version, _HELPERS, True).generate()
     return write
 
 
@@ -78,6 +86,9 @@ class _WriterGenerator(Generator):
         source.line("a = out.append")
         self.struct(source, self.cls, "m")
         self.flush(source)
+        if self.sliced:
+            with source.block("if 0:"):
+                source.line("yield")  # a generator also without an array
         return self.compile("write")
 
     # -- structs -----------------------------------------------------------------------------------
@@ -129,13 +140,14 @@ class _WriterGenerator(Generator):
         name = self.tag_functions[cls] = f"write_tags_of_{cls.__name__}"
         source = self.function(f"{name}(m, outer)")
         source.line("known = []")
-        for field in plan.tagged:
-            with source.block(f"if {self.differs(source, field, f'm.{field.name}')}:"):
-                source.line("out = []")
-                source.line("a = out.append")
-                self.field(source, field, f"m.{field.name}")
-                self.flush(source)
-                source.line(f"known.append(({field.tag}, b''.join(out)))")
+        with self.in_one_go():
+            for field in plan.tagged:
+                with source.block(f"if {self.differs(source, field, f'm.{field.name}')}:"):
+                    source.line("out = []")
+                    source.line("a = out.append")
+                    self.field(source, field, f"m.{field.name}")
+                    self.flush(source)
+                    source.line(f"known.append(({field.tag}, b''.join(out)))")
         source.line("write_tags(outer, known, m.unknown_tagged_fields)")
         return name
 
@@ -234,8 +246,7 @@ class _WriterGenerator(Generator):
         element = field.element
         with source.block(f"if {items}:"):
             if isinstance(element, str) and element in FIXED and element != "uuid":
-                letter = FIXED[element][0]
-                source.line(f"a(pack(f'>{{len({items})}}{letter}', *{items}))")
+                self.numbers(source, FIXED[element][0], items)
                 return
             item = self.counter.new("i")
             with source.block(f"for {item} in {items}:"):
@@ -246,6 +257,22 @@ class _WriterGenerator(Generator):
                 else:
                     source.fixed(FIXED[element][0], item)
                 self.flush(source)
+                if self.sliced:
+                    with source.block(f"if len(out) > {SLICE_PIECES}:"):
+                        self.end_slice(source)
+
+    def numbers(self, source: Source, letter: str, items: str) -> None:
+        if self.sliced:
+            with source.block(f"while len({items}) > {SLICE_NUMBERS}:"):
+                source.line(f"a(pack('>{SLICE_NUMBERS}{letter}', *{items}[:{SLICE_NUMBERS}]))")
+                source.line(f"{items} = {items}[{SLICE_NUMBERS}:]")
+                self.end_slice(source)
+        source.line(f"a(pack(f'>{{len({items})}}{letter}', *{items}))")
+
+    def end_slice(self, source: Source) -> None:
+        source.line("parts.append(b''.join(out))")
+        source.line("out.clear()")
+        source.line("yield")
 
     def nullable_struct(self, source: Source, field: Field, value: str) -> None:
         item = self.counter.new("s")

@@ -190,13 +190,23 @@ class ErrorCode(IntEnum):
     VOTER_NOT_FOUND = 127, "The voter is not in the set"
 
 
+# Room for 32767 bytes of UTF-8, the most that a string of a response may have.
+MAX_MESSAGE_LENGTH = 4096
+
+
 class KafkaError(Exception):
-    """An expected failure with its wire code; raised and caught inside one room."""
+    """An expected failure with its wire code; raised and caught inside one room.
+
+    Its message fits into any response, whatever of a request it quotes.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
         self.code = code
-        self.message = code.description if message is None else message
+        text = code.description if message is None else message
+        if len(text) > MAX_MESSAGE_LENGTH:
+            text = f"{text[:MAX_MESSAGE_LENGTH]}..."
+        self.message = text
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"

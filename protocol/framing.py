@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from struct import Struct as Layout
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.api import API_TABLE, ApiKey, response_class
 from protocol.codec import decode, encode_parts
@@ -30,6 +30,9 @@ _new_tuple: Final = tuple.__new__
 _RESPONSE_SIZED: Final = Layout(">ii")
 _RESPONSE_SIZED_V1: Final = Layout(">iix")
 _INT32: Final = Layout(">i")
+
+# Kafka defines none; without a limit they would be a long loop.
+MAX_HEADER_TAGS: Final = 1000
 
 # By API key: the first request version with header v2, and the first response version with v1.
 _NEVER: Final = 1 << 15
@@ -90,6 +93,8 @@ def _skip_tags(frame: Buffer, position: int) -> int:
         if frame[position] == 0:
             return position + 1
         count, position = decode_uvarint(frame, position)
+        if count > MAX_HEADER_TAGS:
+            raise ProtocolError(f"header has {count} tags")
         last = -1
         for _ in range(count):
             tag, position = decode_uvarint(frame, position)
@@ -137,14 +142,21 @@ def encode_response(
 ) -> list[Records]:
     """A whole frame in parts, size first."""
     parts = encode_parts(message, api_version)
+    add_response_header(api_key, api_version, correlation_id, parts)
+    return parts
+
+
+def add_response_header(
+    api_key: int, api_version: int, correlation_id: int, parts: list[Any]
+) -> None:
+    """Make a frame, size first, of the parts of a message."""
     first = parts[0]
     size = len(first) if len(parts) == 1 else sum([len(part) for part in parts])
     if api_version >= _RESPONSE_FLEXIBLE[api_key]:
         start = _RESPONSE_SIZED_V1.pack(size + 5, correlation_id)
     else:
         start = _RESPONSE_SIZED.pack(size + 4, correlation_id)
-    parts[0] = start + first  # type: ignore[operator]
-    return parts
+    parts[0] = start + first
 
 
 def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int, Message]:

@@ -239,6 +239,11 @@ class FetchSessions:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
+    def size_with(self, session_id: int, change_count: int) -> int:
+        """At most so many partitions a session will have with that many changes."""
+        session = self._sessions.get(session_id)
+        return change_count + (0 if session is None else len(session.partitions))
+
     def begin(
         self,
         session_id: int,

@@ -233,7 +233,7 @@ def _read_one(
     except KafkaError as error:
         stats.failed_fetch_requests += 1
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            manager.storage_failed(key)
+            manager.storage_failed(key, error)
         return error_data(entry.partition, error.code)
     if params.is_from_follower:
         if data.records:

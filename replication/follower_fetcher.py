@@ -42,6 +42,7 @@ from replication.follower_steps import (
 )
 from replication.throttle import UNLIMITED
 from replication.types import CONSUMER_REPLICA_ID, NO_EPOCH, PartitionKey
+from storage.descriptors import OutOfDescriptors
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
@@ -386,7 +387,10 @@ class FollowerFetcher:
     def trouble(self, state: FollowerPartition, error: KafkaError, now_ms: int) -> None:
         """Our own log or the records that came are not in order."""
         topic, partition = state.key
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+        if isinstance(error, OutOfDescriptors):
+            logger.warning("%s-%d: %s", *state.key, error.message)
+            self.delay(state, now_ms)
+        elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             self.remove(state.key)
             self._manager.storage_failed(state.key)
         elif error.code is ErrorCode.CORRUPT_MESSAGE:

@@ -2,7 +2,9 @@
 
 Invariants: a request of an older controller, or meant for an earlier life of this broker, changes
 nothing; a partition's leader epoch never goes back; whoever waits on a partition whose role has
-changed is looked at before the call returns.
+changed is looked at before the call returns. A role that needs file descriptors when there are none
+is refused (REPLICA_NOT_AVAILABLE, which a controller does not take for a lost disk) and begun later
+by `retry_refused`, unless the controller has said something newer of the partition.
 
 Mirrors ReplicaManager.becomeLeaderOrFollower / stopReplicas of Kafka in ZooKeeper mode. Leaves out
 what only a KRaft controller in a migration sends (full requests, stray partitions).
@@ -10,6 +12,7 @@ what only a KRaft controller in a migration sends (full requests, stray partitio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,12 +29,17 @@ from replication.types import (
     FlushNeeded,
     LeadershipResult,
     PartitionKey,
+    RefusedRole,
     RoleChange,
     StopResult,
 )
+from storage.descriptors import OutOfDescriptors
+from storage.log import Log
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
+
+logger = logging.getLogger(__name__)
 
 LEADER_EPOCH_UNKNOWN = -1
 
@@ -59,17 +67,46 @@ def become_leader_or_follower(
             result.partition_errors[topic, state.partition_index] = error
         return result
     for topic, topic_id, state in _states(request):
-        key = (topic, state.partition_index)
-        try:
-            result.partition_errors[key] = _change_role(
-                manager, key, topic_id, state, now_ms, result
-            )
-        except KafkaError as failure:
-            result.partition_errors[key] = failure.code
-            if failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                manager.storage_failed(key)
+        _begin_role(manager, (topic, state.partition_index), topic_id, state, now_ms, result)
     log_dir_moves.resume(manager, result.partition_errors, now_ms)
     return result
+
+
+def retry_refused(manager: ReplicaManager, now_ms: int) -> LeadershipResult:
+    """Begin the roles for which there are descriptors now."""
+    result = LeadershipResult(ErrorCode.NONE)
+    for key, (topic_id, state) in list(manager.refused.items()):
+        _begin_role(manager, key, topic_id, state, now_ms, result)
+        if key in manager.refused:
+            break
+    log_dir_moves.resume(manager, result.partition_errors, now_ms)
+    return result
+
+
+def _begin_role(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    topic_id: bytes,
+    state: LeaderAndIsrPartitionState,
+    now_ms: int,
+    result: LeadershipResult,
+) -> None:
+    refused = manager.refused.pop(key, None)
+    if refused is not None and state.leader_epoch < refused.state.leader_epoch:
+        manager.refused[key] = refused
+        result.partition_errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
+        return
+    try:
+        result.partition_errors[key] = _change_role(manager, key, topic_id, state, now_ms, result)
+    except OutOfDescriptors as failure:
+        if not manager.refused and refused is None:
+            logger.warning("%s-%d and further replicas wait: %s", *key, failure.message)
+        manager.refused[key] = RefusedRole(topic_id, state)
+        result.partition_errors[key] = ErrorCode.REPLICA_NOT_AVAILABLE
+    except KafkaError as failure:
+        result.partition_errors[key] = failure.code
+        if failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            manager.storage_failed(key)
 
 
 def _states(
@@ -108,7 +145,7 @@ def _change_role(
     if manager.config.broker_id not in state.replicas:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if partition is None:
-        partition = _create_partition(manager, key, topic_id, state.is_new, now_ms)
+        partition = _create_partition(manager, key, topic_id, state, now_ms)
     elif partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
         partition.log.assign_topic_id(topic_id)
         partition.topic_id = topic_id
@@ -126,17 +163,23 @@ def _change_role(
 
 
 def _create_partition(
-    manager: ReplicaManager, key: PartitionKey, topic_id: bytes, is_new: bool, now_ms: int
+    manager: ReplicaManager,
+    key: PartitionKey,
+    topic_id: bytes,
+    state: LeaderAndIsrPartitionState,
+    now_ms: int,
 ) -> Partition:
     topic, index = key
     config = manager.config_for(topic)
     known = manager.log_manager.get_log(topic, index)
+    if known is not None and known.is_topic_id_lost:
+        known = _claim_log(manager, key, known, state, now_ms)
     if known is not None:
         if ZERO_TOPIC_ID != topic_id != known.topic_id and known.topic_id is not None:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         known.set_config(config)
     log = manager.log_manager.get_or_create_log(
-        topic, index, topic_id, config, now_ms, is_new=is_new
+        topic, index, topic_id, config, now_ms, is_new=state.is_new
     )
     partition = Partition(
         topic,
@@ -150,6 +193,30 @@ def _create_partition(
     )
     manager.partitions[key] = partition
     return partition
+
+
+def _claim_log(
+    manager: ReplicaManager,
+    key: PartitionKey,
+    log: Log,
+    state: LeaderAndIsrPartitionState,
+    now_ms: int,
+) -> Log | None:
+    """Whether a log whose topic id cannot be read is of this topic, or of an earlier one.
+
+    A member of the ISR that is not new has this topic's records. Of any other replica nobody knows:
+    it is copied anew, from a leader that has all that was acknowledged.
+    """
+    broker_id = manager.config.broker_id
+    if broker_id in state.isr and not state.is_new:
+        return log
+    if state.leader < 0 and not state.is_new:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"The topic id of {log.name} cannot be read"
+        )
+    logger.warning("The topic id of %s cannot be read: it is made anew", log.name)
+    manager.log_manager.delete_log(*key, now_ms)
+    return None
 
 
 def stop_replicas(manager: ReplicaManager, request: StopReplicaRequest, now_ms: int) -> StopResult:
@@ -184,8 +251,13 @@ def _stop(
     now_ms: int,
     result: StopResult,
 ) -> ErrorCode:
+    if delete and manager.log_manager.delete_failed(*key, now_ms):
+        manager.offline.discard(key)
+        result.deleted.append(key)
+        return ErrorCode.NONE
     if key in manager.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    manager.refused.pop(key, None)
     partition = manager.partitions.get(key)
     if partition is not None:
         if 0 <= leader_epoch < partition.leader_epoch:

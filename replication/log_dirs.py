@@ -5,7 +5,7 @@ Mirrors ReplicaManager.describeLogDirs.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 def describe_log_dirs(
     manager: ReplicaManager, wanted: Collection[PartitionKey] | None
-) -> list[DescribeLogDirsResult]:
-    """Every directory; of its partitions only the wanted ones (None: all)."""
+) -> Generator[None, None, list[DescribeLogDirsResult]]:
+    """Every directory; of its partitions only the wanted ones (None: all). Others may have their
+    turn at each step: there may be many partitions."""
     results = []
     log_manager = manager.log_manager
     for directory in log_manager.describe():
@@ -34,6 +35,7 @@ def describe_log_dirs(
             continue
         topics: dict[str, DescribeLogDirsTopic] = {}
         for name, partition, size, is_future in directory.logs:
+            yield
             key = (name, partition)
             if wanted is not None and key not in wanted:
                 continue

@@ -68,6 +68,7 @@ class MetadataUpdate:
     changed_topics: set[str] = field(default_factory=set)
     deleted_topics: set[str] = field(default_factory=set)
     deleted_partitions: list[tuple[str, int]] = field(default_factory=list)
+    departed_brokers: list[BrokerNode] = field(default_factory=list)
 
 
 class MetadataCache:
@@ -108,6 +109,9 @@ class MetadataCache:
         partitions = self._topics.get(topic)
         return None if partitions is None else len(partitions)
 
+    def total_partition_count(self) -> int:
+        return sum(map(len, self._topics.values()))
+
     def partition_state(self, topic: str, partition: int) -> PartitionState | None:
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(partition)
@@ -144,8 +148,12 @@ class MetadataCache:
         """Take over what the controller says; the request has already passed the epoch checks."""
         self.version += 1
         self.controller_id = request.controller_id
+        before = self._brokers
         self._brokers = {broker.id: _broker_node(broker) for broker in request.live_brokers}
         change = MetadataUpdate()
+        change.departed_brokers += [
+            node for broker_id, node in before.items() if broker_id not in self._brokers
+        ]
         for state in request.ungrouped_partition_states:
             self._apply(state.topic_name, ZERO_UUID, state, change)
         for topic_state in request.topic_states:

@@ -108,7 +108,7 @@ def list_offset(
         return _list_offset(partition, query, searched)
     except KafkaError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            manager.storage_failed(key)
+            manager.storage_failed(key, error)
         return OffsetAnswer(error.code)
 
 
@@ -206,7 +206,7 @@ def delete_records(
             target, low_watermark = _delete_up_to(partition, offset)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                manager.storage_failed(key)
+                manager.storage_failed(key, error)
             results[key] = DeleteRecordsResult(error.code)
             continue
         if low_watermark >= target:

@@ -278,6 +278,19 @@ class Partition:
         """Whether the leader's own copy below `required_offset` is as safe as its topic asks."""
         return self._unflushed_from < 0 or required_offset <= self._unflushed_from
 
+    def is_replicated(self, offset: int) -> bool:
+        """Has whoever may lead next everything below `offset`, as this epoch's fetches tell?
+
+        Unlike the high watermark this does not ask for min.insync.replicas.
+        """
+        if self.log.high_watermark >= offset:
+            return True
+        return self.durable_end_offset >= offset and all(
+            replica.log_end_offset >= offset
+            for replica in self.remotes.values()
+            if replica.broker_id in self.isr.maximal
+        )
+
     # -- high watermark and ISR ---------------------------------------------------------------
 
     def maybe_advance_high_watermark(self, now_ms: int) -> bool:

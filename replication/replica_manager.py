@@ -48,10 +48,12 @@ from replication.types import (
     PartitionKey,
     ProduceResult,
     ProduceResults,
+    RefusedRole,
     ReplicaConfig,
     StopResult,
     TopicStats,
 )
+from storage.descriptors import OutOfDescriptors
 from storage.log import AppendOrigin
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
@@ -91,6 +93,7 @@ class ReplicaManager:
         "offline",
         "partitions",
         "produces",
+        "refused",
         "replica_selector",
         "topic_stats",
     )
@@ -114,6 +117,8 @@ class ReplicaManager:
         self.controller_epoch = -1
         self.partitions: dict[PartitionKey, Partition] = {}
         self.offline: set[PartitionKey] = set()
+        # Roles that wait for file descriptors: see leadership.
+        self.refused: dict[PartitionKey, RefusedRole] = {}
         self.topic_stats: dict[str, TopicStats] = {}
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", now_ms)
         self.fetches: Purgatory[DelayedFetch] = Purgatory("Fetch", now_ms)
@@ -238,7 +243,7 @@ class ReplicaManager:
         except KafkaError as error:
             stats.failed_produce_requests += 1
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self.storage_failed(key)
+                self.storage_failed(key, error)
             return _failed_append(error, partition)
         required_offset = info.last_offset + 1
         if info.size_bytes and not info.duplicate:
@@ -390,8 +395,10 @@ class ReplicaManager:
             replica.maybe_advance_high_watermark(now_ms)
         self.check_waiting(key)
 
-    def storage_failed(self, key: PartitionKey) -> None:
+    def storage_failed(self, key: PartitionKey, error: KafkaError | None = None) -> None:
         """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        if isinstance(error, OutOfDescriptors):
+            return  # the disk is as good as before
         self.offline.add(key)
         self.check_log_dirs()
 

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponsePartitionData
+from protocol.messages.replication import LeaderAndIsrPartitionState
 from replication.purgatory import Operation
 from storage.log import Log
 
@@ -305,6 +306,13 @@ class LeadershipResult:
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     became_leader: list[RoleChange] = field(default_factory=list)
     became_follower: list[RoleChange] = field(default_factory=list)
+
+
+class RefusedRole(NamedTuple):
+    """What the controller has said of a replica for which there were no file descriptors."""
+
+    topic_id: bytes
+    state: LeaderAndIsrPartitionState
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ console = Console(highlight=False)
 def local_cluster() -> Iterator[str]:
     """A cluster on free ports with data in a temporary directory; yields its bootstrap string."""
     data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
-    command = [sys.executable, "-m", "broker.cli.main"]
+    command = [sys.executable, "-P", "-m", "broker.cli.main"]
     ports = ["--port", "0", "--zookeeper-port", "0"]
     subprocess.run([*command, "start", "--detach", *ports, "--data-dir", data_dir], check=True)
     try:

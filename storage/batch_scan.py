@@ -1,8 +1,8 @@
 """Walk the batches of a segment file by their headers, without reading the records.
 
 A look-up starts at an index entry and reads on in small chunks until it finds its batch; recovery
-and producer state read whole batches through a larger window. A batch that is cut short ends
-the walk; a header that cannot be one raises `KafkaError(CORRUPT_MESSAGE)`.
+and producer state read whole batches through a larger window. There a batch that is cut short ends
+the walk; in a look-up it is damage, as is a header that cannot be one: KafkaError CORRUPT_MESSAGE.
 
 Mirrors: FileLogInputStream.
 """
@@ -27,7 +27,7 @@ SCAN_CHUNK = 1 << 16
 def scan_headers(
     file: DataFile, start: int, end: int, chunk_size: int = LOOK_UP_CHUNK
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each complete batch in [start, end)."""
+    """(position, header) of each batch in [start, end), where all are complete."""
     position = start
     chunk = b""
     chunk_start = start
@@ -40,7 +40,10 @@ def scan_headers(
                 return
         size = _checked_size(chunk, relative, position, file.path)
         if position + size > end:
-            return
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A batch of {size} bytes goes beyond the end of file {file.path} at {position}",
+            )
         yield position, _header(chunk, relative, position, file.path)
         position += size
 

@@ -5,7 +5,8 @@
 - `meta.properties` (ZooKeeper mode, version 0), `partition.metadata`, `.kafka_cleanshutdown`.
 
 All are replaced whole (write aside, fsync, rename). A file that does not parse raises
-`CheckpointError`; the caller knows whether that means "absent" or "this directory is offline".
+`CheckpointError`; the caller knows what it costs. Of a damaged offset checkpoint the good lines are
+told too (`salvage_offsets`): a line is about one partition, and costs no other.
 
 Mirrors: OffsetCheckpointFile, CheckpointFile, LeaderEpochCheckpointFile, MetaProperties,
 PartitionMetadataFile, CleanShutdownFileHandler.
@@ -18,6 +19,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from protocol.uuids import uuid_from_text, uuid_to_text
 from storage.files import Files
@@ -26,13 +28,20 @@ RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
 CLEANER_FILE = "cleaner-offset-checkpoint"
+OFFSET_FILES = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, HIGH_WATERMARK_FILE, CLEANER_FILE)
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 META_PROPERTIES_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 
+MAX_FILE_BYTES = 256 * 1024 * 1024
+
 _CHECKPOINT_VERSION = "0"
+_MAX_NUMBER = 2**63 - 1
+_MAX_EPOCH = 2**31 - 1
+_MAX_DIGITS = 20
+_SHOWN = 60  # characters of what is damaged, in a message
 
 TopicPartition = tuple[str, int]
 
@@ -41,28 +50,57 @@ class CheckpointError(OSError):
     """A checkpoint or metadata file is malformed (Kafka throws IOException there)."""
 
 
-def read_checkpoint_lines(files: Files, path: str, columns: int) -> list[list[str]]:
-    """The entries of a text checkpoint, each split into `columns` words; [] if there is none."""
+def _read_text(files: Files, path: str) -> str | None:
+    """What a small file says, None if there is none."""
     try:
-        data = files.read(path)
+        size = files.size(path)
+        data = files.read(path) if size <= MAX_FILE_BYTES else b""
     except FileNotFoundError:
-        return []
-    lines = data.decode("utf-8", "replace").splitlines()
+        return None
+    if size > MAX_FILE_BYTES:
+        raise CheckpointError(f"{path} is damaged: {size} bytes are too many")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from None
+
+
+def _lines_of(text: str, path: str) -> tuple[list[str], int]:
+    """The entries of a text checkpoint, and how many there are to be."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
     if not lines:
-        return []
+        return [], 0
     if lines[0].strip() != _CHECKPOINT_VERSION:
-        raise CheckpointError(f"Unrecognized version of the checkpoint file {path}: {lines[0]!r}")
-    if len(lines) < 2 or not lines[1].strip().isdigit():
-        raise CheckpointError(f"No entry count in the checkpoint file {path}")
-    entries = [line.split() for line in lines[2:]]
-    expected = int(lines[1])
-    if len(entries) != expected:
-        raise CheckpointError(
-            f"Expected {expected} entries in checkpoint file {path}, found {len(entries)}"
-        )
-    for entry in entries:
-        if len(entry) != columns:
-            raise CheckpointError(f"Malformed line in checkpoint file {path}: {entry}")
+        raise CheckpointError(f"{path} is damaged: unrecognized version {lines[0][:_SHOWN]!r}")
+    count = None if len(lines) < 2 else parse_number(lines[1].strip())
+    if count is None:
+        raise CheckpointError(f"{path} is damaged: it has no entry count")
+    return lines[2:], count
+
+
+def parse_number(text: str) -> int | None:
+    """A number from 0 to 2^63 - 1 in plain decimal digits; None for anything else."""
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
+        return None
+    number = int(text)
+    return number if number <= _MAX_NUMBER else None
+
+
+def read_checkpoint_numbers(files: Files, path: str, columns: int) -> list[tuple[int, ...]]:
+    """The entries of a text checkpoint of numbers; [] if there is none."""
+    text = _read_text(files, path)
+    lines, expected = _lines_of(text or "", path)
+    if len(lines) != expected:
+        raise CheckpointError(f"{path} is damaged: {len(lines)} entries instead of {expected}")
+    entries = []
+    for line in lines:
+        numbers = [parse_number(word) for word in line.split()]
+        entry = tuple(number for number in numbers if number is not None)
+        if len(numbers) != columns or len(entry) != columns:
+            raise CheckpointError(f"{path} is damaged: the entry {line[:_SHOWN]!r}")
+        entries.append(entry)
     return entries
 
 
@@ -75,15 +113,43 @@ def write_checkpoint_lines(
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    result: dict[TopicPartition, int] = {}
-    for topic, partition, offset in read_checkpoint_lines(files, path, 3):
-        try:
-            result[topic, int(partition)] = int(offset)
-        except ValueError:
-            raise CheckpointError(
-                f"Malformed line in checkpoint file {path}: {topic} {partition} {offset}"
-            ) from None
-    return result
+    offsets, problem = salvage_offsets(files, path)
+    if problem is not None:
+        raise problem
+    return offsets
+
+
+def salvage_offsets(
+    files: Files, path: str
+) -> tuple[dict[TopicPartition, int], CheckpointError | None]:
+    """The offsets in all good lines, and what is wrong with the others."""
+    found: dict[TopicPartition, int] = {}
+    try:
+        text = _read_text(files, path)
+        if text is None:
+            return found, None
+        lines, expected = _lines_of(text, path)
+    except CheckpointError as error:
+        return found, error
+    problem = None if text else CheckpointError(f"{path} is damaged: it is empty")
+    if lines and not text.endswith("\n"):
+        problem = CheckpointError(f"{path} is damaged: it is cut inside of {lines[-1][:_SHOWN]!r}")
+        lines.pop()  # whatever number is left is not the one that was written
+    for line in lines:
+        words = line.split()
+        numbers = [parse_number(word) for word in words[1:]]
+        partition, offset = numbers if len(numbers) == 2 else (None, None)
+        if partition is None or offset is None:
+            problem = CheckpointError(f"{path} is damaged: the entry {line[:_SHOWN]!r}")
+            continue
+        key = words[0], partition
+        if key in found:
+            problem = CheckpointError(f"{path} is damaged: two entries of {words[0]}-{partition}")
+        # The lower one is the safe one, of all offsets that are kept like this.
+        found[key] = min(offset, found.get(key, offset))
+    if problem is None and len(lines) != expected:
+        problem = CheckpointError(f"{path} is damaged: {len(lines)} entries instead of {expected}")
+    return found, problem
 
 
 def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -92,11 +158,14 @@ def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]
 
 
 def read_epochs(files: Files, path: str) -> list[tuple[int, int]]:
-    """The (epoch, start offset) entries of a leader epoch checkpoint."""
-    try:
-        return [(int(e), int(o)) for e, o in read_checkpoint_lines(files, path, 2)]
-    except ValueError:
-        raise CheckpointError(f"Malformed line in checkpoint file {path}") from None
+    """The (epoch, start offset) entries of a leader epoch checkpoint; both grow."""
+    entries = [(epoch, start) for epoch, start in read_checkpoint_numbers(files, path, 2)]
+    if entries and entries[-1][0] > _MAX_EPOCH:
+        raise CheckpointError(f"{path} is damaged: epoch {entries[-1][0]} is too large")
+    for (epoch, start), (next_epoch, next_start) in pairwise(entries):
+        if epoch >= next_epoch or start >= next_start:
+            raise CheckpointError(f"{path} is damaged: epoch {next_epoch} follows {epoch}")
+    return entries
 
 
 def write_epochs(
@@ -116,17 +185,17 @@ class MetaProperties:
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
     path = os.path.join(directory, META_PROPERTIES_FILE)
-    try:
-        text = files.read(path).decode("utf-8", "replace")
-    except FileNotFoundError:
+    text = _read_text(files, path)
+    if text is None:
         return None
     values = parse_properties(text)
-    try:
-        version = int(values.get("version", "0"))
-        id_text = values.get("broker.id" if version == 0 else "node.id")
-        broker_id = None if id_text is None else int(id_text)
-    except ValueError:
-        raise CheckpointError(f"Malformed numbers in {path}") from None
+    version = parse_number(values.get("version", "0"))
+    id_text = values.get("broker.id" if version == 0 else "node.id")
+    broker_id = None if id_text is None else parse_number(id_text)
+    if version is None or (broker_id is None) != (id_text is None):
+        raise CheckpointError(f"{path} is damaged: malformed numbers")
+    if not values.keys() & {"version", "broker.id", "cluster.id"}:
+        raise CheckpointError(f"{path} is damaged: it does not say whose directory this is")
     return MetaProperties(broker_id, values.get("cluster.id"), version)
 
 
@@ -159,17 +228,17 @@ def parse_properties(text: str) -> dict[str, str]:
 def read_partition_topic_id(files: Files, directory: str) -> bytes | None:
     """The topic id in `partition.metadata`, None if the file is absent."""
     path = os.path.join(directory, PARTITION_METADATA_FILE)
-    try:
-        text = files.read(path).decode("utf-8", "replace")
-    except FileNotFoundError:
+    text = _read_text(files, path)
+    if text is None:
         return None
     values = parse_properties(text)
     if values.get("version") != "0" or "topic_id" not in values:
-        raise CheckpointError(f"Malformed {path}")
+        raise CheckpointError(f"{path} is damaged: it names no topic id")
     try:
         return uuid_from_text(values["topic_id"])
     except ValueError:
-        raise CheckpointError(f"Invalid topic id in {path}: {values['topic_id']}") from None
+        shown = values["topic_id"][:_SHOWN]
+        raise CheckpointError(f"{path} is damaged: the topic id {shown!r}") from None
 
 
 def write_partition_topic_id(
@@ -188,7 +257,7 @@ def write_clean_shutdown(files: Files, directory: str, broker_epoch: int = -1) -
 def take_clean_shutdown(files: Files, directory: str) -> bool:
     """Whether the last run stopped cleanly; the mark is removed, as loading may be cut short."""
     path = os.path.join(directory, CLEAN_SHUTDOWN_FILE)
-    if not files.exists(path):
+    if not files.exists(path) or files.is_directory(path):
         return False
     files.remove(path)
     return True

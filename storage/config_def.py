@@ -4,12 +4,18 @@ Shared by topic configs (`storage.log_config`) and broker configs (`broker/confi
 text in `server.properties`, in ZooKeeper and on the wire; `ConfigDef.parse` turns it into its
 Python value or raises `KafkaError(INVALID_CONFIG)` with the wording a Kafka user knows.
 
+What a text means is decided as Java decides it: `1_000` is no number, `0x1p3` and `1e3d` are
+doubles, only blanks up to U+0020 surround a value. One departure: no range contains NaN, which
+passes Kafka's comparisons.
+
 Mirrors: org.apache.kafka.common.config.ConfigDef, without groups, widths, recommenders and
 dependents (they serve Kafka Connect).
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,6 +27,21 @@ from protocol.errors import ErrorCode, KafkaError
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 SHORT_MIN, SHORT_MAX = -(2**15), 2**15 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+
+# A value in an error message is cut there: the message must fit into a response.
+MAX_SHOWN_LENGTH = 200
+# More digits than any number has that is meant: the rest must be leading zeros.
+_MAX_DIGITS = 19
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
+_LIST_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_DECIMAL_DOUBLE = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII
+)
+_HEX_DOUBLE = re.compile(
+    r"(?P<number>[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?",
+    re.ASCII,
+)
+_SPECIAL_DOUBLE = re.compile(r"(?P<number>[+-]?(?:NaN|Infinity))")
 
 
 class ConfigType(IntEnum):
@@ -76,6 +97,8 @@ class Range:
     def __call__(self, value: Any) -> None:
         if value is None:
             raise InvalidValue("Value must be non-null")
+        if value != value:
+            raise InvalidValue("Value must be a number")
         if self.minimum is not None and value < self.minimum:
             raise InvalidValue(f"Value must be at least {self.minimum}")
         if self.maximum is not None and value > self.maximum:
@@ -182,41 +205,64 @@ class ConfigDef:
 
 
 def invalid_value(name: str, text: str | None, why: str) -> KafkaError:
-    shown = "null" if text is None else text
+    shown = "null" if text is None else shortened(text)
     return KafkaError(
         ErrorCode.INVALID_CONFIG, f"Invalid value {shown} for configuration {name}: {why}"
     )
 
 
+def shortened(text: str) -> str:
+    """A text for an error message, cut if it is long."""
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}..."
+
+
 def parse_value(name: str, config_type: ConfigType, text: str) -> Any:
     """Parse by type alone, with Kafka's leniency: surrounding blanks do not matter."""
-    stripped = text.strip()
+    stripped = trim(text)
     if config_type is ConfigType.BOOLEAN:
         lowered = stripped.lower()
         if lowered not in ("true", "false"):
             raise invalid_value(name, text, "Expected value to be either true or false")
         return lowered == "true"
     if config_type in _INTEGER_BOUNDS:
-        return _parse_integer(name, config_type, text, stripped)
+        value = parse_integer(stripped)
+        low, high = _INTEGER_BOUNDS[config_type]
+        if value is None or not low <= value <= high:
+            raise invalid_value(name, text, f"Not a number of type {config_type.name}")
+        return value
     if config_type is ConfigType.DOUBLE:
-        try:
-            return float(stripped)
-        except ValueError:
-            raise invalid_value(name, text, "Not a number of type DOUBLE") from None
+        double = _parse_double(stripped)
+        if double is None:
+            raise invalid_value(name, text, "Not a number of type DOUBLE")
+        return double
     if config_type is ConfigType.LIST:
-        return [part.strip() for part in stripped.split(",")] if stripped else []
-    if config_type is ConfigType.PASSWORD:
-        return text
+        return _LIST_COMMA.split(stripped) if stripped else []
     return stripped
 
 
-def _parse_integer(name: str, config_type: ConfigType, text: str, stripped: str) -> int:
-    low, high = _INTEGER_BOUNDS[config_type]
-    digits = stripped[1:] if stripped[:1] in ("-", "+") else stripped
-    value = int(stripped) if digits.isascii() and digits.isdigit() else None
-    if value is None or not low <= value <= high:
-        raise invalid_value(name, text, f"Not a number of type {config_type.name}")
-    return value
+def trim(text: str) -> str:
+    return text.strip(_JAVA_BLANKS)
+
+
+def parse_integer(text: str) -> int | None:
+    """As Integer.parseInt reads it, but of any size up to a long's digits; None if it is none."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    digits = digits.lstrip("0") or digits[:1]
+    if not digits.isdecimal() or len(digits) > _MAX_DIGITS or max(digits) > "\uffff":
+        return None
+    return -int(digits) if text[0] == "-" else int(digits)
+
+
+def _parse_double(text: str) -> float | None:
+    """As Double.parseDouble reads it; None if it is none."""
+    if match := _DECIMAL_DOUBLE.fullmatch(text) or _SPECIAL_DOUBLE.fullmatch(text):
+        return float(match["number"])
+    if match := _HEX_DOUBLE.fullmatch(text):
+        try:
+            return float.fromhex(match["number"])
+        except OverflowError:
+            return -math.inf if text[0] == "-" else math.inf
+    return None
 
 
 def format_value(config_type: ConfigType, value: Any) -> str | None:
@@ -234,6 +280,10 @@ def format_value(config_type: ConfigType, value: Any) -> str | None:
 
 def _format_double(value: float) -> str:
     """As Java writes it: with an exponent outside of 0.001 to 10 million."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     sign, digits, _ = (number := Decimal(repr(value)).normalize()).as_tuple()

@@ -4,6 +4,8 @@
 - A `DataFile` is closed when nobody refers to it any more. A `FileSlice` on its way to a socket,
   or a flush in a worker thread, thus never meets a descriptor that was reused for another file.
 - Writes go to a position the caller knows; there is no shared file pointer.
+- `Files` may keep spare descriptors: when no others are left, whoever opens a file gets one of
+  them (see `storage.descriptors`).
 - Index entries are written with pwrite and read through a shared mapping: both see the same page
   cache, and a full disk is an `OSError` instead of a SIGBUS, which would end the process.
 
@@ -16,8 +18,17 @@ import errno
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 ByteBuffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def is_out_of_descriptors(error: BaseException) -> bool:
+    """This process or the whole machine has as many files open as it may: no disk is to blame."""
+    return isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS
 
 
 class DataFile:
@@ -124,12 +135,65 @@ class DirectoryLock:
 class Files:
     """The real filesystem."""
 
+    _spare: list[DataFile] = []
+    _spare_wanted = 0
+    _descriptor_limit = 0
+
+    # -- descriptors -----------------------------------------------------------------------
+
+    def keep_spare_descriptors(self, count: int, limit: int = 0) -> None:
+        """From now on have this many for when there are no others. `limit`: of this process."""
+        self._spare = []
+        self._spare_wanted = count
+        self._descriptor_limit = limit
+        self.has_spare_descriptors()
+
+    def has_spare_descriptors(self, leaving: int = 0) -> bool:
+        """Whether all of them are there, now that those that can be had again were taken.
+
+        With `leaving` there must also be so many numbers that whoever keeps a descriptor does not
+        get: the lowest free number is below them.
+        """
+        if leaving and self._descriptor_limit:
+            try:
+                lowest = DataFile(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), os.devnull)
+            except OSError as error:
+                if not is_out_of_descriptors(error):
+                    raise
+                return False
+            if lowest.fileno() >= self._descriptor_limit - leaving:
+                return False
+        while len(self._spare) < self._spare_wanted:
+            try:
+                fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if not is_out_of_descriptors(error):
+                    raise
+                return False
+            self._spare.append(DataFile(fd, os.devnull))
+        return True
+
+    def with_spare(self, call: Callable[..., T], *arguments: object) -> T:
+        """The result of a call that needs a descriptor, a spare one if there is no other."""
+        while True:
+            try:
+                return call(*arguments)
+            except OSError as error:
+                if not is_out_of_descriptors(error):
+                    raise
+                try:
+                    self._spare.pop()
+                except IndexError:
+                    raise error from None
+
+    # -- files -----------------------------------------------------------------------------
+
     def open(self, path: str, *, create: bool = False) -> DataFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return DataFile(os.open(path, flags, 0o644), path)
+        return DataFile(self.with_spare(os.open, path, flags, 0o644), path)
 
     def open_to_read(self, path: str) -> DataFile:
-        return DataFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
+        return DataFile(self.with_spare(os.open, path, os.O_RDONLY | os.O_CLOEXEC), path)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -138,14 +202,18 @@ class Files:
         return os.path.isdir(path)
 
     def list_directory(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self.with_spare(os.listdir, path))
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        file = self.open_to_read(path)
+        try:
+            return file.read_at(file.size(), 0)
+        except OSError as error:
+            error.filename = path  # a directory, say, can be opened
+            raise
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
@@ -187,7 +255,7 @@ class Files:
 
     def sync_directory(self, path: str) -> None:
         """Make creations and renames in a directory durable. Blocks."""
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self.with_spare(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
@@ -211,7 +279,7 @@ class Files:
 
         Java takes the POSIX lock; it does not exclude within a process, so flock comes on top.
         """
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = self.with_spare(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

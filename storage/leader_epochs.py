@@ -33,13 +33,15 @@ class LeaderEpochCache:
         "latest_start_offset",
     )
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, files: Files, directory: str, *, anew: bool = False) -> None:
+        """What the file says; `anew`: nothing, it is to be replaced by the next flush."""
         self._files = files
         self._path = os.path.join(directory, checkpoints.LEADER_EPOCH_FILE)
         self._entries: list[tuple[int, int]] = []
-        for epoch, start in checkpoints.read_epochs(files, self._path):
-            self._insert(epoch, start)
-        self._dirty = False
+        if not anew:
+            for epoch, start in checkpoints.read_epochs(files, self._path):
+                self._insert(epoch, start)
+        self._dirty = anew
         self._unsynced = self._was_synced = bool(self._entries)
         self._update_latest()
 
@@ -108,10 +110,10 @@ class LeaderEpochCache:
             self._entries[:] = [*entries, *later]
             self._changed(False)
 
-    def clear(self) -> None:
+    def clear(self, *, flush: bool = True) -> None:
         if self._entries:
             self._entries.clear()
-            self._changed(True)
+            self._changed(flush)
 
     def flush(self) -> None:
         """Write what `flush=False` left unwritten."""
@@ -127,7 +129,11 @@ class LeaderEpochCache:
         if not self._unsynced:
             return False
         self._unsynced = False
-        self._files.open(self._path).sync()
+        try:
+            self._files.open(self._path).sync()
+        except OSError:
+            self._unsynced = True
+            raise
         return True
 
     def sync_from_now_on(self) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
-from storage import log_lookup
+from storage import log_lookup, recovery_notes
 from storage.append_info import (
     AppendInfo,
     AppendOrigin,
@@ -23,6 +23,7 @@ from storage.append_info import (
     UnexpectedAppendOffset,
 )
 from storage.append_rules import MAGIC_V2
+from storage.descriptors import LEFT_BY_SEGMENTS, require_descriptors
 from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
 from storage.follower_batches import Batches, fitting_groups, read_follower_batches
 from storage.log_base import DirectoryHealth, LogState
@@ -97,6 +98,8 @@ class Log(LogState):
         last_offset = next_offset + header.last_offset_delta
         state = self.producer_state
         if header.producer_id >= 0:
+            if header.is_control:  # an abort may need a file for the transaction index
+                require_descriptors(self.files, f"ending a transaction in {self.name}")
             duplicate = state.check(header, records, origin, self.name, guard)
             if duplicate is not None:
                 return self._duplicate(duplicate, len(records))
@@ -170,6 +173,8 @@ class Log(LogState):
     def append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
         """Append batches that go into one segment; whether that is a new one."""
         for _, header in batches:
+            if header.producer_id >= 0 and header.is_control:
+                require_descriptors(self.files, f"ending a transaction in {self.name}")
             if header.magic >= 2:
                 self.assign_epoch_start(header.partition_leader_epoch, header.base_offset)
             else:
@@ -241,6 +246,8 @@ class Log(LogState):
 
     def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
         """Begin a new segment at the log end."""
+        doing = f"beginning a segment of {self.name}"
+        require_descriptors(self.files, doing, leaving=LEFT_BY_SEGMENTS)
         base = max(expected_next_offset, self.log_end_offset)
         active = self.segments.active
         bound_ms = self.config.segment_jitter_ms
@@ -251,6 +258,9 @@ class Log(LogState):
                 self.segments.remove(active)
                 self.doomed_files += active.mark_deleted()
             else:
+                if self._is_gaps_note_unsynced:
+                    recovery_notes.sync_gaps(self.files, self.directory)
+                    self._is_gaps_note_unsynced = False
                 active.become_inactive()
                 self._closed_segments.append(active)
             segment = Segment(
@@ -295,7 +305,12 @@ class Log(LogState):
             segment.sync()
         # A flush before it was rolled left the indexes of the then active segment out.
         while self._closed_segments:
-            self._closed_segments.pop().sync()
+            segment = self._closed_segments.pop()
+            try:
+                segment.sync()
+            except OSError:
+                self._closed_segments.append(segment)
+                raise
         if any(segment.base_offset >= start for segment in segments):
             self.files.sync_directory(self.directory)
             if start == 0:
@@ -381,6 +396,7 @@ class Log(LogState):
         appended next follows on. (In Kafka it ends at `offset`: with a hole.)
         """
         assert offset >= 0
+        require_descriptors(self.files, f"truncating {self.name}")
         try:
             if offset >= self.log_end_offset:
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -424,6 +440,7 @@ class Log(LogState):
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
         """Drop everything and begin anew at `offset`."""
+        require_descriptors(self.files, f"truncating {self.name}")
         try:
             self._begin_truncation(offset)
             for segment in self.segments:

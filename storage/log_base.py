@@ -9,6 +9,7 @@ Mirrors: UnifiedLog (offsets, closing, renaming), LogDirFailureChannel.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
@@ -16,46 +17,68 @@ from typing import NoReturn
 from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints, recovery_notes
 from storage.checkpoints import TopicPartition
-from storage.files import Files
+from storage.descriptors import OutOfDescriptors, require_descriptors
+from storage.files import Files, is_out_of_descriptors
 from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from storage.message_format import NEWEST_RECORD_VERSION
 from storage.offset_index import index_path
 from storage.recovery import LogParts
 from storage.segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 
+logger = logging.getLogger(__name__)
+
 NOT_CUT = 2**63 - 1
 _MAX_FILE_NAME = 255
 
 
-class DirectoryHealth:
-    """What all logs of a directory share: whether it is online, and the recovery points that its
-    checkpoint may show."""
+def delete_name(topic: str, partition: int, unique_id: str) -> str:
+    """The name of a partition's directory that is to be deleted; a long topic is cut."""
+    suffix = f"-{partition}.{unique_id}-delete"
+    return topic[: _MAX_FILE_NAME - len(suffix)] + suffix
 
-    __slots__ = ("_recovery_points", "error", "path")
+
+class DirectoryHealth:
+    """What all logs of a directory share: whether it is online, and what its checkpoints may
+    show."""
+
+    __slots__ = ("_checkpoints", "error", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.error: OSError | None = None
-        # Of the last two checkpoints: the newer one may not be on disk yet.
-        self._recovery_points: list[Mapping[TopicPartition, int]] = [{}, {}]
+        # Of each file the last two: the newer one may not be on disk yet.
+        self._checkpoints: dict[str, list[Mapping[TopicPartition, int]]] = {
+            name: [{}, {}] for name in checkpoints.OFFSET_FILES
+        }
 
     def fail(self, error: OSError) -> None:
-        if self.error is None:
+        if is_out_of_descriptors(error):
+            logger.warning("%s: no fault of log directory %s", error, self.path)
+        elif self.error is None:
             self.error = error
 
-    def checkpoint_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def note_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """These are about to be written; what was given before is on disk."""
-        self._recovery_points = [self._recovery_points[1], offsets]
+        self._checkpoints[name] = [self._checkpoints[name][1], offsets]
 
     def recovery_points_on_disk(self, key: TopicPartition) -> list[int]:
         """What the checkpoint may show of a log: one of these."""
-        return [offsets.get(key, 0) for offsets in self._recovery_points]
+        return [
+            offsets.get(key, 0) for offsets in self._checkpoints[checkpoints.RECOVERY_POINT_FILE]
+        ]
+
+    def may_be_checkpointed(self, key: TopicPartition) -> bool:
+        """Whether a checkpoint on disk may say anything of a log of this name."""
+        return any(
+            key in offsets for last_two in self._checkpoints.values() for offsets in last_two
+        )
 
 
 class LogState:
     __slots__ = (
         "_closed_segments",
         "_flushed",
+        "_is_gaps_note_unsynced",
         "_jitter",
         "_lowest_cuts",
         "_oldest_unflushed",
@@ -72,6 +95,8 @@ class LogState:
         "health",
         "high_watermark",
         "is_closed",
+        "is_new_since_checkpoints",
+        "is_topic_id_lost",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -107,6 +132,10 @@ class LogState:
         self.partition = partition
         self.name = f"{topic}-{partition}"
         self.topic_id = topic_id
+        # Whether the checkpoints may speak of an earlier log of this name; the upkeep mends that.
+        self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
+        # Whether there was one that cannot be read: the log may be of an earlier topic of the name.
+        self.is_topic_id_lost = False
         self.config = config
         self.health = health
         self.validate_fully = validate_fully
@@ -126,6 +155,7 @@ class LogState:
         self.flush_due_offset = parts.recovery_point
         self.doomed_files: list[str] = []
         self.is_closed = False
+        self._is_gaps_note_unsynced = parts.is_gaps_note_unsynced
         self._jitter = jitter
         self._topic_id_unsynced = False
         self._truncations = 0
@@ -273,6 +303,7 @@ class LogState:
         In the order of Kafka: after a crash between two renames, a load drops the new segment while
         some of its files are `.cleaned`, and completes the swap from then on.
         """
+        require_descriptors(self.files, f"replacing segments of {self.name}")
         try:
             for suffix in FILE_SUFFIXES:
                 path = index_path(self.directory, base_offset, suffix)
@@ -307,20 +338,22 @@ class LogState:
             except OSError as error:
                 self._fail("writing partition.metadata", error)
             self.topic_id = topic_id
+            self.is_topic_id_lost = False
             self._topic_id_unsynced = self.recovery_point == 0
 
-    def take_stored_topic_id(self, topic_id: bytes | None) -> None:
+    def take_stored_topic_id(self, topic_id: bytes | None, *, is_lost: bool = False) -> None:
         """What `partition.metadata` said; whether that was ever forced to disk is not known."""
         self.topic_id = topic_id
+        self.is_topic_id_lost = is_lost
         self._topic_id_unsynced = topic_id is not None
 
     def _sync_metadata(self) -> None:
         """Before the recovery point moves: topic id and leader epochs. Blocks."""
         epochs_synced = self.leader_epochs.sync()
         if self._topic_id_unsynced:
-            self._topic_id_unsynced = False
             path = os.path.join(self.directory, checkpoints.PARTITION_METADATA_FILE)
             self.files.open(path).sync()
+            self._topic_id_unsynced = False
         elif not epochs_synced:
             return
         self.files.sync_directory(self.directory)
@@ -356,8 +389,7 @@ class LogState:
     def rename_for_delete(self, unique_id: str) -> str:
         """Rename the directory to `...-delete`; the log takes no more requests."""
         self.release()
-        suffix = f"-{self.partition}.{unique_id}-delete"
-        return self._rename(self.topic[: _MAX_FILE_NAME - len(suffix)] + suffix)
+        return self._rename(delete_name(self.topic, self.partition, unique_id))
 
     def move(self, name: str) -> None:
         """Give the partition directory another name and go on in it; no flush may be under way."""
@@ -379,6 +411,8 @@ class LogState:
     # -- failures --------------------------------------------------------------------------
 
     def _fail(self, doing: str, error: OSError) -> NoReturn:
+        if is_out_of_descriptors(error):
+            raise OutOfDescriptors(f"{doing} to {self.name}") from error
         self.health.fail(error)
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,

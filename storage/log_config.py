@@ -18,7 +18,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import TimestampType
 from protocol.records.compression import Compression
 from storage import message_format
-from storage.config_def import LONG_MAX
+from storage.config_def import LONG_MAX, parse_integer, trim
 from storage.topic_configs import SYNONYM_FACTORS_MS, TOPIC_CONFIGS
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "LogConfig",
     "LogManagerConfig",
     "topic_config_from_broker",
+    "validate_together",
     "validate_topic_config",
     "validate_topic_configs",
 ]
@@ -49,9 +50,10 @@ def topic_config_from_broker(name: str, broker_values: Mapping[str, str]) -> str
         if text is None:
             continue
         factor = SYNONYM_FACTORS_MS.get(synonym)
-        if factor is None:
+        value = None if factor is None else parse_integer(trim(text))
+        if factor is None or value is None:
             return text
-        value = int(text)
+        # Any negative age is without a limit; where there must be one, -1 is refused.
         return str(value * factor if value >= 0 else -1)
     return None
 
@@ -76,13 +78,7 @@ def validate_topic_configs(
         validate_topic_config(name, text)
     texts = {name: text for name, text in overrides.items() if text is not None}
     config = LogConfig.from_overrides(texts, broker_values)
-    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            "conflict topic config setting min.compaction.lag.ms "
-            f"({config.min_compaction_lag_ms}) > max.compaction.lag.ms "
-            f"({config.max_compaction_lag_ms})",
-        )
+    validate_together(config)
     for name in (
         "remote.storage.enable",
         "remote.log.copy.disable",
@@ -93,6 +89,17 @@ def validate_topic_configs(
                 ErrorCode.INVALID_CONFIG,
                 f"{name} cannot be enabled: tiered storage is not supported",
             )
+
+
+def validate_together(config: LogConfig) -> None:
+    """Check what must hold between the configs of a log."""
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({config.min_compaction_lag_ms}) > max.compaction.lag.ms "
+            f"({config.max_compaction_lag_ms})",
+        )
 
 
 class LogConfig:

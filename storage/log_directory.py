@@ -5,15 +5,17 @@ Mirrors: the per-directory parts of LogManager, MetaPropertiesEnsemble, LocalLog
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 from storage import checkpoints
 from storage.checkpoints import CheckpointError, MetaProperties, TopicPartition
-from storage.files import DirectoryLock, Files
+from storage.files import DirectoryLock, Files, is_out_of_descriptors
 from storage.log import DirectoryHealth
 
 logger = logging.getLogger(__name__)
@@ -26,11 +28,45 @@ MAX_NAME_LENGTH = 255
 REPLACED_MARK = ".replaced"
 
 
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_MAX_PARTITION = 2**31 - 1
+# What is in the way of one file; anything else may be in the way of the whole disk.
+_OF_ONE_FILE = frozenset(
+    {
+        errno.EACCES,
+        errno.EEXIST,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.EPERM,
+    }
+)
+
+
+def is_of_one_file(error: OSError) -> bool:
+    """Whether a file is damaged or in the way, rather than the disk broken."""
+    return isinstance(error, CheckpointError) or error.errno in _OF_ONE_FILE
+
+
 class LogSize(NamedTuple):
     topic: str
     partition: int
     size_bytes: int
     is_future: bool
+
+
+# What a partition does without what a checkpoint said of it.
+_COSTS: Mapping[str, str] = {
+    checkpoints.RECOVERY_POINT_FILE: "they are read from the beginning if they must be recovered",
+    checkpoints.LOG_START_OFFSET_FILE: "they begin with their first segment, and records that were "
+    "deleted in it may be back",
+    checkpoints.HIGH_WATERMARK_FILE: "their high watermark is told by their leader, or found anew",
+    checkpoints.CLEANER_FILE: "they are compacted from the beginning",
+}
 
 
 class LogDirDescription(NamedTuple):
@@ -48,14 +84,11 @@ class StartupError(Exception):
 class LogDirectory:
     __slots__ = (
         "_lock",
+        "checkpointed",
         "cleanly_stopped",
         "files",
-        "first_dirty_offsets",
         "health",
-        "high_watermarks",
-        "log_start_offsets",
         "path",
-        "recovery_points",
     )
 
     def __init__(self, path: str, files: Files) -> None:
@@ -63,10 +96,10 @@ class LogDirectory:
         self.files = files
         self.health = DirectoryHealth(self.path)
         self.cleanly_stopped = False
-        self.first_dirty_offsets: dict[TopicPartition, int] = {}
-        self.recovery_points: dict[TopicPartition, int] = {}
-        self.log_start_offsets: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
+        # What its checkpoints said at the start, by the name of the file.
+        self.checkpointed: dict[str, dict[TopicPartition, int]] = {
+            name: {} for name in checkpoints.OFFSET_FILES
+        }
         self._lock: DirectoryLock | None = None
 
     @property
@@ -74,6 +107,9 @@ class LogDirectory:
         return self.health.error is None
 
     def fail(self, error: OSError) -> None:
+        """Take it offline; but what failed for want of a descriptor is to be tried again."""
+        if is_out_of_descriptors(error):
+            raise error
         if self.is_online:
             logger.error("Log directory %s goes offline: %s", self.path, error)
         self.health.fail(error)
@@ -99,7 +135,15 @@ class LogDirectory:
             self.fail(error)
 
     def _check_owner(self, broker_id: int, cluster_id: str, now_ms: int) -> None:
-        meta = checkpoints.read_meta_properties(self.files, self.path)
+        try:
+            meta = checkpoints.read_meta_properties(self.files, self.path)
+        except OSError as error:
+            if not is_of_one_file(error):
+                raise
+            raise CheckpointError(
+                f"{error}. Restore it; or, if this is the directory of broker {broker_id} in "
+                f"cluster {cluster_id}, remove it: it is written anew then"
+            ) from None
         if meta is None:
             checkpoints.write_meta_properties(
                 self.files, self.path, MetaProperties(broker_id, cluster_id), now_ms
@@ -130,27 +174,37 @@ class LogDirectory:
             )
 
     def read_checkpoints(self) -> None:
-        """What the last run left; damaged recovery points count as absent."""
+        """What the last run left. A damaged checkpoint costs what its bad lines said."""
         try:
             self.cleanly_stopped = checkpoints.take_clean_shutdown(self.files, self.path)
-            self.recovery_points = self._read_or_none(checkpoints.RECOVERY_POINT_FILE)
-            self.health.checkpoint_recovery_points(self.recovery_points)
-            self.log_start_offsets = self._read_or_none(checkpoints.LOG_START_OFFSET_FILE)
-            self.high_watermarks = checkpoints.read_offsets(
-                self.files, self._checkpoint(checkpoints.HIGH_WATERMARK_FILE)
-            )
-            self.first_dirty_offsets = checkpoints.read_offsets(
-                self.files, self._checkpoint(checkpoints.CLEANER_FILE)
-            )
+            for name in checkpoints.OFFSET_FILES:
+                self.checkpointed[name] = self._salvage(name)
+                self.health.note_checkpoint(name, self.checkpointed[name])
         except OSError as error:
             self.fail(error)
 
-    def _read_or_none(self, name: str) -> dict[TopicPartition, int]:
-        try:
-            return checkpoints.read_offsets(self.files, self._checkpoint(name))
-        except CheckpointError as error:
-            logger.warning("%s; taking all offsets as 0", error)
+    def _salvage(self, name: str) -> dict[TopicPartition, int]:
+        path = self._checkpoint(name)
+        if self.files.is_directory(path):
+            aside = self._free_name(path + ".damaged")
+            logger.warning("%s is a directory: moved to %s. %s", path, aside, _COSTS[name])
+            self.files.rename(path, aside)
             return {}
+        offsets, problem = checkpoints.salvage_offsets(self.files, path)
+        if problem is not None:
+            logger.warning(
+                "%s; %d entries of it are used. Of all others: %s",
+                problem,
+                len(offsets),
+                _COSTS[name],
+            )
+        return offsets
+
+    def _free_name(self, path: str) -> str:
+        number = 0
+        while self.files.exists(f"{path}-{number}"):
+            number += 1
+        return f"{path}-{number}"
 
     def partition_names(self) -> list[str]:
         """The sub-directories."""
@@ -188,11 +242,17 @@ class LogDirectory:
 
 
 def parse_partition_name(name: str) -> TopicPartition | None:
-    """Topic and partition of a directory name, split at its last dash; None if it is none."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+    """Topic and partition of a directory name, split at its last dash; None if it is none.
+
+    Kafka takes more names; but a name with a blank, say, would damage the checkpoints.
+    """
+    topic, _, digits = name.rpartition("-")
+    partition = checkpoints.parse_number(digits)
+    if partition is None or partition > _MAX_PARTITION or str(partition) != digits:
         return None
-    return topic, int(partition)
+    if _TOPIC_NAME.fullmatch(topic) is None or topic in (".", ".."):
+        return None
+    return topic, partition
 
 
 def future_name(topic: str, partition: int, unique_id: str) -> str:

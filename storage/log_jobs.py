@@ -5,6 +5,7 @@ A job carries all that it needs, so that it can run in a worker thread while the
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,12 +14,17 @@ from typing import NamedTuple
 from protocol.errors import ErrorCode, KafkaError
 from storage import checkpoints
 from storage.checkpoints import TopicPartition
+from storage.files import is_out_of_descriptors
 from storage.log import Log
-from storage.log_directory import REPLACED_MARK, LogDirectory
+from storage.log_directory import REPLACED_MARK, LogDirectory, is_of_one_file
+from storage.recovery_notes import NEW_FILE
+
+logger = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
-    """Work that blocks, for a worker thread. It reports failures to its directory's health."""
+    """Work that blocks, for a worker thread. It reports failures to its directory's health; an
+    OSError for want of a descriptor asks for the same again."""
 
     name: str
     run: Callable[[], None]
@@ -76,6 +82,8 @@ class SyncSwaps:
         try:
             log.files.sync_directory(log.directory)
         except OSError as error:
+            if is_out_of_descriptors(error):
+                raise
             if not log.is_closed:  # deleted meanwhile
                 log.health.fail(error)
 
@@ -102,6 +110,24 @@ class PrepareSwap:
 
 
 @dataclass(slots=True, frozen=True)
+class ForgetNew:
+    """The checkpoints have been written since this log was made."""
+
+    directory: LogDirectory
+    log: Log
+
+    def __call__(self) -> None:
+        log = self.log
+        if not self.directory.is_online:
+            return
+        try:
+            log.files.remove(os.path.join(log.directory, NEW_FILE))
+            log.is_new_since_checkpoints = False
+        except OSError as error:
+            self.directory.fail(error)
+
+
+@dataclass(slots=True, frozen=True)
 class Delete:
     directory: LogDirectory
     path: str
@@ -114,4 +140,7 @@ class Delete:
             else:
                 files.remove(self.path)
         except OSError as error:
-            self.directory.fail(error)
+            if not is_of_one_file(error):
+                self.directory.fail(error)
+            else:
+                logger.warning("%a cannot be deleted, which is left to you: %s", self.path, error)

@@ -1,12 +1,16 @@
 """Loading all logs of a broker when it starts: what each sub-directory is, and what becomes of it.
 
 A partition is loaded, a `-delete` directory removed, a `-future` one (a replica on its way to this
-directory) loaded as such, a `-stray` one left alone. Any other name stops the start, as does a
-partition in two directories; unless one of them carries the mark that it has been replaced: then a
-crash came between the two renames that end a move, and the marked one is deleted.
+directory) loaded as such; anything else is left alone and told. A partition in two directories is
+in neither, unless one of them carries the mark that it has been replaced: then a crash came between
+the two renames that end a move, and the marked one is deleted.
 
-Mirrors: LogManager.loadLogs and loadLog. Beyond Kafka: the mark; Kafka wants one of the two
-directories deleted by hand.
+Invariant: what is wrong with the files of one partition makes that partition offline, in one log
+line that names the file; only an error of the disk makes the directory offline.
+
+Mirrors: LogManager.loadLogs and loadLog. Beyond Kafka: the mark (Kafka wants one of the two
+directories deleted by hand); partitions fail alone (Kafka's directory goes offline, or the broker
+ends, for a damaged file or a strange name).
 """
 
 from __future__ import annotations
@@ -28,12 +32,12 @@ from storage.log_directory import (
     REPLACED_MARK,
     STRAY_SUFFIX,
     LogDirectory,
-    StartupError,
+    is_of_one_file,
     parse_future_name,
     parse_partition_name,
 )
 from storage.recovery import LogLoader
-from storage.recovery_notes import true_recovery_point
+from storage.recovery_notes import is_new_since_checkpoints, true_recovery_point
 
 if TYPE_CHECKING:
     from storage.log_manager import LogManager
@@ -46,8 +50,8 @@ Run = Callable[[Iterable[Callable[[], None]]], None]
 class Checkpointed(NamedTuple):
     """What the checkpoints of a directory say of a log."""
 
-    shown_recovery_point: int
-    recovery_point: int  # the true one
+    shown_recovery_point: int = 0
+    recovery_point: int = 0  # the true one
     log_start_offset: int = 0
     high_watermark: int = 0
     first_dirty_offset: int | None = None
@@ -56,13 +60,16 @@ class Checkpointed(NamedTuple):
 def _read_checkpointed(
     files: Files, directory: LogDirectory, path: str, key: TopicPartition
 ) -> Checkpointed:
-    shown = directory.recovery_points.get(key, 0)
+    if is_new_since_checkpoints(files, path):
+        return Checkpointed()
+    said = directory.checkpointed
+    shown = said[checkpoints.RECOVERY_POINT_FILE].get(key, 0)
     return Checkpointed(
         shown,
         true_recovery_point(files, path, shown),
-        directory.log_start_offsets.get(key, 0),
-        directory.high_watermarks.get(key, 0),
-        directory.first_dirty_offsets.get(key),
+        said[checkpoints.LOG_START_OFFSET_FILE].get(key, 0),
+        said[checkpoints.HIGH_WATERMARK_FILE].get(key, 0),
+        said[checkpoints.CLEANER_FILE].get(key),
     )
 
 
@@ -102,25 +109,26 @@ def _sort_out(
         if name.endswith(DELETE_SUFFIX):
             manager.upkeep.doom(directory, path, now_ms)
             continue
-        if name.endswith(STRAY_SUFFIX):
-            logger.warning("Leaving %s alone: a KRaft broker has put it aside", path)
-            continue
         future = parse_future_name(name)
         key = future or parse_partition_name(name)
         if key is None:
-            raise StartupError(
-                f"Found directory {path}, {name} is not in the form of topic-partition. "
-                "Kafka's log directories (and children) should only contain Kafka topic data."
-            )
+            why = "a KRaft broker has put it aside"
+            if not name.endswith(STRAY_SUFFIX):
+                why = "its name is not that of a partition (topic-number)"
+            logger.warning("Leaving the directory %a alone: %s", path, why)
+            continue
         homes = manager.homes if future is None else manager.future_homes
         other = homes.get(key)
         if other is None or (future is None and _is_replaced(manager, other, key, now_ms)):
             homes[key] = directory
         elif future is not None or not _is_replaced(manager, directory, key, now_ms):
-            raise StartupError(
-                f"Duplicate log directories for {key[0]}-{key[1]} are found in both {path} and "
-                f"{other.path}. Remove the older one."
-            )
+            first = os.path.join(other.path, name)
+            if future is None:
+                reason = f"it is in both {first} and {path}; stop the broker, remove the older one"
+                manager.failed_to_load(key, (first, path), reason)
+            else:
+                manager.drop_future(key, path, f"there is one in {other.path}, too", now_ms)
+            continue
         else:
             continue
         found.append((path, key, future is not None))
@@ -187,16 +195,17 @@ def open_log(
 
 
 def _read_topic_id(
-    manager: LogManager, directory: LogDirectory, path: str, known: Checkpointed
-) -> bytes | None:
-    """Damaged before its first sync, it is absent: the controller will name the topic."""
+    manager: LogManager, path: str, *, may_be_torn: bool
+) -> tuple[bytes | None, bool]:
+    """The topic id, and whether there was one that cannot be read.
+
+    Damaged before its first sync, it is as good as absent: the controller will name the topic.
+    """
     try:
-        return checkpoints.read_partition_topic_id(manager.files, path)
-    except checkpoints.CheckpointError:
-        if directory.cleanly_stopped or known.recovery_point > 0:
-            raise
-        manager.files.remove(os.path.join(path, checkpoints.PARTITION_METADATA_FILE))
-        return None
+        return checkpoints.read_partition_topic_id(manager.files, path), False
+    except checkpoints.CheckpointError as error:
+        logger.warning("%s; the controller has to name the topic", error)
+        return None, not may_be_torn
 
 
 @dataclass(slots=True, frozen=True)
@@ -209,7 +218,7 @@ class _Report:
 
 @dataclass(slots=True, frozen=True)
 class _Load:
-    """Load one partition; an I/O error takes its directory offline."""
+    """Load one partition; an error of the disk takes its directory offline."""
 
     manager: LogManager
     directory: LogDirectory
@@ -220,33 +229,42 @@ class _Load:
     now_ms: int
 
     def __call__(self) -> None:
-        directory, path, key = self.directory, self.path, self.key
-        if not directory.is_online:
+        directory = self.directory
+        if not directory.is_online or not self.manager.is_to_be_loaded(self.key, self.is_future):
             return
         try:
-            if not self.is_future:
-                self.manager.files.remove(os.path.join(path, REPLACED_MARK))
-            known = _read_checkpointed(self.manager.files, directory, path, key)
-            if known.recovery_point < known.shown_recovery_point:
-                self.manager.upkeep.checkpoint_soon(directory)
-            topic_id = _read_topic_id(self.manager, directory, path, known)
-            log = open_log(
-                self.manager,
-                directory,
-                path,
-                key,
-                self.config,
-                self.now_ms,
-                known,
-                clean=directory.cleanly_stopped,
-            )
+            self._load()
         except OSError as error:
-            directory.fail(error)
-            return
+            if is_of_one_file(error):
+                self._failed(str(error))
+            else:
+                directory.fail(error)
         except KafkaError as error:
-            directory.fail(OSError(f"loading {path}: {error.message}"))
+            self._failed(error.message or error.code.name)
+
+    def _failed(self, reason: str) -> None:
+        if self.is_future:
+            self.manager.drop_future(self.key, self.path, reason, self.now_ms)
             return
-        log.take_stored_topic_id(topic_id)
+        advice = (
+            f"{reason}. Other replicas serve it, if there are any. To get this one back, stop the "
+            f"broker and restore the file, or remove {self.path} to have it copied anew"
+        )
+        self.manager.failed_to_load(self.key, (self.path,), advice)
+
+    def _load(self) -> None:
+        manager, directory, path, key = self.manager, self.directory, self.path, self.key
+        if not self.is_future:
+            manager.files.remove(os.path.join(path, REPLACED_MARK))
+        known = _read_checkpointed(manager.files, directory, path, key)
+        is_new = is_new_since_checkpoints(manager.files, path)
+        if is_new or known.recovery_point < known.shown_recovery_point:
+            manager.upkeep.checkpoint_soon(directory)
+        clean = directory.cleanly_stopped
+        may_be_torn = not clean and known.recovery_point == 0
+        topic_id, is_lost = _read_topic_id(manager, path, may_be_torn=may_be_torn)
+        log = open_log(manager, directory, path, key, self.config, self.now_ms, known, clean=clean)
+        log.take_stored_topic_id(topic_id, is_lost=is_lost)
         log.update_high_watermark(known.high_watermark)
         log.first_dirty_offset = known.first_dirty_offset
-        self.manager.loaded(key, log, is_future=self.is_future)
+        manager.loaded(key, log, is_future=self.is_future)

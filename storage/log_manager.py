@@ -20,8 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.checkpoints import TopicPartition
+from storage.descriptors import LEFT_BY_PARTITIONS, require_descriptors
 from storage.files import Files
 from storage.log import Log
+from storage.log_base import delete_name
 from storage.log_config import LogConfig, LogManagerConfig
 from storage.log_directory import (
     LogDirDescription,
@@ -33,6 +35,7 @@ from storage.log_directory import (
 from storage.log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
 from storage.log_loading import Checkpointed, Run, load_directories, open_log
 from storage.log_upkeep import LogUpkeep
+from storage.recovery_notes import note_new
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
 
@@ -63,6 +66,8 @@ class LogManager:
         self.future_homes: dict[TopicPartition, LogDirectory] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._future_logs: dict[TopicPartition, Log] = {}
+        # Partitions whose files are damaged, and where; the rest of the directory is served.
+        self._failed: dict[TopicPartition, Sequence[str]] = {}
         # Where a replica is to be made, asked for before it exists.
         self._preferred: dict[TopicPartition, str] = {}
         self._known_offline: set[str] = set()
@@ -76,20 +81,40 @@ class LogManager:
         topic_configs: Mapping[str, LogConfig] | None = None,
         run_all: Run | None = None,
     ) -> None:
-        """Open all directories and recover all logs in them; StartupError if that cannot be.
+        """Open all directories and recover all logs in them; StartupError if that cannot be, an
+        OSError if there are too few descriptors.
 
         `run_all` may run the loads of one directory in parallel
         (num.recovery.threads.per.data.dir).
         """
         try:
             load_directories(self, now_ms, topic_configs or {}, run_all or run_serially)
-        except StartupError:
+        except (StartupError, OSError):
             self.release()
             raise
         self.upkeep.begin(now_ms)
 
     def loaded(self, key: TopicPartition, log: Log, *, is_future: bool) -> None:
         (self._future_logs if is_future else self._logs)[key] = log
+
+    def is_to_be_loaded(self, key: TopicPartition, is_future: bool) -> bool:
+        return is_future or key not in self._failed
+
+    def failed_to_load(self, key: TopicPartition, paths: Sequence[str], reason: str) -> None:
+        """Something is wrong with the files of one partition: it alone is offline."""
+        logger.error("The partition %s-%d is offline: %s", *key, reason)
+        self._failed[key] = paths
+
+    def drop_future(self, key: TopicPartition, path: str, reason: str, now_ms: int) -> None:
+        """A copy on its way to another directory that cannot be loaded."""
+        logger.error("The copy %s is dropped, ask for the move again: %s", path, reason)
+        if self.future_homes[key].path == os.path.dirname(path):
+            del self.future_homes[key]
+        self._delete_directory(key, path, now_ms)
+
+    def failed_in(self, directory: LogDirectory) -> list[TopicPartition]:
+        """The partitions of a directory that could not be loaded."""
+        return [key for key in self._failed if self.homes.get(key) is directory]
 
     def check_online(self) -> None:
         """Raises StartupError if no directory is left to work on."""
@@ -98,7 +123,10 @@ class LogManager:
 
     def _all_offline_message(self) -> str:
         reasons = "; ".join(f"{d.path}: {d.health.error}" for d in self.directories)
-        return f"Shutdown broker because none of the specified log dirs can be used: {reasons}"
+        return (
+            f"Shutdown broker because none of the specified log dirs can be used: {reasons}; mend "
+            "what is named here, then start again"
+        )
 
     # -- logs ------------------------------------------------------------------------------
 
@@ -108,9 +136,9 @@ class LogManager:
         return log if log is not None and log.health.error is None else None
 
     def is_offline(self, topic: str, partition: int) -> bool:
-        """Whether the partition lives in a directory that is offline."""
+        """Whether the partition lives in a directory that is offline, or could not be loaded."""
         home = self.homes.get((topic, partition))
-        return home is not None and not home.is_online
+        return (topic, partition) in self._failed or (home is not None and not home.is_online)
 
     def logs(self) -> list[Log]:
         """All logs of online directories, future replicas aside."""
@@ -143,6 +171,11 @@ class LogManager:
         """
         key = topic, partition
         log = self._logs.get(key)
+        if key in self._failed:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The files of {topic}-{partition} in {self._failed[key][0]} are damaged",
+            )
         if log is None:
             if self.is_offline(topic, partition) or not is_new:
                 self._check_all_online(key)
@@ -192,16 +225,29 @@ class LogManager:
         config: LogConfig,
         now_ms: int,
     ) -> Log | None:
+        require_descriptors(self.files, f"creating {name}", leaving=LEFT_BY_PARTITIONS)
         path = os.path.join(directory.path, name)
         try:
-            self.files.make_directory(path)
-            # Of an earlier log of this name; loading notes that the new one is below it.
-            stale = max(directory.health.recovery_points_on_disk(key))
-            known = Checkpointed(stale, stale)
-            return open_log(self, directory, path, key, config, now_ms, known)
+            if directory.health.may_be_checkpointed(key):
+                self._make_noted_directory(directory, key, path, now_ms)
+            else:
+                self.files.make_directory(path)
+            return open_log(self, directory, path, key, config, now_ms, Checkpointed())
         except OSError as error:
             directory.fail(error)
             return None
+
+    def _make_noted_directory(
+        self, directory: LogDirectory, key: TopicPartition, path: str, now_ms: int
+    ) -> None:
+        """In place of a log that was deleted; a crash must not show it without the note."""
+        unborn = os.path.join(directory.path, delete_name(*key, self.unique_id(now_ms)))
+        while self.files.exists(unborn):
+            unborn = os.path.join(directory.path, delete_name(*key, self.unique_id(now_ms)))
+        self.files.make_directory(unborn)
+        note_new(self.files, unborn)
+        self.files.rename(unborn, path)
+        self.upkeep.checkpoint_soon(directory)
 
     def _directories_by_load(self) -> list[LogDirectory]:
         counts = {d.path: 0 for d in self.directories}
@@ -224,6 +270,29 @@ class LogManager:
         directory = self.homes.pop(key, None)
         if log is not None and directory is not None:
             self._delete(log, directory, now_ms)
+
+    def delete_failed(self, topic: str, partition: int, now_ms: int) -> bool:
+        """Delete a partition that could not be loaded; False if this is none."""
+        key = topic, partition
+        paths = self._failed.get(key)
+        if paths is None or not self.homes[key].is_online:
+            return False
+        for path in paths:
+            self._delete_directory(key, path, now_ms)
+        del self._failed[key], self.homes[key]
+        return True
+
+    def _delete_directory(self, key: TopicPartition, path: str, now_ms: int) -> None:
+        """Of a log that is not loaded."""
+        (directory,) = (d for d in self.directories if d.path == os.path.dirname(path))
+        target = os.path.join(directory.path, delete_name(*key, self.unique_id(now_ms)))
+        try:
+            self.files.rename(path, target)
+        except OSError as error:
+            logger.error("%s cannot be removed: %s", path, error)
+            return
+        self.upkeep.doom(directory, target, now_ms)
+        self.upkeep.checkpoint_soon(directory)
 
     def _delete(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
         path = log.rename_for_delete(self.unique_id(now_ms))
@@ -377,6 +446,8 @@ class LogManager:
                 failed.add(log.health.path)
         for name in CHECKPOINTED:
             run_serially(job.run for job in self.upkeep.checkpoint_jobs(name))
+        online = [directory.path for directory in self.online_directories()]
+        run_serially(job.run for job in self.upkeep.new_log_jobs(online))
         for directory in self.online_directories():
             if directory.path not in failed:
                 directory.mark_clean_shutdown(broker_epoch)

@@ -23,7 +23,7 @@ from storage.checkpoints import (
 )
 from storage.log import Log
 from storage.log_directory import LogDirectory
-from storage.log_jobs import CHECKPOINTED, Delete, Job, SyncSwaps, WriteCheckpoint
+from storage.log_jobs import CHECKPOINTED, Delete, ForgetNew, Job, SyncSwaps, WriteCheckpoint
 from storage.retention import delete_old_segments, delete_segments_below_start
 
 if TYPE_CHECKING:
@@ -113,7 +113,18 @@ class LogUpkeep:
                 jobs += self.checkpoint_jobs(name)
             elif only:
                 jobs += self.checkpoint_jobs(name, only)
-        return jobs
+        return jobs + self.new_log_jobs(unchecked)
+
+    def new_log_jobs(self, only: Collection[str]) -> list[Job]:
+        """For when all checkpoints of these directories have been written: they know the logs
+        now that took the place of deleted ones."""
+        return [
+            Job(f"end the newness of {log.name}", ForgetNew(directory, log))
+            for directory in self._manager.online_directories()
+            if directory.path in only
+            for log in self._manager.logs_in(directory)
+            if log.is_new_since_checkpoints
+        ]
 
     def _note_time(self, now_ms: int) -> None:
         """A clock that was set back takes all that is due with it, or nothing would happen for as
@@ -141,8 +152,12 @@ class LogUpkeep:
                 offset = CHECKPOINTED[name](log)
                 if offset is not None:
                     offsets[log.topic, log.partition] = offset
-            if name == RECOVERY_POINT_FILE:
-                directory.health.checkpoint_recovery_points(offsets)
+            for key in self._manager.failed_in(directory):
+                # Kept for the time when its files have been mended.
+                said = directory.checkpointed[name].get(key)
+                if said is not None:
+                    offsets[key] = said
+            directory.health.note_checkpoint(name, offsets)
             jobs.append(Job(f"write {name}", WriteCheckpoint(directory, name, offsets)))
         return jobs
 

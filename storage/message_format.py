@@ -9,6 +9,7 @@ Mirrors: LogConfig.MessageFormatVersion, MetadataVersion, TopicConfigHandler.exc
 from __future__ import annotations
 
 from protocol.errors import ErrorCode, KafkaError
+from storage.config_def import shortened, trim
 
 INTER_BROKER_VERSION = "inter.broker.protocol.version"
 BROKER_FORMAT_VERSION = "log.message.format.version"
@@ -17,32 +18,56 @@ NEWEST_RECORD_VERSION = 2
 
 _DEFAULT_INTER_BROKER_VERSION = "3.9-IV0"
 DEFAULT_FORMAT_VERSION = "3.0-IV1"
-# The number of the last interim version of each release that has more than one.
+# The number of the last interim version of each release that has any.
 _LAST_INTERIM = {
-    "0.10.0": 1, "0.10.1": 2, "0.11.0": 2, "2.0": 1, "2.1": 2, "2.2": 1, "2.3": 1, "2.4": 1,
-    "2.7": 2, "2.8": 1, "3.0": 1, "3.3": 3, "3.5": 2, "3.6": 2, "3.7": 4,
+    "0.10.0": 1, "0.10.1": 2, "0.10.2": 0, "0.11.0": 2, "1.0": 0, "1.1": 0, "2.0": 1, "2.1": 2,
+    "2.2": 1, "2.3": 1, "2.4": 1, "2.5": 0, "2.6": 0, "2.7": 2, "2.8": 1, "3.0": 1, "3.1": 0,
+    "3.2": 0, "3.3": 3, "3.4": 0, "3.5": 2, "3.6": 2, "3.7": 4, "3.8": 0, "3.9": 0,
 }  # fmt: skip
 _WITHOUT_INTERIM = ("0.8.0", "0.8.1", "0.8.2", "0.9.0")
+# Of a release that is still to come: known by their full names only.
+_NOT_RELEASED = {"4.0-IV0": (4, 0, 0, 0), "4.0-IV1": (4, 0, 0, 1)}
 
 Version = tuple[int, ...]
 
 
-def parse_version(text: str) -> Version:
+def _numbers(release: str, interim: int) -> Version:
+    numbers = [int(part) for part in release.split(".")]
+    return (*numbers, *[0] * (3 - len(numbers)), interim)
+
+
+def _all_versions() -> dict[str, Version]:
+    versions: dict[str, Version] = dict(_NOT_RELEASED)
+    versions.update((release, _numbers(release, 0)) for release in _WITHOUT_INTERIM)
+    for release, last in _LAST_INTERIM.items():
+        versions[release] = _numbers(release, last)
+        for interim in range(last + 1):
+            versions[f"{release}-IV{interim}"] = _numbers(release, interim)
+    return versions
+
+
+_VERSIONS = _all_versions()
+
+
+def find_version(text: str) -> Version | None:
     """A version to compare: its release, and the interim version, which is the last if not named.
 
-    `0.10.0.1` is `0.10.0`, `2.8.1` is `2.8`.
+    What follows the release after one more dot does not count: `0.10.0.1` is `0.10.0`, `2.8.1` and
+    `2.8.x` are `2.8`. None if there is no such version.
     """
-    release, _, interim = text.partition("-IV")
-    parts = release.split(".")
-    parts = parts[: 3 if parts[0] == "0" else 2]
-    try:
-        numbers = [int(part) for part in parts]
-        last = int(interim) if interim else _LAST_INTERIM.get(".".join(parts), 0)
-    except ValueError:
+    text = trim(text)
+    parts = text.rstrip(".").split(".")
+    significant = 3 if text.startswith("0.") else 2
+    return _VERSIONS.get(".".join(parts[:significant]) if len(parts) > significant else text)
+
+
+def parse_version(text: str) -> Version:
+    version = find_version(text)
+    if version is None:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"Version `{text}` is not a valid version"
-        ) from None
-    return (*numbers, *[0] * (3 - len(numbers)), last)
+            ErrorCode.INVALID_CONFIG, f"Version `{shortened(text)}` is not a valid version"
+        )
+    return version
 
 
 _IGNORED_FROM = parse_version("3.0-IV1")

@@ -10,15 +10,21 @@ Mirrors: AbstractIndex, OffsetIndex, LazyIndex.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct
 
 from storage.files import DataFile, Files
 
 _ENTRY = Struct(">ii")
 _OFFSET = Struct(">i")
+# How many entries that the data does not confirm are passed over before all of them are.
+DOUBTED_ENTRIES = 64
+_MAX_OFFSET = 2**63 - 1
+OFFSET_DIGITS = 20
 
 
 class IndexFile:
@@ -53,6 +59,8 @@ class IndexFile:
         self._map = None
         file = self._open()
         file.truncate(max(self.max_entries, self.entries) * self.entry_size)
+        if not self.entries:
+            self._file = None  # opened again for the first entry: many partitions never have one
 
     def _open(self) -> DataFile:
         if self._file is None:
@@ -60,10 +68,15 @@ class IndexFile:
         return self._file
 
     def _mapped(self) -> mmap.mmap:
-        if self._map is None:
-            file = self._open()
-            self._map = file.map(file.size())
-        return self._map
+        if self._map is not None:
+            return self._map
+        file = self._open()
+        mapped: mmap.mmap = self._files.with_spare(file.map, file.size())
+        if self._files.has_spare_descriptors():
+            self._map = mapped
+        else:
+            self._file = None  # nothing is kept for the next look-up
+        return mapped
 
     def _last_entry(self) -> bytes:
         """The last entry, without mapping the file for it."""
@@ -71,6 +84,8 @@ class IndexFile:
         return file.read_at(self.entry_size, (self.entries - 1) * self.entry_size)
 
     def _append(self, entry: bytes) -> None:
+        if self._file is None and not self._files.has_spare_descriptors():
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), self.path)  # it would be kept
         self._open().write_at(entry, self.entries * self.entry_size)
         self.entries += 1
 
@@ -157,6 +172,12 @@ class OffsetIndex(IndexFile):
         number = self._search(offset)
         return self.entry(number) if number >= 0 else (self.base_offset, 0)
 
+    def entries_below(self, offset: int) -> Iterator[tuple[int, int]]:
+        """What `look_up` finds, then some entries before it, should that one be damaged."""
+        number = self._search(offset)
+        for earlier in range(number, max(number - DOUBTED_ENTRIES, -1), -1):
+            yield self.entry(earlier)
+
     def _search(self, offset: int) -> int:
         if not self.entries:
             return -1
@@ -172,8 +193,8 @@ class OffsetIndex(IndexFile):
                 high = middle
         return low - 1
 
-    def first_offset_at_or_after(self, position: int) -> int | None:
-        """The offset of the first entry whose position is at or after `position`."""
+    def first_at_or_after(self, position: int) -> tuple[int, int] | None:
+        """The first entry whose position is at or after `position`."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) >> 1
@@ -181,7 +202,7 @@ class OffsetIndex(IndexFile):
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low)[0] if low < self.entries else None
+        return self.entry(low) if low < self.entries else None
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`."""
@@ -198,9 +219,27 @@ class OffsetIndex(IndexFile):
             return False
         return self.entries == 0 or self.last_offset > self.base_offset or self.entries == 1
 
+    def grows(self, log_size: int) -> bool:
+        """Whether all entries do, and lead into the data; reads the whole file."""
+        if not self._files.exists(self.path):
+            return True
+        found = list(decode_entries(self._files.read(self.path), self.base_offset))
+        in_order = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(found))
+        # The first batch of a segment never gets an entry.
+        starts = all(position > 0 for _, position in found[:1])
+        return starts and in_order and all(position < log_size for _, position in found[-1:])
+
 
 def index_path(directory: str, base_offset: int, suffix: str) -> str:
     return os.path.join(directory, f"{base_offset:020d}{suffix}")
+
+
+def offset_in_name(digits: str) -> int | None:
+    """The offset that a file's name begins with: 20 digits; None if the name is none of ours."""
+    if len(digits) != OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    offset = int(digits)
+    return offset if offset <= _MAX_OFFSET else None
 
 
 def decode_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:

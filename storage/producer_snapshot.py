@@ -15,6 +15,7 @@ from struct import Struct
 import crc32c
 
 from storage.files import Files
+from storage.offset_index import offset_in_name
 from storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from storage.segment import SNAPSHOT_SUFFIX
 
@@ -90,9 +91,10 @@ class SnapshotStore:
         self._files = files
         self._directory = directory
         self.offsets: list[int] = sorted(
-            int(name[: -len(SNAPSHOT_SUFFIX)])
+            offset
             for name in files.list_directory(directory)
-            if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+            if name.endswith(SNAPSHOT_SUFFIX)
+            and (offset := offset_in_name(name[: -len(SNAPSHOT_SUFFIX)])) is not None
         )
         self.last_snapshot_offset = self.offsets[-1] if self.offsets else 0
 

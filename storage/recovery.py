@@ -1,5 +1,9 @@
 """Load a partition directory: tidy up, check indexes, recover after a crash, rebuild producers.
 
+Damage costs what it holds: indexes, snapshots and leader epochs are made anew from the batches; a
+log start above everything is not believed. Names that no file of a log has are left alone. What
+cannot be mended is a KafkaError or an OSError of this partition alone.
+
 After an unclean stop every segment from the recovery point on is read batch by batch (size, CRC,
 growing offsets); its indexes are rebuilt; the first invalid batch and all behind it are cut off.
 A segment that ends below the next one's base lost its tail on a batch's edge: there Kafka goes on
@@ -8,33 +12,30 @@ compaction makes such gaps rightly, and says before how far. (A follower of a co
 gaps inside of segments.)
 
 Mirrors: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
+Beyond Kafka: it takes the log directory or the whole broker down for damage like this.
 Leaves out: splitting segments whose offsets overflow (written by Kafka before 2.0).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import NamedTuple
 
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import crc_is_valid
 from storage.batch_scan import scan_batches, scan_headers
 from storage.checkpoints import LEADER_EPOCH_FILE, CheckpointError
 from storage.files import Files
+from storage.interrupted_swap import Report, finish_interrupted_swap, segment_files
 from storage.leader_epochs import LeaderEpochCache
 from storage.log_config import LogConfig
 from storage.producer_snapshot import SnapshotStore
 from storage.producer_state import ProducerState
-from storage.recovery_notes import gaps_below, note_cut
+from storage.recovery_notes import gaps_below, note_cut, write_gaps
 from storage.segment import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
-    SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     Segment,
@@ -42,7 +43,6 @@ from storage.segment import (
 from storage.segments import Segments
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-Report = Callable[[str], None]
 
 
 class LogParts(NamedTuple):
@@ -55,6 +55,7 @@ class LogParts(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
+    is_gaps_note_unsynced: bool = False
 
 
 class LogLoader:
@@ -66,6 +67,7 @@ class LogLoader:
         "config",
         "directory",
         "epochs",
+        "epochs_lost",
         "expiration_ms",
         "files",
         "log_start",
@@ -105,18 +107,22 @@ class LogLoader:
         self.expiration_ms = expiration_ms
         self.report = report
         self.segments = Segments()
+        self.epochs_lost = False
         self.epochs = self._read_epochs()
         self.snapshots = SnapshotStore(files, directory)
         # Of the segment recovered last: it knows more batches of a producer than its snapshot.
         self.recovered_state: ProducerState | None = None
 
     def load(self) -> LogParts:
-        self._finish_interrupted_swap()
+        finish_interrupted_swap(self.files, self.directory, self.report)
         self._open_segments()
+        self._check_log_start()
         self._check_indexes()
         if not self.clean:
             self._recover_unflushed()
         log_end = self._log_end()
+        if self.epochs_lost:
+            self._find_epochs()
         self.segments.active.become_active(self.config)
         recovery_point = log_end if self.clean else min(self.recovery_point, log_end)
         if recovery_point < self.recovery_point:
@@ -131,8 +137,16 @@ class LogLoader:
         self.epochs.flush()
         self.snapshots.delete_strays(self.segments.base_offsets)
         state = self._producer_state(log_start, log_end)
+        is_new = len(self.segments) == 1 and not self.segments.active.size
         return LogParts(
-            self.segments, self.epochs, state, self.snapshots, log_start, log_end, recovery_point
+            self.segments,
+            self.epochs,
+            state,
+            self.snapshots,
+            log_start,
+            log_end,
+            recovery_point,
+            self._vouch_for_gaps(log_end, is_new=is_new),
         )
 
     def _producer_state(self, log_start: int, log_end: int) -> ProducerState:
@@ -182,73 +196,57 @@ class LogLoader:
         self.epochs.prepend(sorted(found.items()))
 
     def _read_epochs(self) -> LeaderEpochCache:
-        """A file that was never forced to disk may be damaged; all epochs are in the log then."""
+        """Epochs that cannot be read are in the batches."""
+        path = os.path.join(self.directory, LEADER_EPOCH_FILE)
         try:
+            is_there = self.files.exists(path)
+            self.epochs_lost = not is_there or self.files.size(path) == 0
+            if is_there and self.epochs_lost:
+                self.report(f"{path} is damaged: it is empty; reading the epochs from the log")
             return LeaderEpochCache(self.files, self.directory)
         except CheckpointError as error:
-            if self.clean or self.recovery_point > 0:
-                raise
             self.report(f"{error}; reading the epochs from the log")
-            self._remove(LEADER_EPOCH_FILE)
-            return LeaderEpochCache(self.files, self.directory)
+            self.epochs_lost = True
+            return LeaderEpochCache(self.files, self.directory, anew=True)
 
-    # -- files left by an interrupted cleaner or deletion ----------------------------------
+    def _find_epochs(self) -> None:
+        """Read the epochs from the batches; batches of old formats have none, and end them.
 
-    def _finish_interrupted_swap(self) -> None:
-        """Drop half-made files; complete a swap whose new segments are all there."""
-        names = self.files.list_directory(self.directory)
-        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
-        lowest_cleaned = min((offset_of_file(name) for name in cleaned), default=None)
-        swaps = []
-        for name in names:
-            if name.endswith(DELETED_SUFFIX) or name in cleaned:
-                self._remove(name)
-            elif name.endswith(SWAP_SUFFIX):
-                if lowest_cleaned is not None and offset_of_file(name) >= lowest_cleaned:
-                    self._remove(name)
-                else:
-                    swaps.append(name)
-        if swaps:
-            self._replace_swapped(swaps)
+        An epoch whose first batches were compacted away begins at the first one that is left.
+        """
+        self.epochs.clear(flush=False)
+        for segment in self.segments:
+            for _, header in scan_headers(segment.log_file, 0, segment.size):
+                if header.magic < 2:
+                    self.epochs.clear(flush=False)
+                elif header.partition_leader_epoch > self.epochs.latest_epoch:
+                    self.epochs.assign(
+                        header.partition_leader_epoch, header.base_offset, flush=False
+                    )
 
-    def _replace_swapped(self, swaps: list[str]) -> None:
-        low, high = None, -1
-        for name in swaps:
-            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-                base = offset_of_file(name)
-                low = base if low is None else min(low, base)
-                high = max(high, self._next_offset_of(name, base))
-        for name in self.files.list_directory(self.directory):
-            if name in swaps or low is None or not name[:1].isdigit():
-                continue
-            if low <= offset_of_file(name) < high and not name.endswith(SNAPSHOT_SUFFIX):
-                self.report(f"deleting {name}, which was compacted but not deleted yet")
-                self._remove(name)
-        for name in swaps:
-            source = os.path.join(self.directory, name)
-            self.files.rename(source, source.removesuffix(SWAP_SUFFIX))
+    def _check_log_start(self) -> None:
+        """A log start that the leader epochs do not know is a damaged number.
 
-    def _next_offset_of(self, name: str, base: int) -> int:
-        file = self.files.open(os.path.join(self.directory, name))
-        result = base
-        for _, header, _batch in scan_batches(file, 0, file.size()):
-            result = header.next_offset
-        return result
-
-    def _remove(self, name: str) -> None:
-        self.files.remove(os.path.join(self.directory, name))
+        Raising the log start raises the first epoch's start with it, before any checkpoint is
+        written. Records that were deleted may come back by a crash; none may go by a wrong digit.
+        """
+        entries = self.epochs.entries
+        if not self.epochs_lost and entries and entries[0][1] < self.log_start:
+            self.report(
+                f"the log start offset {self.log_start} of its checkpoint is wrong: the first "
+                f"leader epoch begins at {entries[0][1]}"
+            )
+            self.log_start = entries[0][1]
 
     # -- segments --------------------------------------------------------------------------
 
     def _open_segments(self) -> None:
-        names = set(self.files.list_directory(self.directory))
+        names = set(segment_files(self.files, self.directory))
         for name in sorted(names):
             stem, suffix = os.path.splitext(name)
-            if not stem.isdigit():
-                continue
             if suffix in _INDEX_SUFFIXES and stem + LOG_SUFFIX not in names:
                 self.report(f"found an orphaned index file {name}, with no corresponding log file")
-                self._remove(name)
+                self.files.remove(os.path.join(self.directory, name))
             elif suffix == LOG_SUFFIX:
                 self._open_segment(int(stem))
 
@@ -258,16 +256,22 @@ class LogLoader:
         )
 
     def _check_indexes(self) -> None:
-        """Rebuild indexes that cannot be trusted, save where recovery does so anyway."""
+        """Rebuild indexes that cannot be trusted, save where recovery does so anyway.
+
+        The segment before those may be the one that was flushed while it was active, without its
+        indexes, and then rolled: what a power cut left of them is looked at as a whole.
+        """
         checked = Segments()
         found, self.segments = self.segments, checked
         first = found.floor(self.recovery_point)
         recovered_from = first.base_offset if first is not None else 0
         for segment in found:
             skip = not self.clean and segment.base_offset >= recovered_from
-            problem = None if skip else segment.index_problem()
+            following = found.after(segment)
+            thorough = not self.clean and following is first
+            problem = None if skip else segment.index_problem(thorough=thorough)
             if problem is not None:
-                self.report(f"segment {segment.base_offset}: {problem}; rebuilding its indexes")
+                self.report(f"{segment.log_file.path}: {problem}; rebuilding its indexes")
                 self._recover(segment)
             checked.add(segment)
 
@@ -293,12 +297,11 @@ class LogLoader:
                 in_range = expected <= last and last - segment.base_offset <= MAX_RELATIVE_OFFSET
                 if not in_range or (header.magic >= 2 and header.base_offset < expected):
                     self.report(
-                        f"segment {segment.base_offset}: offsets at position {position} "
-                        f"are not in order"
+                        f"{segment.log_file.path}: offsets at position {position} are not in order"
                     )
                     break
                 if not crc_is_valid(batch, 0, header):
-                    self.report(f"segment {segment.base_offset}: wrong CRC at {position}")
+                    self.report(f"{segment.log_file.path}: wrong CRC at {position}")
                     break
                 segment.index_batch(position, header)
                 if header.magic >= 2:
@@ -315,10 +318,10 @@ class LogLoader:
                 valid = position + len(batch)
                 expected = last + 1
         except KafkaError as error:
-            self.report(f"segment {segment.base_offset}: {error.message}")
+            self.report(f"{segment.log_file.path}: {error.message}")
         cut = segment.finish_recovery(valid)
         if cut:
-            self.report(f"segment {segment.base_offset}: cut {cut} bytes behind position {valid}")
+            self.report(f"{segment.log_file.path}: cut {cut} bytes behind position {valid}")
         state.map_end_offset = expected
         self.snapshots.take(state)
         self.recovered_state = state
@@ -328,7 +331,7 @@ class LogLoader:
         first = self.segments.floor(self.recovery_point)
         start = first.base_offset if first is not None else 0
         pending = self.segments.from_base(start)
-        noted = gaps_below(self.files, self.directory) if len(pending) > 1 else 0
+        noted = gaps_below(self.files, self.directory)
         while pending:
             segment = pending.pop(0)
             cut = self._recover(segment) > 0
@@ -340,20 +343,30 @@ class LogLoader:
                     self._discard(later)
                 return
 
-    def _may_have_gaps(self, offset: int, noted: int) -> bool:
+    def _may_have_gaps(self, offset: int, noted: int | None) -> bool:
         """Below `offset`; the cleaner has noted how far. Gaps stay when compaction is taken off.
 
-        Apache Kafka's cleaner leaves no note and writes its checkpoint at last: where that is above
-        the note, Kafka may have been ended on its way further up.
+        Apache Kafka's cleaner leaves no note and writes its checkpoint at last: it may have been
+        ended anywhere, in its first cleaning too.
         """
-        if offset <= max(noted, self.compacted_below):
+        if offset <= self.compacted_below:
             return True
-        return self.config.compact and noted < self.compacted_below
+        return self.config.compact if noted is None else offset <= noted
+
+    def _vouch_for_gaps(self, log_end: int, *, is_new: bool) -> bool:
+        """From here on we note ourselves what is compacted; whether the note must be synced yet.
+
+        A new log has no gaps. There is none without a second segment, so that can wait for one.
+        """
+        if not self.config.compact or gaps_below(self.files, self.directory) is not None:
+            return False
+        write_gaps(self.files, self.directory, log_end, sync=not is_new)
+        return is_new
 
     def _ends_below(self, segment: Segment, base_offset: int) -> bool:
         end = segment.next_offset()
         if end < base_offset:
-            self.report(f"segment {segment.base_offset} ends at {end}, below the next one's base")
+            self.report(f"{segment.log_file.path} ends at {end}, below the next one's base")
         return end < base_offset
 
     def _discard(self, segment: Segment) -> None:
@@ -362,10 +375,28 @@ class LogLoader:
             self.files.remove(path)
 
     def _log_end(self) -> int:
-        """The log end; a log that ends below its start offset is dropped."""
+        """The log end; a log that ends below its start offset is dropped.
+
+        By a crash that took records which nobody wants any more. After a clean stop, or where the
+        leader epochs do not confirm it, the log start is a damaged number.
+        """
         if len(self.segments):
-            log_end = self.segments.active.next_offset()
+            log_end, position = self.segments.active.end()
+            if self.clean and position != self.segments.active.size:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{self.segments.active.log_file.path} is damaged: no whole batch is at byte "
+                    f"{position}, and {self.segments.active.size - position} bytes follow",
+                )
             if log_end >= self.log_start:
+                return log_end
+            first = self.segments.first.base_offset
+            if self.clean or (self.epochs_lost and log_end > first):
+                self.report(
+                    f"the log start offset {self.log_start} of its checkpoint is wrong: the log "
+                    f"ends at {log_end}"
+                )
+                self.log_start = 0
                 return log_end
             self.report(
                 f"deleting all segments: the log end {log_end} is below the log start "
@@ -386,10 +417,6 @@ class LogLoader:
             )
         )
         return self.log_start
-
-
-def offset_of_file(name: str) -> int:
-    return int(name.split(".", 1)[0])
 
 
 def rebuild_producer_state(

@@ -7,9 +7,14 @@ Two small files of a partition's own, forced to disk before that happens of whic
   appended next is not on disk, and recovery would not look at it. So a recovery point in
   (low, high] means low. What a later checkpoint shows is above that range, or in it by chance,
   which makes recovery read more than it must: the note may stay.
-- `gaps-below`, an offset. Between two segments below it there may be gaps, left by the cleaner;
-  above it a gap is a tail that was lost. The checkpoint of the cleaner tells that too late: after
-  the swap.
+- `gaps-below.deleted`, an offset; compacted logs have it. Between two segments below it there may
+  be gaps, left by the cleaner; above it a gap is a tail that was lost. The checkpoint of the
+  cleaner tells that too late: after the swap. Apache Kafka's cleaner leaves no such note, and the
+  log may have been Kafka's meanwhile; but whenever Kafka loads a log it removes files of that
+  suffix. So the note holds as long as it is there, and of a compacted log without one nothing is
+  known: its gaps are taken as they are.
+- `new-since-checkpoints.deleted`, of no content: what the checkpoints say is of an earlier log of
+  this name, which was deleted. It goes when they have been written anew, by us or by Kafka.
 
 Mirrors: LogManager.truncateTo, which writes the checkpoint of the whole directory instead. Kafka
 takes any gap as it is.
@@ -24,7 +29,10 @@ from storage import checkpoints
 from storage.files import Files
 
 STALE_RECOVERY_POINTS_FILE = "stale-recovery-points"
-GAPS_FILE = "gaps-below"
+GAPS_FILE = "gaps-below.deleted"
+NEW_FILE = "new-since-checkpoints.deleted"
+# Not to be taken for what a deletion has left.
+KEPT_FILES = frozenset({GAPS_FILE, NEW_FILE})
 _EVERYWHERE = 2**63 - 1
 
 
@@ -45,26 +53,45 @@ def true_recovery_point(files: Files, directory: str, shown: int) -> int:
     if not files.exists(path):
         return shown
     try:
-        [(low, high)] = checkpoints.read_checkpoint_lines(files, path, 2)
-        return int(low) if int(low) < shown <= int(high) else shown
+        [(low, high)] = checkpoints.read_checkpoint_numbers(files, path, 2)
+        return low if low < shown <= high else shown
     except (checkpoints.CheckpointError, ValueError):
         return 0  # damaged, which it never should be
 
 
+def note_new(files: Files, directory: str) -> None:
+    """A log is about to be made here; the checkpoints know another one of its name. Blocks."""
+    files.open(os.path.join(directory, NEW_FILE), create=True).sync()
+    files.sync_directory(directory)
+
+
+def is_new_since_checkpoints(files: Files, directory: str) -> bool:
+    return files.exists(os.path.join(directory, NEW_FILE))
+
+
 def note_gaps(files: Files, directory: str, offset: int) -> None:
     """Segments below `offset` are about to be replaced by compacted ones. Blocks."""
-    if gaps_below(files, directory) < offset:
-        path = os.path.join(directory, GAPS_FILE)
-        checkpoints.write_checkpoint_lines(files, path, [str(offset)])
+    if (gaps_below(files, directory) or 0) < offset:
+        write_gaps(files, directory, offset)
 
 
-def gaps_below(files: Files, directory: str) -> int:
-    """0: the cleaner was never here."""
+def write_gaps(files: Files, directory: str, offset: int, *, sync: bool = True) -> None:
+    path = os.path.join(directory, GAPS_FILE)
+    checkpoints.write_checkpoint_lines(files, path, [str(offset)], sync=sync)
+
+
+def sync_gaps(files: Files, directory: str) -> None:
+    """Force a note to disk that was written without. Blocks."""
+    files.open(os.path.join(directory, GAPS_FILE)).sync()
+
+
+def gaps_below(files: Files, directory: str) -> int | None:
+    """None: somebody else may have cleaned this log."""
     path = os.path.join(directory, GAPS_FILE)
     if not files.exists(path):
-        return 0
+        return None
     try:
-        [(offset,)] = checkpoints.read_checkpoint_lines(files, path, 1)
-        return int(offset)
+        [(offset,)] = checkpoints.read_checkpoint_numbers(files, path, 1)
+        return offset
     except (checkpoints.CheckpointError, ValueError):
         return _EVERYWHERE

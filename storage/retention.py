@@ -14,7 +14,9 @@ Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments. Leaves out ti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 
 from protocol.errors import ErrorCode, KafkaError
@@ -22,6 +24,10 @@ from storage.log import Log
 from storage.segment import Segment
 
 NO_LIMIT = 1 << 31
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS_MS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000))
+
+logger = logging.getLogger(__name__)
 
 
 def delete_old_segments(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
@@ -32,7 +38,7 @@ def delete_old_segments(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
     count = delete_segments_below_start(log, now_ms, limit)
     if log.config.delete:
         count += _delete(log, now_ms, _breaching_size(log), limit - count)
-        count += _delete(log, now_ms, _breaching_time(log, now_ms), limit - count)
+        count += _delete_old(log, now_ms, limit - count)
     return count
 
 
@@ -63,6 +69,46 @@ def _delete(log: Log, now_ms: int, breaching: Iterator[Segment], limit: int) -> 
             ErrorCode.KAFKA_STORAGE_ERROR, f"Error while deleting segments of {log.name}: {error}"
         ) from error
     return len(doomed)
+
+
+def _delete_old(log: Log, now_ms: int, limit: int) -> int:
+    """By time. It says why: records with timestamps of long ago go soon after they came."""
+    doomed = list(islice(_breaching_time(log, now_ms), limit))
+    if not doomed:
+        return 0
+    newest_ms = max(segment.largest_timestamp for segment in doomed)
+    count = _delete(log, now_ms, iter(doomed), limit)
+    retention_ms = log.config.retention_ms
+    logger.info(
+        "%s: deleted %d old segment%s, up to offset %d: their newest record is of %s (%d), %s old;"
+        " retention.ms is %d (%s)",
+        log.name,
+        count,
+        "" if count == 1 else "s",
+        log.log_start_offset,
+        date_text(newest_ms),
+        newest_ms,
+        age_text(now_ms - newest_ms),
+        retention_ms,
+        age_text(retention_ms),
+    )
+    return count
+
+
+def date_text(timestamp_ms: int) -> str:
+    """A record's timestamp for people; whatever a producer has put there."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except OverflowError:
+        return "no date"
+
+
+def age_text(duration_ms: int) -> str:
+    """In the largest unit of which there are two or more."""
+    for unit, unit_ms in _UNITS_MS:
+        if duration_ms >= 2 * unit_ms:
+            return f"{duration_ms // unit_ms} {unit}"
+    return f"{duration_ms} ms"
 
 
 def _deletable(log: Log) -> Iterator[tuple[Segment, int]]:

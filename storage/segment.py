@@ -10,12 +10,15 @@ Mirrors: LogSegment.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from protocol.errors import KafkaError
 from protocol.records.batch import BatchHeader, iter_records
 from storage.batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
-from storage.files import EMPTY_SLICE, ByteBuffer, Files, FileSlice
+from storage.files import EMPTY_SLICE, ByteBuffer, Files, FileSlice, is_out_of_descriptors
 from storage.log_config import LogConfig
 from storage.offset_index import OffsetIndex, index_path
 from storage.time_index import NO_TIMESTAMP, TimeIndex
@@ -29,6 +32,8 @@ SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
+
+logger = logging.getLogger(__name__)
 
 FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -56,6 +61,7 @@ class Segment:
         "_bytes_since_index_entry",
         "_file_suffix",
         "_files",
+        "_has_damaged_index",
         "_indexes_full",
         "_max_offset",
         "_max_timestamp",
@@ -108,6 +114,7 @@ class Segment:
         self._max_offset = base_offset
         self._recent: dict[int, int] = {}
         self._indexes_full = False
+        self._has_damaged_index = False
         self.is_active = False
         if create:
             if config.preallocate:
@@ -163,11 +170,8 @@ class Segment:
             self._max_timestamp = timestamp
             self._max_offset = last_offset
         since_entry = self._bytes_since_index_entry
-        if since_entry > self.index_interval_bytes:
-            if not self.offset_index.is_full:
-                self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(self.max_timestamp, self._max_offset)
-                self._indexes_full = self.offset_index.is_full or self.time_index.is_full
+        is_due = since_entry > self.index_interval_bytes
+        if is_due and self._add_index_entries(last_offset, position):
             since_entry = 0
         self._bytes_since_index_entry = since_entry + size
         recent = self._recent
@@ -175,9 +179,23 @@ class Segment:
         if len(recent) > _RECENT_LIMIT:
             del recent[next(iter(recent))]
 
+    def _add_index_entries(self, last_offset: int, position: int) -> bool:
+        """False: not now; they are not needed for each batch."""
+        try:
+            if not self.offset_index.is_full:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self.max_timestamp, self._max_offset)
+                self._indexes_full = self.offset_index.is_full or self.time_index.is_full
+        except OSError as error:
+            if not is_out_of_descriptors(error):
+                raise
+            return False
+        return True
+
     def undo_append(self, size: int) -> None:
         """Cut off what a failed write left behind `size`; may fail itself."""
         self.log_file.truncate(size)
+        self.size = size
 
     def append_aborted_transaction(self, entry: AbortedTransaction) -> None:
         self.transaction_index.append(entry)
@@ -213,10 +231,8 @@ class Segment:
     def first_batch_timestamp(self) -> int:
         """Of the first batch its largest timestamp, or -1; for a segment that is not empty."""
         if self._rolling_timestamp is None:
-            self._rolling_timestamp = NO_TIMESTAMP
-            for _, header in scan_headers(self.log_file, 0, self.size):
-                self._rolling_timestamp = header.max_timestamp
-                break
+            header = self._header_at(0)
+            self._rolling_timestamp = NO_TIMESTAMP if header is None else header.max_timestamp
         return self._rolling_timestamp
 
     # -- timestamps ------------------------------------------------------------------------
@@ -225,8 +241,8 @@ class Segment:
     def max_timestamp(self) -> int:
         """The largest timestamp so far (-1: none), from the time index after a load."""
         if self._max_timestamp is None:
-            self._max_timestamp = self.time_index.last_timestamp
-            self._max_offset = self.time_index.last_offset
+            self._reload_max_timestamp()
+        assert self._max_timestamp is not None
         return self._max_timestamp
 
     @property
@@ -250,11 +266,42 @@ class Segment:
         position = self._recent.get(offset)
         if position is not None:
             return position
-        _, start = self.offset_index.look_up(offset)
+        start = self._start_below(offset)
         for position, header in scan_headers(self.log_file, start, self.size):
             if header.last_offset >= offset:
                 return position
         return None
+
+    def _start_below(self, offset: int) -> int:
+        """A batch at or before `offset`: that of the nearest index entry which the data confirms.
+
+        Kafka believes its indexes, and skips records for a wrong digit in one.
+        """
+        for entry_offset, position in self.offset_index.entries_below(offset):
+            if entry_offset <= offset and self._is_confirmed(entry_offset, position):
+                return position
+        return 0
+
+    def _is_confirmed(self, offset: int, position: int) -> bool:
+        """Whether the batch at the position of an index entry can be the one it tells of."""
+        header = self._header_at(position)
+        if header is not None and self.base_offset <= header.base_offset <= offset:
+            return True
+        self._distrust(self.offset_index.path)
+        return False
+
+    def _header_at(self, position: int) -> BatchHeader | None:
+        if not 0 <= position < self.size:
+            return None
+        try:
+            return next(scan_headers(self.log_file, position, self.size), (0, None))[1]
+        except KafkaError:
+            return None
+
+    def _distrust(self, path: str) -> None:
+        if not self._has_damaged_index:
+            logger.warning("%s is damaged: reading without it; it is rebuilt after a stop", path)
+            self._has_damaged_index = True
 
     def read(
         self, offset: int, max_bytes: int, max_position: int, *, min_one_batch: bool
@@ -280,16 +327,24 @@ class Segment:
         return bool(found.size) and batch_size_at(self.log_file, found.position) > found.size
 
     def next_offset(self) -> int:
-        """The offset after the last message, by scanning from the last index entry."""
-        _, start = self.offset_index.look_up(self.offset_index.last_offset)
+        """The offset after the last message."""
+        return self.end()[0]
+
+    def end(self) -> tuple[int, int]:
+        """The offset after the last message, and the position after it, by scanning from the last
+        index entry. The position is that of the file's end unless the file is damaged."""
+        end = self._start_below(self.offset_index.last_offset)
         result = self.base_offset
-        for _, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+        for position, header in scan_headers(self.log_file, end, self.size, SCAN_CHUNK):
+            if header.base_offset < result:
+                break
             result = header.next_offset
-        return result
+            end = position + header.size_in_bytes
+        return result, end
 
     def end_below(self, offset: int) -> int:
         """Where the last batch that lies below `offset` as a whole ends."""
-        _, start = self.offset_index.look_up(offset - 1)
+        start = self._start_below(offset - 1)
         result = self.base_offset
         for _, header in scan_headers(self.log_file, start, self.size):
             if header.last_offset >= offset:
@@ -299,19 +354,33 @@ class Segment:
 
     def late_batches(self, timestamp: int, starting_offset: int) -> Iterator[LateBatch]:
         """Where a message may be that is late enough, from `starting_offset` on."""
-        _, offset = self.time_index.look_up(timestamp)
-        _, start = self.offset_index.look_up(max(offset, starting_offset))
+        offset = self._offset_before(timestamp)
+        start = self._start_below(max(offset, starting_offset))
         for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
             if header.max_timestamp >= timestamp and header.last_offset >= starting_offset:
                 batch = self.log_file.read_at(header.size_in_bytes, position)
                 yield LateBatch(batch, timestamp, starting_offset, header.partition_leader_epoch)
+
+    def _offset_before(self, timestamp: int) -> int:
+        """An offset up to which no message is later than `timestamp`: that of the nearest entry of
+        the time index which the data confirms."""
+        for entry_timestamp, offset in self.time_index.entries_below(timestamp):
+            if entry_timestamp <= timestamp and self._is_time_confirmed(entry_timestamp, offset):
+                return offset
+        return self.base_offset
+
+    def _is_time_confirmed(self, timestamp: int, offset: int) -> bool:
+        """Whether the batch of an entry's offset has its timestamp as the largest one."""
+        position = self.position_of(offset)
+        header = None if position is None else self._header_at(position)
+        return header is not None and header.max_timestamp == timestamp
 
     def latest_batches(self) -> Iterator[LateBatch]:
         """Where a message with the largest timestamp may be."""
         target = self.max_timestamp
         if target < 0:
             return
-        _, start = self.offset_index.look_up(self._max_offset)
+        start = self._start_below(self._max_offset)
         for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
             if header.max_timestamp == target:
                 batch = self.log_file.read_at(header.size_in_bytes, position)
@@ -319,7 +388,8 @@ class Segment:
 
     def upper_bound_offset(self, position: int) -> int | None:
         """The first indexed offset at or behind a position, if the index knows one."""
-        return self.offset_index.first_offset_at_or_after(position)
+        entry = self.offset_index.first_at_or_after(position)
+        return entry[0] if entry is not None and self._is_confirmed(*entry) else None
 
     # -- shrinking, closing ----------------------------------------------------------------
 
@@ -348,12 +418,18 @@ class Segment:
             self._rolling_timestamp = None
 
     def _reload_max_timestamp(self) -> None:
-        """After a truncation: what lies behind the last index entry is not in the time index."""
+        """What lies behind the last index entry need not be in the time index.
+
+        Nothing may be deleted as too old for a damaged entry: then all batches are asked.
+        """
         best, best_offset = self.time_index.last_timestamp, self.time_index.last_offset
-        _, start = self.offset_index.look_up(self.offset_index.last_offset)
-        for _, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
-            if header.max_timestamp > best:
-                best, best_offset = header.max_timestamp, header.last_offset
+        start = self._start_below(self.offset_index.last_offset)
+        if self.time_index.entries and not self._is_time_confirmed(best, best_offset):
+            best, best_offset, start = NO_TIMESTAMP, self.base_offset, 0
+        with contextlib.suppress(KafkaError):  # behind damaged data nothing is known
+            for _, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+                if header.max_timestamp > best:
+                    best, best_offset = header.max_timestamp, header.last_offset
         self._max_timestamp, self._max_offset = best, best_offset
 
     def become_active(self, config: LogConfig) -> None:
@@ -375,6 +451,8 @@ class Segment:
     def close(self) -> None:
         self.become_inactive()
         self.transaction_index.release()
+        if self._has_damaged_index:
+            self.offset_index.remove()  # the next load makes it anew
 
     def release(self) -> None:
         """Let go of all files without touching them."""
@@ -400,6 +478,7 @@ class Segment:
         self._max_timestamp, self._max_offset = NO_TIMESTAMP, self.base_offset
         self._bytes_since_index_entry = 0
         self._recent.clear()
+        self._has_damaged_index = False
 
     def index_batch(self, position: int, header: BatchHeader) -> None:
         """Index a batch that is in the file."""
@@ -423,18 +502,20 @@ class Segment:
         self.time_index.trim()
         return cut
 
-    def index_problem(self) -> str | None:
+    def index_problem(self, *, thorough: bool = False) -> str | None:
         """Why the indexes cannot be trusted, None if they can."""
         if not self._files.exists(self.offset_index.path):
-            return "the offset index is missing"
+            return f"{self.offset_index.path} is missing"
         if self.size and not self._files.exists(self.time_index.path):
-            return "the time index is missing"
-        if not self.offset_index.is_sane():
-            return "the offset index is corrupt"
-        if not self.time_index.is_sane():
-            return "the time index is corrupt"
+            return f"{self.time_index.path} is missing"
+        grows = not thorough or self.offset_index.grows(self.size)
+        if not grows or not self.offset_index.is_sane():
+            return f"{self.offset_index.path} is damaged"
+        grows = not thorough or self.time_index.grows()
+        if not grows or not self.time_index.is_sane():
+            return f"{self.time_index.path} is damaged"
         if not self.transaction_index.is_sane(self.base_offset):
-            return "the transaction index is corrupt"
+            return f"{self.transaction_index.path} is damaged"
         return None
 
     # -- deleting --------------------------------------------------------------------------

@@ -9,10 +9,11 @@ Mirrors: TimeIndex.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct
 
 from storage.files import Files
-from storage.offset_index import IndexFile
+from storage.offset_index import DOUBTED_ENTRIES, IndexFile
 
 _ENTRY = Struct(">qi")
 _TIMESTAMP = Struct(">q")
@@ -61,8 +62,17 @@ class TimeIndex(IndexFile):
 
     def look_up(self, timestamp: int) -> tuple[int, int]:
         """The greatest entry with a timestamp <= `timestamp`, else (-1, base offset)."""
+        return next(self.entries_below(timestamp), (NO_TIMESTAMP, self.base_offset))
+
+    def entries_below(self, timestamp: int) -> Iterator[tuple[int, int]]:
+        """What `look_up` finds, then some entries before it, should that one be damaged."""
+        number = self._search(timestamp)
+        for earlier in range(number, max(number - DOUBTED_ENTRIES, -1), -1):
+            yield self.entry(earlier)
+
+    def _search(self, timestamp: int) -> int:
         if not self.entries:
-            return NO_TIMESTAMP, self.base_offset
+            return -1
         mapped = self._mapped()
         unpack = _TIMESTAMP.unpack_from
         low, high = 0, self.entries
@@ -72,7 +82,7 @@ class TimeIndex(IndexFile):
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low - 1) if low else (NO_TIMESTAMP, self.base_offset)
+        return low - 1
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`."""
@@ -97,6 +107,13 @@ class TimeIndex(IndexFile):
         sane = grows and self.last_offset >= self.base_offset
         self._map = None
         return sane
+
+    def grows(self) -> bool:
+        """Whether all entries do; reads the whole file."""
+        if not self._files.exists(self.path):
+            return True
+        found = decode_entries(self._files.read(self.path), self.base_offset)
+        return all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(found))
 
 
 def decode_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:

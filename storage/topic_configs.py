@@ -22,6 +22,7 @@ from storage.config_def import (
     Range,
     RangeOr,
 )
+from storage.message_format import find_version
 
 _HOURS_MS = 3_600_000
 _MINUTES_MS = 60_000
@@ -31,12 +32,11 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _AT_LEAST_0, _AT_LEAST_1 = Range(0), Range(1)
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-_IBP_VERSION = re.compile(r"0\.8\.[0-2]|0\.9\.0|0\.(10|11)\.[0-2]|[12]\.[0-8]|3\.[0-9]")
-_THROTTLED_REPLICA = re.compile(r"\d+:\d+")
+_THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 def _throttled_replicas(value: Any) -> None:
-    if value != ["*"] and not all(_THROTTLED_REPLICA.fullmatch(part) for part in value):
+    if "".join(value) != "*" and not all(_THROTTLED_REPLICA.fullmatch(part) for part in value):
         raise InvalidValue(
             'Must be the literal "*" or a list of replicas: '
             "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
@@ -44,8 +44,8 @@ def _throttled_replicas(value: Any) -> None:
 
 
 def _inter_broker_version(value: Any) -> None:
-    if not _IBP_VERSION.match(value):
-        raise InvalidValue(f"Version `{value}` is not a valid version")
+    if find_version(value) is None:
+        raise InvalidValue("it is not a valid version")
 
 
 def _topic(
@@ -347,8 +347,9 @@ _DEFINITIONS = (
 
 TOPIC_CONFIGS: Mapping[str, ConfigDef] = {d.name: d for d in _DEFINITIONS}
 
-# Broker keys in other units than the topic key that they stand for.
+# Broker keys in other units than the topic key that they stand for, or with more values.
 SYNONYM_FACTORS_MS: Mapping[str, int] = {
+    "log.retention.ms": 1,
     "log.roll.hours": _HOURS_MS,
     "log.roll.jitter.hours": _HOURS_MS,
     "log.retention.hours": _HOURS_MS,

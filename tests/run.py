@@ -2,6 +2,7 @@
 
 `make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
 promises once, `make mixed` all; both skip them, with the reason, where Java or Maven is missing.
+`make abuse` has the abuses that want the machine for themselves, too.
 A stage that fails does not hide the later ones: all run, then the table says which failed. The
 closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
@@ -20,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
 # Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools; a log
-# directory that goes from each kind to the other, after clean and unclean stops.
+# directory that goes from each kind to the other, after clean and unclean stops; which configs may
+# be set; what a coordinator that is none any more says.
 MIXED_IN_EVERY_RUN = [
     f"{MIXED}/{test}"
     for test in (
@@ -32,8 +34,25 @@ MIXED_IN_EVERY_RUN = [
         "test_administration.py::test_kafkas_tools[embedded-1]",
         "test_log_directories.py::test_brokers_take_turns[theirs-first-end_cleanly]",
         "test_log_directories.py::test_brokers_take_turns[theirs-first-end_by_kill]",
+        "test_config_verdicts.py::test_the_verdicts_are_apache_kafkas[some]",
+        "test_config_verdicts.py::test_verdicts_on_what_is_set_already",
+        "test_config_verdicts.py::test_defaults_that_no_topic_can_have",
+        "test_config_verdicts.py::test_verdicts_on_whole_configurations",
+        "test_zombie_coordinators.py::test_a_commit_told_by_a_coordinator_that_is_none[pybroker]",
+        "test_zombie_coordinators.py::test_a_commit_told_by_a_coordinator_that_is_none[apache-kafka]",
     )
 ]
+# What takes minutes, and wants the machine for itself: `make abuse`.
+ABUSE_BY_HAND = [
+    "--ignore=tests/abuse/test_largest_requests.py",
+    "--ignore=tests/abuse/test_slow_readers.py",
+    "--deselect=tests/abuse/test_half_open.py::test_half_open_requests[large]",
+]
+# Of one seed, short, and patient with a busy machine.
+TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
+
+
+BY_DEFAULT = ("lint", "test")
 
 
 class Stage(NamedTuple):
@@ -59,8 +78,17 @@ def stages() -> list[Stage]:
         Stage("wire tests", "test", [*pytest, "tests/wire"]),
         Stage("real clients", "test", [*pytest, "tests/compat"]),
         Stage("faults", "test", [*pytest, "-n", "2", "tests/faults"]),
+        Stage(
+            "abuse",
+            "test",
+            [
+                *("env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND),
+            ],
+        ),
+        Stage("torture", "test", [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN]),
         Stage("mixed", "test", [*pytest, *MIXED_IN_EVERY_RUN]),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
+        Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
     ]
 
 
@@ -77,12 +105,14 @@ def run(stage: Stage) -> tuple[bool, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["lint", "test", "mixed"], help="run one group of stages")
+    parser.add_argument(
+        "--only", choices=["lint", "test", "mixed", "abuse"], help="run one group of stages"
+    )
     arguments = parser.parse_args()
     results = [
         (stage, *run(stage))
         for stage in stages()
-        if stage.group == arguments.only or (arguments.only is None and stage.group != "mixed")
+        if stage.group == arguments.only or (arguments.only is None and stage.group in BY_DEFAULT)
     ]
     print("\n=== summary")
     for stage, passed, seconds in results:

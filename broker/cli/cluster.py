@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from broker import cluster_state
-from broker.cli.options import data_dir_option, parse_overrides, user_errors
+from broker.cli.options import data_dir_option, metrics_host_option, parse_overrides, user_errors
+from broker.cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
 from broker.cluster_state import ClusterError, ClusterState
 
 if TYPE_CHECKING:
@@ -32,11 +34,10 @@ Examples:
 )
 @click.option(
     "--brokers",
-    default=3,
-    show_default=True,
-    type=click.IntRange(1, 100),
+    type=click.IntRange(1, MAX_BROKERS),
     metavar="N",
-    help="How many brokers, with the ids 1 to N.",
+    help="How many brokers, with the ids 1 to N.  [default: as many as the data is of, or "
+    f"{DEFAULT_BROKERS}]",
 )
 @click.option(
     "--port",
@@ -76,13 +77,14 @@ Examples:
     metavar="PORT",
     help="Serve Prometheus metrics of broker 1 here; the others follow.",
 )
+@metrics_host_option
 @click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; end it with pybroker stop."
 )
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
 @user_errors
 def start(
-    brokers: int,
+    brokers: int | None,
     port: int,
     zookeeper_port: int,
     zookeeper_connect: str | None,
@@ -90,6 +92,7 @@ def start(
     ephemeral: bool,
     overrides: dict[str, str],
     metrics_port: int | None,
+    metrics_host: str,
     detach: bool,
     verbose: bool,
 ) -> None:
@@ -99,40 +102,69 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
-    from broker import cluster_spec
+    from broker import cluster_spec, descriptors
 
+    descriptors.raise_descriptor_limit()
     if ephemeral:
         if data_dir != cluster_state.default_data_dir():
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
         data_dir = cluster_spec.ephemeral_directory()
+    remembered = cluster_spec.remembered_brokers(data_dir)
     spec = cluster_spec.ClusterSpec(
         data_dir=data_dir.absolute(),
-        broker_count=brokers,
+        broker_count=brokers or remembered or DEFAULT_BROKERS,
         first_port=port,
         zookeeper_port=zookeeper_port,
         zookeeper_connect=zookeeper_connect,
         ephemeral=ephemeral,
         overrides=overrides,
+        metrics_host=metrics_host,
         first_metrics_port=metrics_port,
         verbose=verbose,
     )
+    if spec.broker_count < remembered:
+        _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
     if detach:
         sys.exit(_start_detached(spec, started))
-    sys.exit(_supervise(spec, lambda state: _announce(spec, state, time.monotonic() - started)))
+
+    def on_ready(state: ClusterState) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
+            _announce(spec, state, time.monotonic() - started)
+
+    sys.exit(_supervise(spec, on_ready))
+
+
+def _warn_of_fewer(wanted: int, remembered: int) -> None:
+    left_out = ", ".join(str(broker_id) for broker_id in range(wanted + 1, remembered + 1))
+    click.secho(
+        f"warning: there is data of {remembered} brokers, and only {wanted} will run: partitions "
+        f"that are in sync only on broker {left_out} have no leader until they run, too; start all "
+        f"with --brokers {remembered}, or without --brokers",
+        err=True,
+        fg="yellow",
+    )
 
 
 def _supervise(spec: ClusterSpec, on_ready: Callable[[ClusterState], None]) -> int:
     from broker.supervisor import Supervisor
 
-    status = Supervisor(spec, lambda line: click.echo(line, err=True)).run(on_ready)
+    record = cluster_state.SupervisorLog(spec.data_dir)
+
+    def report(line: str) -> None:
+        record.add(line)
+        click.echo(line, err=True)
+
+    status = Supervisor(spec, report).run(on_ready)
     if not spec.ephemeral:
-        click.echo(f"stopped; the data is in {spec.data_dir}", err=True)
+        with contextlib.suppress(OSError):
+            click.echo(f"stopped; the data is in {spec.data_dir}", err=True)
     return status
 
 
 def _start_detached(spec: ClusterSpec, started: float) -> int:
     """Fork the supervisor into a session of its own; wait for its word; print the table."""
+    record = cluster_state.SupervisorLog(spec.data_dir)
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -150,8 +182,15 @@ def _start_detached(spec: ClusterSpec, started: float) -> int:
         finally:
             os._exit(code)
     os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        line = pipe.readline()
+    try:
+        with os.fdopen(read_end, "rb") as pipe:
+            line = pipe.readline()
+    except KeyboardInterrupt:
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        raise
+    for reported in record.news():
+        click.echo(reported, err=True)
     message = json.loads(line) if line else {"error": "the supervisor died while starting"}
     if "error" in message:
         raise ClusterError(message["error"])
@@ -167,17 +206,23 @@ def _tell(descriptor: int, message: dict[str, object]) -> None:
 
 def _announce(spec: ClusterSpec, state: ClusterState, seconds: float) -> None:
     """The table of nodes, the bootstrap string, and three lines to paste."""
+    import trio
     from rich.console import Console
 
-    from broker.cli.cluster_table import node_table
+    from broker.cli.cluster_table import look_at, node_table, partition_line
+    from broker.cluster_spec import remembered_brokers
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(node_table(state, None))
     defaults = spec.local_defaults().items()
     changed = ", ".join(f"{key}={text}" for key, text in defaults if key not in spec.overrides)
     console.print(f"[dim]set for a local cluster: {changed}[/]")
+    color = "green"
+    if spec.broker_count < remembered_brokers(spec.data_dir):
+        color = "yellow"
+        console.print(partition_line(trio.run(look_at, state)))
     console.print(
-        f"[bold green]ready[/] after {seconds:.2f} s    "
+        f"[bold {color}]ready[/] after {seconds:.2f} s    "
         f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
     )
     console.print(

@@ -7,8 +7,6 @@ cluster to settle, then shows the table, so that a person sees what happened to 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from broker.cli.cluster_table import (
 from broker.cli.options import data_dir_option, user_errors
 from broker.cluster_state import ClusterError, ClusterState, NodeStatus
 
-STOP_WAIT_SECONDS = 45.0
+STOP_WAIT_SECONDS = 75.0  # longer than a supervisor waits for its nodes
 SETTLE_WAIT_SECONDS = 30.0  # longer than ZooKeeper takes to miss a killed or paused broker
 POLL_SECONDS = 0.05
 
@@ -106,17 +104,16 @@ Examples:
 @user_errors
 def stop(node: str | None, data_dir: Path) -> None:
     """Stop the cluster on --data-dir, brokers first; or only NODE (a broker id, or zookeeper)."""
+    from broker.cluster_control import command_node
+
     directory = data_dir.absolute()
     if node is not None:
         _command("stop", node, directory)
         return
-    state = cluster_state.load(directory)
-    try:
-        os.kill(state.supervisor_pid, signal.SIGTERM)
-    except OSError as error:
-        raise ClusterError(
-            f"cannot signal the supervisor (pid {state.supervisor_pid}): {error.strerror}"
-        ) from None
+    cluster_state.check_claimed(directory)
+    nodes = _nodes_on(directory)
+    record = cluster_state.SupervisorLog(directory)
+    command_node(directory, "shutdown", "")
     deadline = time.monotonic() + STOP_WAIT_SECONDS
     while cluster_state.is_claimed(directory):
         if time.monotonic() > deadline:
@@ -125,10 +122,16 @@ def stop(node: str | None, data_dir: Path) -> None:
                 f"its logs are in {directory / 'logs'}"
             )
         time.sleep(POLL_SECONDS)
-    click.echo(
-        f"stopped {', '.join(node.name for node in reversed(state.nodes))}; "
-        f"the data is in {directory}"
-    )
+    for line in record.news():
+        click.echo(line, err=True)
+    click.echo(f"stopped {nodes}; the data is in {directory}")
+
+
+def _nodes_on(directory: Path) -> str:
+    try:
+        return ", ".join(node.name for node in reversed(cluster_state.load(directory).nodes))
+    except ClusterError:
+        return "a cluster that was starting"
 
 
 @click.command(
@@ -150,14 +153,24 @@ def restart(node: str, data_dir: Path) -> None:
     epilog="""\b
 Examples:
   pybroker kill 2
+  pybroker kill 2 --as-lost
 """
 )
 @node_argument
+@click.option(
+    "--as-lost",
+    is_flag=True,
+    help="As if its machine had vanished: the cluster misses it when its session has expired.",
+)
 @data_dir_option
 @user_errors
-def kill(node: str, data_dir: Path) -> None:
-    """Kill NODE with SIGKILL, as a crash would; restart brings it back."""
-    _command("kill", node, data_dir.absolute())
+def kill(node: str, as_lost: bool, data_dir: Path) -> None:
+    """Kill NODE with SIGKILL, as a crash would; restart brings it back.
+
+    The supervisor knows that a broker is dead and closes its ZooKeeper session, so its partitions
+    get other leaders at once.
+    """
+    _command("kill-as-lost" if as_lost else "kill", node, data_dir.absolute())
 
 
 @click.command(

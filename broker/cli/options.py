@@ -41,6 +41,15 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def metrics_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--metrics-host",
+        default="127.0.0.1",
+        show_default=True,
+        help="Address that --metrics-port listens on; 0.0.0.0: all.",
+    )(command)
+
+
 def parse_overrides(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:

@@ -6,15 +6,21 @@ whenever the input pauses, or once a batch is full; a batch that is refused ends
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import click
+import trio
 
+from broker.cli.interrupt import Interrupt, interruptible
 from broker.cli.options import UserError, bootstrap_option, run_client, user_errors
 from client.cluster import Cluster
+from client.consumer import EARLIEST, LATEST, Consumer
+from client.producer import Producer
 from protocol.records.compression import Compression
 from protocol.records.record import Record, SimpleRecord
 
@@ -22,14 +28,23 @@ BATCH_MAX_BYTES = 512 * 1024
 READ_BYTES = 1 << 16
 
 
-def _lines() -> Iterator[list[bytes]]:
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+async def _read_input() -> bytes:
+    """In a thread, since standard input may be a file, which cannot be waited for."""
+    return await trio.to_thread.run_sync(os.read, 0, READ_BYTES, abandon_on_cancel=True)
+
+
+async def _lines(interrupt: Interrupt) -> AsyncIterator[list[bytes]]:
     """Standard input as lists of lines: what one read returned, up to its last line end."""
     rest = b""
-    while chunk := os.read(0, READ_BYTES):
+    while chunk := await interrupt.unless_told(_read_input):
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:
             yield lines
-    if rest:
+    if rest and not interrupt.is_told:
         yield [rest]
 
 
@@ -65,44 +80,46 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap: 
     """Write each line of standard input as a record to TOPIC.
 
     The topic is created if it is missing. Every record is acknowledged by all in-sync replicas. A
-    line without a key, where one is asked for, ends it; what came before is written.
+    line without a key, where one is asked for, ends it; what came before is written. Ctrl-C ends it
+    once what is under way is acknowledged.
     """
-    from client.producer import Producer
-
     separator = key_separator.encode() if key_separator else None
+    written = 0
 
-    async def run() -> int:
-        written = 0
-        bad_line: bytes | None = None
-        async with Cluster(bootstrap) as cluster:
+    async def write(producer: Producer, batch: list[SimpleRecord]) -> None:
+        nonlocal written
+        if batch:
+            await producer.send(batch)
+            written += len(batch)
+
+    async def run(interrupt: Interrupt) -> None:
+        async with Cluster(bootstrap, _tell) as cluster:
             producer = Producer(cluster, topic, compression=Compression[compression.upper()])
-            await producer.start()
-            for lines in _lines():
+            await interrupt.unless_told(producer.start)
+            async for lines in _lines(interrupt):
                 batch: list[SimpleRecord] = []
                 size = 0
                 for line in lines:
                     record = _to_record(line, separator)
                     if record is None:
-                        bad_line = line
-                        break
+                        await write(producer, batch)
+                        raise UserError(
+                            f"line {written + 1} has no {key_separator!r} between key and value: "
+                            f"{line[:80]!r}; the lines before it are written"
+                        )
                     batch.append(record)
                     size += len(line)
                     if size >= BATCH_MAX_BYTES:
-                        await producer.send(batch)
-                        written += len(batch)
+                        await write(producer, batch)
                         batch, size = [], 0
-                if batch:
-                    await producer.send(batch)
-                    written += len(batch)
-                if bad_line is not None:
-                    raise UserError(
-                        f"line {written + 1} has no {key_separator!r} between key and value: "
-                        f"{bad_line[:80]!r}; the lines before it are written"
-                    )
-        return written
+                await write(producer, batch)
 
-    written = run_client(run)
-    click.echo(f"wrote {written:,} record{'s' if written != 1 else ''} to {topic}", err=True)
+    run_client(functools.partial(interruptible, run))
+    click.echo(f"wrote {_count(written)} to {topic}", err=True)
+
+
+def _count(records: int) -> str:
+    return f"{records:,} record{'s' if records != 1 else ''}"
 
 
 @click.command(
@@ -125,7 +142,16 @@ Examples:
     "line_format",
     default="%v",
     show_default=True,
-    help="%k key, %v value, %p partition, %o offset, %T timestamp in ms, %% a percent sign.",
+    help="%k key, %v value, %p partition, %o offset, %T timestamp in ms, %% a percent sign; "
+    r"\t a tab, \n a line end, \r, \0, \xHH any byte, \\ a backslash.",
+)
+@click.option(
+    "--null",
+    "null_text",
+    default="null",
+    show_default=True,
+    metavar="TEXT",
+    help="Stands for a key or a value that is not there.",
 )
 @bootstrap_option
 @user_errors
@@ -138,69 +164,94 @@ def consume(
     max_records: int | None,
     timeout_ms: int | None,
     line_format: str,
+    null_text: str,
     bootstrap: str,
 ) -> None:
-    """Print the records of TOPIC, one a line, until Ctrl-C."""
-    import trio
-
-    from client.consumer import EARLIEST, LATEST, Consumer
-
+    """Print the records of TOPIC, one a line, until Ctrl-C; then how many there were."""
     if (partition is None) != (offset is None):
         raise UserError("--partition and --offset go together")
+    starts = {
+        "--from-beginning": from_beginning,
+        "--since-ms": since_ms is not None,
+        "--partition with --offset": partition is not None,
+    }
+    given = [name for name, is_given in starts.items() if is_given]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} say where to start; give only one of them")
     start = since_ms if since_ms is not None else EARLIEST if from_beginning else LATEST
-    pieces = _parse_format(line_format)
+    template = _Template(line_format, null_text)
+    count = 0
 
-    async def run() -> None:
-        remaining = max_records
-        async with Cluster(bootstrap) as cluster:
+    async def run(interrupt: Interrupt) -> None:
+        nonlocal count
+        async with Cluster(bootstrap, _tell) as cluster:
             consumer = Consumer(cluster, topic)
-            await consumer.start()
-            if partition is not None and offset is not None:
-                consumer.seek_partition(partition, offset)
-            else:
-                await consumer.seek(start)
+
+            async def begin() -> None:
+                await consumer.start()
+                if partition is not None and offset is not None:
+                    consumer.seek_partition(partition, offset)
+                else:
+                    await consumer.seek(start)
+
+            await interrupt.unless_told(begin)
             last_seen = trio.current_time()
             while timeout_ms is None or trio.current_time() - last_seen < timeout_ms / 1000:
-                received = await consumer.poll()
-                if remaining is not None:
-                    received = received[:remaining]
-                    remaining -= len(received)
-                out = [_format_record(pieces, partition, record) for partition, record in received]
-                if out:
-                    sys.stdout.buffer.write(b"\n".join(out) + b"\n")
+                received = await interrupt.unless_told(consumer.poll)
+                if received is None:
+                    return
+                if max_records is not None:
+                    received = received[: max_records - count]
+                if received:
+                    sys.stdout.buffer.write(b"".join(template.line(*one) for one in received))
                     sys.stdout.buffer.flush()
                     last_seen = trio.current_time()
-                if remaining == 0:
+                    count += len(received)
+                if count == max_records:
                     return
 
-    run_client(run)
+    run_client(functools.partial(interruptible, run))
+    click.echo(f"read {_count(count)} from {topic}", err=True)
 
 
-def _format_record(pieces: list[str], partition: int, record: Record) -> bytes:
-    fields = {
-        "%k": bytes(record.key or b""),
-        "%v": bytes(record.value or b""),
-        "%p": b"%d" % partition,
-        "%o": b"%d" % record.offset,
-        "%T": b"%d" % record.timestamp,
-    }
-    return b"".join([fields[piece] if piece in fields else piece.encode() for piece in pieces])
+class _Template:
+    """A line format: literal pieces, and fields of a record between them."""
+
+    def __init__(self, text: str, null_text: str) -> None:
+        self._pieces = list(_parse_format(text))
+        self._null = null_text.encode()
+
+    def line(self, partition: int, record: Record) -> bytes:
+        fields = {
+            "%k": self._null if record.key is None else bytes(record.key),
+            "%v": self._null if record.value is None else bytes(record.value),
+            "%p": b"%d" % partition,
+            "%o": b"%d" % record.offset,
+            "%T": b"%d" % record.timestamp,
+        }
+        pieces = [fields[piece] if isinstance(piece, str) else piece for piece in self._pieces]
+        return b"".join(pieces) + b"\n"
 
 
-def _parse_format(text: str) -> list[str]:
-    """Literal pieces and `%x` pieces of a line format; `%%` becomes the piece `%`."""
-    pieces = []
+_ESCAPES = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_SPECIAL = re.compile(r"%(?P<field>.?)|\\(?:x(?P<byte>[0-9a-fA-F]{2})|(?P<escape>.?))", re.DOTALL)
+
+
+def _parse_format(text: str) -> Iterator[str | bytes]:
+    """Bytes as they are, and the names of fields (`%k`)."""
     position = 0
-    while position < len(text):
-        if text[position] != "%":
-            end = text.find("%", position)
-            end = len(text) if end < 0 else end
-            pieces.append(text[position:end])
-            position = end
-            continue
-        letter = text[position + 1 : position + 2]
-        if letter not in ("k", "v", "p", "o", "T", "%"):
-            raise UserError(f"--format has no %{letter}; see pybroker consume --help")
-        pieces.append("%" if letter == "%" else f"%{letter}")
-        position += 2
-    return pieces
+    for match in _SPECIAL.finditer(text):
+        yield text[position : match.start()].encode()
+        position = match.end()
+        field, byte, escape = match["field"], match["byte"], match["escape"]
+        if field == "%":
+            yield b"%"
+        elif field is not None and field != "" and field in "kvpoT":
+            yield f"%{field}"
+        elif byte is not None:
+            yield bytes.fromhex(byte)
+        elif escape in _ESCAPES:
+            yield _ESCAPES[escape]
+        else:
+            raise UserError(f"--format has no {match[0]}; see pybroker consume --help")
+    yield text[position:].encode()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from broker.cli.options import parse_overrides, user_errors
+from broker.cli.options import metrics_host_option, parse_overrides, user_errors
 
 
 @click.command(
@@ -34,15 +34,21 @@ Examples:
     metavar="PORT",
     help="Serve Prometheus metrics here.",
 )
+@metrics_host_option
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
 @user_errors
 def broker(
-    properties: Path | None, overrides: dict[str, str], metrics_port: int | None, verbose: bool
+    properties: Path | None,
+    overrides: dict[str, str],
+    metrics_port: int | None,
+    metrics_host: str,
+    verbose: bool,
 ) -> None:
     """Run one broker from a server.properties file, until Ctrl-C or SIGTERM."""
     from broker import node_process
 
-    node_process.run_foreground_broker(properties, overrides, metrics_port, verbose=verbose)
+    metrics = None if metrics_port is None else (metrics_host, metrics_port)
+    node_process.run_foreground_broker(properties, overrides, metrics, verbose=verbose)
 
 
 @click.command(
@@ -50,6 +56,7 @@ def broker(
 Examples:
   pybroker zookeeper
   pybroker zookeeper --port 2181 --data-dir /var/lib/zookeeper
+  pybroker zookeeper --data-dir /var/lib/zookeeper --cut-damaged-log
 """
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -59,10 +66,24 @@ Examples:
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the transaction log and snapshots go; without it nothing is kept.",
 )
+@click.option(
+    "--cut-damaged-log",
+    is_flag=True,
+    help="Do not run: cut the transaction log at its first damage, so that it can start again. "
+    "All that was changed after that is lost; the bytes are kept beside it (.torn).",
+)
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
 @user_errors
-def zookeeper(host: str, port: int, data_dir: Path | None, verbose: bool) -> None:
+def zookeeper(
+    host: str, port: int, data_dir: Path | None, cut_damaged_log: bool, verbose: bool
+) -> None:
     """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM."""
     from broker import node_process
 
+    if cut_damaged_log:
+        if data_dir is None:
+            raise click.UsageError("--cut-damaged-log needs --data-dir")
+        for line in node_process.cut_zookeeper_log(data_dir):
+            click.echo(line)
+        return
     node_process.run_foreground_zookeeper(data_dir, host, port, verbose=verbose)

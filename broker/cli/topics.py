@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
-from broker.cli.options import bootstrap_option, parse_overrides, run_client, user_errors
+from broker.cli.options import (
+    UserError,
+    bootstrap_option,
+    parse_overrides,
+    run_client,
+    user_errors,
+)
+from broker.cli.topic_table import TopicView, show_topic
 from client.cluster import Cluster
 
 
@@ -55,7 +64,7 @@ def create(
                 replication_factor=replication_factor,
                 configs=configs,
             )
-            return len((await cluster.topic(name, wait_for_missing=True)).partitions)
+            return len((await cluster.led_topic(name, wait_for_missing=True)).partitions)
 
     count = run_client(run)
     click.echo(f"created topic {name} with {count} partition{'s' if count != 1 else ''}")
@@ -83,67 +92,48 @@ def list_command(internal: bool, bootstrap: str) -> None:
 @bootstrap_option
 @user_errors
 def describe(name: str, bootstrap: str) -> None:
-    """Show the partitions of topic NAME: leader, replicas, ISR, first and next offset."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    """Show the partitions of topic NAME: leader, replicas, ISR, first and next offset.
 
+    It is marked if its newest records are older than its retention.ms allows.
+    """
     from client import admin
-    from client.consumer import EARLIEST, LATEST, Consumer
-    from protocol.uuids import uuid_to_text
+    from client.consumer import EARLIEST, LATEST, NEWEST, Consumer
 
-    async def run() -> None:
+    async def run() -> TopicView:
         async with Cluster(bootstrap) as cluster:
             topic = await cluster.topic(name)
-            overrides = await admin.topic_overrides(cluster, name)
             consumer = Consumer(cluster, name)
-            await consumer.start()
-            first, following = await consumer.offsets(EARLIEST), await consumer.offsets(LATEST)
-        console = Console(highlight=False)
-        settings = ", ".join(f"{key}={value}" for key, value in sorted(overrides.items()))
-        console.print(
-            f"[bold]{name}[/]  id {uuid_to_text(topic.topic_id)}  "
-            f"configs: {settings or 'all at their defaults'}"
-        )
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in (
-            "partition",
-            "leader",
-            "epoch",
-            "replicas",
-            "ISR",
-            "first",
-            "next",
-            "records",
-        ):
-            table.add_column(column, justify="right")
-        for part in sorted(topic.partitions, key=lambda part: part.partition_index):
-            index = part.partition_index
-            table.add_row(
-                str(index),
-                str(part.leader_id),
-                str(part.leader_epoch),
-                ",".join(map(str, part.replica_nodes)),
-                ",".join(map(str, part.isr_nodes)),
-                str(first[index]),
-                str(following[index]),
-                f"{following[index] - first[index]:,}",
+            await consumer.start(wait_for_leader=False)
+            return TopicView(
+                topic,
+                await admin.topic_configs(cluster, name),
+                first=await consumer.offsets(EARLIEST),
+                following=await consumer.offsets(LATEST),
+                newest_ms={
+                    p: place.timestamp for p, place in (await consumer.find(NEWEST)).items()
+                },
             )
-        console.print(table)
 
-    run_client(run)
+    show_topic(run_client(run), int(time.time() * 1000))
 
 
 @topics.command()
 @click.argument("name")
+@click.option("--force", is_flag=True, help="Also one of the broker's own topics.")
 @bootstrap_option
 @user_errors
-def delete(name: str, bootstrap: str) -> None:
+def delete(name: str, force: bool, bootstrap: str) -> None:
     """Delete topic NAME and its data, and wait until it is gone."""
     from client import admin
 
     async def run() -> None:
         async with Cluster(bootstrap) as cluster:
+            (found,) = (await cluster.metadata([name])).topics
+            if found.is_internal and not force:
+                raise UserError(
+                    f"{name} is one of the broker's own: what it keeps for all groups or "
+                    "transactions would be lost; delete it all the same with --force"
+                )
             await admin.delete_topic(cluster, name)
 
     run_client(run)

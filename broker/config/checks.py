@@ -1,32 +1,78 @@
-"""What must hold between keys before a broker starts (semantics 12): one clear line each.
+"""What must hold between keys (semantics 12): one clear line each.
 
-Mirrors `KafkaConfig.validateValues` for ZooKeeper mode.
+`check_config` is asked before a broker starts. `check_changeable` is the part of it that dynamic
+configs can break: it is asked again for what they make of a configuration, before they are written
+(`dynamic`). Neither lets anything pass with which a later step of a start would fail.
+
+Mirrors `KafkaConfig.validateValues` for ZooKeeper mode, and the checks that LogManager makes of the
+defaults of topics. Beyond Kafka, which starts with them: a cleaner that could never clean.
 """
 
 from __future__ import annotations
 
 import logging
 
+from broker.config import ineffective
 from broker.config.errors import ConfigError
 from broker.config.kafka_config import KafkaConfig
 from broker.config.listeners import WILDCARD_HOSTS, check_unique
+from protocol.errors import KafkaError
 from storage import message_format
+from storage.cleaner.offset_map import BYTES_PER_SLOT
+from storage.log_config import TOPIC_CONFIGS, LogConfig, topic_config_from_broker, validate_together
 
 log = logging.getLogger(__name__)
 
 MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
 ZSTD_CODEC = 4
+_MISSING_PROTOCOLS = {
+    "SSL": "TLS is not there yet",
+    "SASL_PLAINTEXT": "SASL is not there yet",
+    "SASL_SSL": "TLS and SASL are not there yet",
+}
 
 
 def check_config(config: KafkaConfig) -> None:
     """Raise ConfigError for the first rule that `config` breaks."""
     _check_mode(config)
+    _check_protocols(config)
+    _check_security(config)
     _check_identity(config)
-    _check_log(config)
     _check_formats(config)
+    check_changeable(config)
     _check_replication(config)
     _check_listeners(config)
+
+
+def check_changeable(config: KafkaConfig) -> None:
+    """Raise ConfigError for the first rule that dynamic configs may break and do."""
+    _check_log(config)
+    _check_topic_defaults(config)
+    _check_cleaner(config)
     _check_limits(config)
+
+
+def _check_security(config: KafkaConfig) -> None:
+    missing = ineffective.asked_for(config.static)
+    if missing and not config.get_boolean(ineffective.ALLOW):
+        raise ConfigError(
+            f"{ineffective.explained(missing)}. Take the key out, or start all the same with "
+            f"{ineffective.ALLOW}=true"
+        )
+
+
+def _check_protocols(config: KafkaConfig) -> None:
+    """Before anything else about listeners: what else is wrong with them follows from it."""
+    for listener in config.listeners:
+        missing = _MISSING_PROTOCOLS.get(listener.security_protocol)
+        if missing is not None:
+            raise ConfigError(f"listeners={listener}: {missing}; use a PLAINTEXT listener")
+    protocol = config.get_string("security.inter.broker.protocol")
+    if protocol in _MISSING_PROTOCOLS:
+        raise ConfigError(
+            f"security.inter.broker.protocol={protocol}: {_MISSING_PROTOCOLS[protocol]}; "
+            "brokers talk in PLAINTEXT"
+        )
 
 
 def _check_mode(config: KafkaConfig) -> None:
@@ -62,17 +108,53 @@ def _check_identity(config: KafkaConfig) -> None:
 def _check_log(config: KafkaConfig) -> None:
     if config.roll_ms < 1:
         raise ConfigError("log.roll.ms must be at least 1")
+    jitter_ms = config.value("log.roll.jitter.ms")
+    if jitter_ms is not None and jitter_ms < 0:
+        raise ConfigError("log.roll.jitter.ms must be at least 0")
     if config.retention_ms == 0 or config.retention_ms < -1:
         raise ConfigError("log.retention.ms must be -1 (no limit) or at least 1")
     if not config.log_dirs:
         raise ConfigError("log.dirs must name at least one directory")
     if len(set(config.log_dirs)) < len(config.log_dirs):
         raise ConfigError("log.dirs names a directory twice")
-    threads = config.get_int("log.cleaner.threads")
-    buffer_bytes = config.get_int("log.cleaner.dedupe.buffer.size")
-    if threads and buffer_bytes / threads <= MIN_CLEANER_BUFFER_BYTES:
+
+
+def _check_topic_defaults(config: KafkaConfig) -> None:
+    """Each broker key that is the default of a topic key must be a value of that key."""
+    explicit = config.explicit()
+    for definition in TOPIC_CONFIGS.values():
+        text = topic_config_from_broker(definition.name, explicit)
+        if text is None:
+            continue
+        try:
+            definition.parse(text)
+        except KafkaError as error:
+            key = next(name for name in definition.synonyms if name in explicit)
+            raise ConfigError(
+                f"{key}={explicit[key]} cannot be the default of topics: {error.message}"
+            ) from None
+    try:
+        validate_together(LogConfig.from_overrides({}, explicit))
+    except KafkaError as error:
+        raise ConfigError(f"the defaults of topics: {error.message}") from None
+
+
+def _check_cleaner(config: KafkaConfig) -> None:
+    threads = max(config.get_int("log.cleaner.threads"), 1)
+    buffer_bytes = config.get_int("log.cleaner.dedupe.buffer.size") // threads
+    if buffer_bytes <= MIN_CLEANER_BUFFER_BYTES:
         raise ConfigError(
             "log.cleaner.dedupe.buffer.size must be more than 1 MiB per cleaner thread"
+        )
+    load_factor = config.get_float("log.cleaner.io.buffer.load.factor")
+    if not 0 < load_factor <= 1 or buffer_bytes // BYTES_PER_SLOT * load_factor < 1:
+        raise ConfigError(
+            f"log.cleaner.io.buffer.load.factor={load_factor} must be more than 0 and at most 1, "
+            "and leave room for a key"
+        )
+    if config.get_float("log.cleaner.io.max.bytes.per.second") == 0:
+        raise ConfigError(
+            "log.cleaner.io.max.bytes.per.second must not be 0: the cleaner would never get on"
         )
 
 
@@ -146,15 +228,11 @@ def _check_listeners(config: KafkaConfig) -> None:
         raise ConfigError(
             "control.plane.listener.name must be one of listeners and not the inter-broker listener"
         )
-    for listener in listeners:
-        if listener.security_protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"listener {listener.name}: {listener.security_protocol} is not supported yet; "
-                "use PLAINTEXT"
-            )
 
 
 def _check_limits(config: KafkaConfig) -> None:
+    if config.get_int("num.replica.fetchers") < 1:
+        raise ConfigError("num.replica.fetchers must be at least 1")
     queued = config.get_int("queued.max.request.bytes")
     largest = config.get_int("socket.request.max.bytes")
     if 0 < queued < largest:

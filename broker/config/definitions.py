@@ -65,12 +65,17 @@ _LISTENER_KEYS = frozenset(
 )  # fmt: skip
 
 
-def definition_of(name: str) -> ConfigDef | None:
-    """The definition of a key, also of one with a listener prefix."""
-    found = BROKER_CONFIGS.get(name) or DYNAMIC_ONLY_CONFIGS.get(name)
+def base_key(name: str) -> ConfigDef | None:
+    """The definition in `BROKER_CONFIGS` of a key, also of one with a listener prefix."""
+    found = BROKER_CONFIGS.get(name)
     if found is None and name.startswith(LISTENER_PREFIX):
-        return BROKER_CONFIGS.get(listener_key(name) or "")
+        found = BROKER_CONFIGS.get(listener_key(name) or "")
     return found
+
+
+def definition_of(name: str) -> ConfigDef | None:
+    """The definition of a key, also of one with a listener prefix or only in ZooKeeper."""
+    return base_key(name) or DYNAMIC_ONLY_CONFIGS.get(name)
 
 
 def listener_key(name: str) -> str | None:

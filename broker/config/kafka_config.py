@@ -4,17 +4,24 @@ A value comes from the first of: the dynamic config of this broker, the dynamic 
 (both from ZooKeeper), `server.properties`, the default. Values are parsed when first asked for, so
 that start-up does not parse 328 defaults; what was set is parsed at once, and so are its errors.
 
-Mirrors `kafka.server.KafkaConfig` and `DynamicBrokerConfig`.
+Mirrors `kafka.server.KafkaConfig`. What may become a dynamic config is decided in `dynamic`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from broker.config.definitions import BROKER_CONFIGS, LISTENER_PREFIX, SYNONYMS, definition_of
+from broker.config.definitions import (
+    BROKER_CONFIGS,
+    LISTENER_PREFIX,
+    SYNONYMS,
+    base_key,
+    definition_of,
+)
 from broker.config.errors import ConfigError
 from broker.config.listeners import (
     WILDCARD_HOSTS,
@@ -24,9 +31,11 @@ from broker.config.listeners import (
     parse_protocol_map,
 )
 from protocol.errors import KafkaError
-from storage.config_def import ConfigDef
+from storage.config_def import INT_MAX, INT_MIN, parse_integer, shortened, trim
 
 __all__ = ["ConfigError", "ConfigSource", "KafkaConfig"]
+
+_HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
 
 
 class ConfigSource(IntEnum):
@@ -52,7 +61,6 @@ class KafkaConfig:
         self.dynamic_default: dict[str, str] = {}
         self.dynamic_broker: dict[str, str] = {}
         self._parsed: dict[str, Any] = {}
-        self._listeners_of_change: list[Callable[[], None]] = []
         for name in self.static:
             if definition_of(name) is not None:
                 self.value(name)
@@ -210,48 +218,40 @@ class KafkaConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
+        """By host name or address, as written."""
         overrides = {}
-        for entry in self.get_string("max.connections.per.ip.overrides").split(","):
-            if not entry.strip():
-                continue
-            host, colon, count = entry.strip().rpartition(":")
-            if not colon or not count.isdecimal():
+        text = self.get_string("max.connections.per.ip.overrides").rstrip(", \t")
+        for entry in map(trim, text.split(",") if text else ()):
+            host, colon, count_text = entry.rpartition(":")
+            host, count = host.strip(), parse_integer(count_text.strip()) if colon else None
+            if count is None or not _HOST.fullmatch(host) or not INT_MIN <= count <= INT_MAX:
                 raise ConfigError(
-                    f"max.connections.per.ip.overrides: `{entry.strip()}` is not host:count"
+                    f"max.connections.per.ip.overrides: `{shortened(entry)}` is not host:count"
                 )
-            overrides[host] = int(count)
+            overrides[host] = count
         return overrides
 
     # -- dynamic updates --
 
-    def on_change(self, callback: Callable[[], None]) -> None:
-        self._listeners_of_change.append(callback)
+    def with_dynamic(self, *, default: Mapping[str, str], broker: Mapping[str, str]) -> KafkaConfig:
+        """What this config would be with other dynamic configs."""
+        copy = KafkaConfig(self.static)
+        copy.dynamic_default, copy.dynamic_broker = dict(default), dict(broker)
+        for name in (*copy.dynamic_default, *copy.dynamic_broker):
+            copy._parsed.pop(name, None)
+        return copy
 
-    def update_dynamic(
-        self, *, default: Mapping[str, str] | None = None, broker: Mapping[str, str] | None = None
-    ) -> set[str]:
-        """Take over the dynamic configs of ZooKeeper; returns the keys whose value changed.
-
-        A value that cannot be parsed is left out, as Kafka does with what it finds there.
-        """
+    def update_dynamic(self, *, default: Mapping[str, str], broker: Mapping[str, str]) -> set[str]:
+        """Take over dynamic configs, which have been checked; returns the keys that changed."""
         before = {name: self.text(name) for name in self._dynamic_names(default, broker)}
-        if default is not None:
-            self.dynamic_default = _usable(default)
-        if broker is not None:
-            self.dynamic_broker = _usable(broker)
+        self.dynamic_default, self.dynamic_broker = dict(default), dict(broker)
         changed = {name for name, text in before.items() if self.text(name) != text}
         for name in changed:
             self._parsed.pop(name, None)
-        if changed:
-            for callback in self._listeners_of_change:
-                callback()
         return changed
 
-    def _dynamic_names(self, *more: Mapping[str, str] | None) -> set[str]:
-        names = {*self.dynamic_default, *self.dynamic_broker}
-        for mapping in more:
-            names.update(mapping or ())
-        return names
+    def _dynamic_names(self, *more: Mapping[str, str]) -> set[str]:
+        return {*self.dynamic_default, *self.dynamic_broker}.union(*more)
 
     # -- synonyms, for DescribeConfigs --
 
@@ -261,7 +261,9 @@ class KafkaConfig:
         As in Kafka, what stands before the first entry of the key itself is left out: the list of
         log.retention.ms is empty while only log.retention.hours is set.
         """
-        names = SYNONYMS.get(name, (name,))
+        base = base_key(name)
+        itself = dict.fromkeys((name, name if base is None else base.name))
+        names = SYNONYMS.get(name, tuple(itself))
         found: list[tuple[str, str | None, ConfigSource]] = []
         for source, values in self.sources():
             found += [(key, values[key], source) for key in names if key in values]
@@ -271,17 +273,3 @@ class KafkaConfig:
                 found.append((key, definition.default, ConfigSource.DEFAULT_CONFIG))
         first = next((index for index, entry in enumerate(found) if entry[0] == name), len(found))
         return found[first:]
-
-
-def _usable(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in values.items() if _parses(definition_of(name), text)}
-
-
-def _parses(definition: ConfigDef | None, text: str) -> bool:
-    if definition is None:
-        return False
-    try:
-        definition.parse(text)
-    except KafkaError:
-        return False
-    return True

@@ -23,6 +23,7 @@ from storage.config_def import (
     Validator,
     non_empty,
 )
+from storage.message_format import find_version, parse_version
 
 __all__ = [
     "AT_LEAST_0", "AT_LEAST_1", "BOOLEAN", "CLASS", "CLUSTER_WIDE", "DOUBLE", "HIGH", "INT",
@@ -40,9 +41,7 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PER_BROKER, CLUSTER_WIDE = DynamicMode.PER_BROKER, DynamicMode.CLUSTER_WIDE
 AT_LEAST_0, AT_LEAST_1 = Range(0), Range(1)
 
-_IBP_VERSION = re.compile(
-    r"(0\.8\.[0-2]|0\.9\.0|0\.1[01]\.[0-2]|[12]\.[0-8]|3\.[0-9])(\.\d+)*(-IV\d+)?"
-)
+NEWEST_INTER_BROKER_VERSION = parse_version("3.9-IV0")
 _VOTER = re.compile(r"\d+@.+:\d+")
 _HOST_PORT = re.compile(r".+:\d+")
 
@@ -53,8 +52,9 @@ def non_null(value: Any) -> None:
 
 
 def inter_broker_version(value: Any) -> None:
-    if not _IBP_VERSION.fullmatch(value):
-        raise InvalidValue(f"Version `{value}` is not a version from 0.8.0 to 3.9-IV0")
+    version = find_version(value)
+    if version is None or version > NEWEST_INTER_BROKER_VERSION:
+        raise InvalidValue("it is not a version from 0.8.0 to 3.9-IV0")
 
 
 def voters(value: Any) -> None:

@@ -3,7 +3,8 @@
 The environment maps as in Kafka's Docker images: the prefix is cut, one underscore is a dot, two
 are an underscore, three a dash. An unknown key is an error with a suggestion for what a person has
 just typed (`strict`), and a warning in `server.properties`, where Kafka only ignores it. So is a
-key of Kafka's that is set and changes nothing here.
+key of Kafka's that is set and changes nothing here; if it was meant to keep someone out, the broker
+does not start (`ineffective`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from broker.config import ineffective
 from broker.config.definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
 from broker.config.errors import ConfigError
 from broker.config.kafka_config import KafkaConfig
@@ -50,8 +52,9 @@ def load_config(
     if overrides:
         check_known(overrides)
         values.update(overrides)
-    warn_of_idle(values)
-    return KafkaConfig(values)
+    config = KafkaConfig(values)
+    warn_of_idle(config)
+    return config
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -94,15 +97,16 @@ def warn_of_unknown(values: Mapping[str, str]) -> None:
             log.warning("The config key %s is not known and is ignored%s", name, _suggestion(name))
 
 
-def warn_of_idle(values: Mapping[str, str]) -> None:
+def warn_of_idle(config: KafkaConfig) -> None:
     """Only keys that change something here have a description."""
-    for name, text in values.items():
+    missing = ineffective.asked_for(config.static)
+    if missing and config.get_boolean(ineffective.ALLOW):
+        log.warning("%s", ineffective.explained(missing))
+    for name, text in config.static.items():
         definition = definition_of(name)
         if definition is None or definition.documentation or text == (definition.default or ""):
             continue
-        if name == "authorizer.class.name":
-            log.warning("%s=%s is ignored: every client may do everything", name, text)
-        else:
+        if name not in missing:
             log.warning("%s is a key of Kafka's that changes nothing here", name)
 
 

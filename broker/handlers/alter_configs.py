@@ -1,27 +1,23 @@
 """AlterConfigs v0-2 (the whole config of a resource) and IncrementalAlterConfigs v0-1 (KIP-339).
 
 Rules: semantics 6.7. Any broker may change topic configs; they are written to ZooKeeper and every
-broker, this one too, hears of them through /config/changes. A broker's own configs must be
-dynamic, and those of a single broker cannot be set as the default of all.
+broker, this one too, hears of them through /config/changes. What the whole configuration of a
+resource would be is checked before it is written (`dynamic`, `log_config`). It must also fit into a
+znode and into the answer to DescribeConfigs, which Kafka does not look at.
 
-Mirrors ConfigAdminManager, ZkAdminManager.alterConfigs and the checks of DynamicBrokerConfig.
+Mirrors ConfigAdminManager and ZkAdminManager.alterConfigs.
 Leaves out authorization, alter.config.policy.class.name and encrypted passwords.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from broker.config.definitions import (
-    BROKER_CONFIGS,
-    DYNAMIC_ONLY_CONFIGS,
-    LISTENER_PREFIX,
-    definition_of,
-    is_dynamic,
-)
+from broker.config import dynamic
+from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from broker.config.kafka_config import KafkaConfig
 from broker.config_store import ConfigStore, NoController, broker_entity, topic_entity
 from broker.handlers import loggers
@@ -34,7 +30,8 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
-from storage.config_def import ConfigDef, ConfigType, DynamicMode
+from replication.controller.znodes import encode_config
+from storage.config_def import ConfigDef, ConfigType, shortened
 from storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 
 if TYPE_CHECKING:
@@ -58,13 +55,9 @@ class Change(NamedTuple):
     value: str | None
 
 
-# May not be changed by more than a factor of two at once (DynamicThreadPool).
-THREAD_COUNTS = frozenset(
-    {
-        "num.io.threads", "num.network.threads", "num.replica.fetchers", "background.threads",
-        "num.recovery.threads.per.data.dir", "log.cleaner.threads",
-    }
-)  # fmt: skip
+MAX_VALUE_BYTES = 32767  # of a string on the wire
+MAX_CONFIG_BYTES = 900_000  # of a znode: jute.maxbuffer is 1 MiB, for a whole request
+MAX_CHANGES = 1000  # of one resource, which has no more configs
 
 
 class AlterConfigsHandler:
@@ -99,13 +92,17 @@ class AlterConfigsHandler:
     ) -> list[R]:
         """Alter one resource after the other; `result` makes an entry of the response."""
         body = request.body
-        asked = Counter((r.resource_type, r.resource_name) for r in body.resources)
+        asked = await request.in_turns(_counts(body.resources))
         results = []
+        pace = request.pace()
         for resource in body.resources:
+            await pace()
             code, text = ErrorCode.NONE, None
             try:
                 if asked[resource.resource_type, resource.resource_name] > 1:
                     raise _invalid("Each resource must appear at most once.")
+                if len(resource.configs) > MAX_CHANGES:
+                    raise _invalid(f"More than {MAX_CHANGES} configs of one resource.")
                 changes = [
                     Change(c.name, c.config_operation if incremental else Operation.SET, c.value)
                     for c in resource.configs
@@ -155,12 +152,17 @@ class AlterConfigsHandler:
             entity, definitions = broker_entity(name), BROKER_CONFIGS
         else:
             raise _invalid(f"Unknown resource type {kind}")
-        stored = await self._store.read(entity) if incremental else {}
-        config = apply_changes(stored, changes, definitions)
+        stored = await self._store.read(entity)
         if kind == TOPIC:
+            config = apply_changes(stored if incremental else {}, changes, definitions)
             validate_topic_configs(config, self._config.explicit())
         else:
-            self._check_broker_config(config, per_broker=bool(name))
+            kept = {}
+            if incremental:
+                kept = dynamic.usable_for_alteration(self._config, stored, per_broker=bool(name))
+            config = apply_changes(kept, changes, definitions)
+            dynamic.check_alteration(self._config, stored, config, per_broker=bool(name))
+        _check_size(config)
         if not validate_only:
             await self._store.write(entity, config)
 
@@ -172,37 +174,13 @@ class AlterConfigsHandler:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist."
             )
 
-    def _check_broker_config(self, config: Mapping[str, str], *, per_broker: bool) -> None:
-        """Broker resources answer INVALID_REQUEST for a bad value too (KAFKA-13609)."""
-        for name, text in config.items():
-            definition = definition_of(name)
-            if definition is None:
-                if name.startswith(LISTENER_PREFIX):
-                    raise _invalid(f"Cannot update the config {name}: it is not known")
-                continue  # Kafka keeps configs that it does not know
-            if not is_dynamic(definition):
-                raise _invalid(f"Cannot update these configs dynamically: {name}")
-            if not per_broker and definition.dynamic_mode is DynamicMode.PER_BROKER:
-                raise _invalid(
-                    f"Cannot update these configs at default cluster level: {name}; "
-                    "they are configs of one broker"
-                )
-            if definition.type is ConfigType.PASSWORD:
-                raise _invalid(f"Password config {name} can only be set in server.properties")
-            try:
-                value = definition.parse(text)
-            except KafkaError as error:
-                raise _invalid(error.message) from None
-            if name in THREAD_COUNTS:
-                self._check_thread_count(name, value)
 
-    def _check_thread_count(self, name: str, value: int) -> None:
-        current = self._config.get_int(name)
-        if value < current / 2 or value > current * 2:
-            raise _invalid(
-                f"Dynamic thread count update validation failed: {name}={value} must be between "
-                f"half and twice the current value {current}"
-            )
+def _counts(resources: Iterable[Any]) -> Generator[None, None, Counter[tuple[int, str]]]:
+    counts: Counter[tuple[int, str]] = Counter()
+    for resource in resources:
+        counts[resource.resource_type, resource.resource_name] += 1
+        yield
+    return counts
 
 
 def apply_changes(
@@ -223,7 +201,7 @@ def apply_changes(
             verb = "append" if operation == Operation.APPEND else "subtract"
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"Config value {verb} is not allowed for config key: {name}",
+                f"Config value {verb} is not allowed for config key: {shortened(name)}",
             )
         members = [part for part in (config.get(name, definition.default) or "").split(",") if part]
         given = value.split(",")
@@ -244,6 +222,20 @@ def _check_changes(changes: Sequence[Change]) -> None:
     for change in changes:
         if change.operation not in Operation.__members__.values():
             raise _invalid(f"Unknown operations type {change.operation}")
+
+
+def _check_size(config: Mapping[str, str]) -> None:
+    for name, text in config.items():
+        if len(text.encode()) > MAX_VALUE_BYTES:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{shortened(name)} would have more than {MAX_VALUE_BYTES} bytes",
+            )
+    if len(encode_config(config)) > MAX_CONFIG_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"All configs together would have more than {MAX_CONFIG_BYTES} bytes",
+        )
 
 
 def _invalid(text: str) -> KafkaError:

@@ -1,14 +1,15 @@
 """DescribeConfigs v0-4: topics, this broker, the defaults of all brokers, log levels.
 
 Rules: semantics 6.7. The source of a value is the first synonym that has one, in the order topic,
-dynamic broker, dynamic default, static, default. Sensitive values are never shown.
+dynamic broker, dynamic default, static, default. Sensitive values are never shown. A resource that
+is asked for again and again is answered each time, as in Kafka, but described once.
 
 Mirrors kafka.server.ConfigHelper. Leaves out authorization and client metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from broker.config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
@@ -25,7 +26,13 @@ from protocol.messages.configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from storage.config_def import ConfigDef, ConfigType, format_value
+from storage.config_def import (
+    ConfigDef,
+    ConfigType,
+    format_value,
+    parse_integer,
+    shortened,
+)
 from storage.log_config import TOPIC_CONFIGS, LogConfig
 
 if TYPE_CHECKING:
@@ -34,7 +41,11 @@ if TYPE_CHECKING:
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
+# In one response: those of a thousand brokers.
+MAX_ENTRIES = 300_000
+
 Synonym = tuple[str, str | None, ConfigSource]
+Entries = dict[str, DescribeConfigsResourceResult]
 
 
 class DescribeConfigsHandler:
@@ -52,70 +63,106 @@ class DescribeConfigsHandler:
         return {ApiKey.DESCRIBE_CONFIGS: self.describe_configs}
 
     async def describe_configs(self, request: Request) -> None:
-        body = request.body
+        resources = request.body.resources
+        topics = await request.in_turns(self._known_topics(resources))
+        overrides = {topic: await self._store.read(topic_entity(topic)) for topic in topics}
+        results = await request.in_turns(self._describe_all(request, overrides))
+        request.respond(DescribeConfigsResponse(results=results))
+
+    def _known_topics(
+        self, resources: Sequence[DescribeConfigsResource]
+    ) -> Generator[None, None, list[str]]:
+        """The topics whose configs have to be read."""
+        names: dict[str, None] = {}
+        for resource in resources:
+            name = resource.resource_name
+            if resource.resource_type == TOPIC and name not in names and self._cache.contains(name):
+                names[name] = None
+            yield
+        return list(names)
+
+    def _describe_all(
+        self, request: Request, overrides: Mapping[str, Mapping[str, str]]
+    ) -> Generator[None, None, list[DescribeConfigsResult]]:
         results = []
-        for resource in body.resources:
-            try:
-                configs = await self._describe(
-                    resource, body.include_synonyms, body.include_documentation
-                )
-                if request.api_version == 0:
-                    for entry in configs:
-                        entry.is_default = entry.config_source == ConfigSource.DEFAULT_CONFIG
-                code, text = ErrorCode.NONE, None
-            except KafkaError as error:
-                configs, code, text = [], error.code, error.message
+        count = 0
+        described: dict[tuple[int, str], Entries | KafkaError] = {}
+        for resource in request.body.resources:
+            kind, name = resource.resource_type, resource.resource_name
+            entries = described.get((kind, name))
+            if entries is None:
+                try:
+                    entries = yield from self._describe(request, kind, name, overrides.get(name))
+                except KafkaError as error:
+                    entries = error.with_traceback(None)  # no cycle with this frame
+                described[kind, name] = entries
+            code, text = ErrorCode.NONE, None
+            configs: list[DescribeConfigsResourceResult] = []
+            if isinstance(entries, KafkaError):
+                code, text = entries.code, entries.message
+            elif resource.configuration_keys:
+                configs = yield from _chosen(entries, resource.configuration_keys)
+            else:
+                configs = list(entries.values())
+            count += len(configs)
+            if count > MAX_ENTRIES:
+                text = f"The answer would hold more than {MAX_ENTRIES} configs"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, text)
             results.append(
                 DescribeConfigsResult(
                     error_code=code,
                     error_message=text,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
+                    resource_type=kind,
+                    resource_name=name,
                     configs=configs,
                 )
             )
-        request.respond(DescribeConfigsResponse(results=results))
+            yield
+        return results
 
-    async def _describe(
-        self, resource: DescribeConfigsResource, synonyms: bool, documentation: bool
-    ) -> list[DescribeConfigsResourceResult]:
-        name, kind = resource.resource_name, resource.resource_type
+    def _describe(
+        self, request: Request, kind: int, name: str, overrides: Mapping[str, str] | None
+    ) -> Generator[None, None, Entries]:
+        found: Iterable[DescribeConfigsResourceResult]
         if kind == TOPIC:
-            found = await self._describe_topic(name)
+            found = self._describe_topic(name, overrides)
         elif kind == BROKER and not name:
-            found = [self._broker_entry(key, False) for key in self._config.dynamic_default]
+            found = (self._broker_entry(key, False) for key in self._config.dynamic_default)
         elif kind == BROKER:
             check_broker_id(name, self._broker_id)
-            found = [self._broker_entry(key, True) for key in self._broker_keys()]
+            found = (self._broker_entry(key, True) for key in self._broker_keys())
         elif kind == BROKER_LOGGER:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             check_broker_id(name, self._broker_id)
-            found = [_logger_entry(key, level) for key, level in loggers.levels().items()]
+            found = (_logger_entry(key, level) for key, level in loggers.levels().items())
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
-        wanted = set(resource.configuration_keys or ())
-        found = [entry for entry in found if not wanted or entry.name in wanted]
+        body = request.body
+        entries: Entries = {}
         for entry in found:
-            if not synonyms:
+            if request.api_version == 0:
+                entry.is_default = entry.config_source == ConfigSource.DEFAULT_CONFIG
+            if not body.include_synonyms:
                 entry.synonyms = []
-            if not documentation:
+            if not body.include_documentation:
                 entry.documentation = None
-        return found
+            entries[entry.name] = entry
+            yield
+        return entries
 
     # -- topics --
 
-    async def _describe_topic(self, topic: str) -> list[DescribeConfigsResourceResult]:
+    def _describe_topic(
+        self, topic: str, overrides: Mapping[str, str] | None
+    ) -> Iterator[DescribeConfigsResourceResult]:
         if not is_legal_topic_name(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Illegal topic name {topic!r}")
-        if not self._cache.contains(topic):
+        if overrides is None or not self._cache.contains(topic):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        overrides = await self._store.read(topic_entity(topic))
         config = LogConfig.from_overrides(overrides, self._config.explicit())
-        return [
-            self._topic_entry(definition, config, overrides)
-            for definition in TOPIC_CONFIGS.values()
-        ]
+        for definition in TOPIC_CONFIGS.values():
+            yield self._topic_entry(definition, config, overrides)
 
     def _topic_entry(
         self, definition: ConfigDef, config: LogConfig, overrides: Mapping[str, str]
@@ -127,12 +174,12 @@ class DescribeConfigsHandler:
             synonyms.append((name, text, ConfigSource.TOPIC_CONFIG))
         if definition.synonyms:
             synonyms += self._config.synonyms(definition.synonyms[0])
-        return _entry(definition, text, synonyms, read_only=False)
+        return _entry(name, definition, text, synonyms, read_only=False)
 
     # -- brokers --
 
     def _broker_keys(self) -> list[str]:
-        unknown = [name for name in self._config.static if name not in BROKER_CONFIGS]
+        unknown = [name for name in self._config.explicit() if name not in BROKER_CONFIGS]
         known = [
             name
             for name, definition in BROKER_CONFIGS.items()
@@ -154,29 +201,47 @@ class DescribeConfigsHandler:
         else:
             text = self._config.dynamic_default.get(name)
             synonyms = [s for s in synonyms if s[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
-        return _entry(definition, text, synonyms, read_only=not is_dynamic(definition))
+        return _entry(name, definition, text, synonyms, read_only=not is_dynamic(definition))
+
+
+def _chosen(
+    entries: Entries, names: Iterable[str]
+) -> Generator[None, None, list[DescribeConfigsResourceResult]]:
+    """Those that are asked for, in the order of all."""
+    wanted = set()
+    for name in names:
+        if name in entries:
+            wanted.add(name)
+        yield
+    return [entry for name, entry in entries.items() if name in wanted] if wanted else []
 
 
 def check_broker_id(name: str, broker_id: int) -> None:
     """A broker resource is this broker; others are asked directly."""
-    if not name.lstrip("-").isdecimal():
+    number = parse_integer(name)
+    if number is None:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {shortened(name)}"
         )
-    if int(name) != broker_id:
+    if number != broker_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker_id}, but received {name}",
+            f"Unexpected broker id, expected {broker_id}, but received {number}",
         )
 
 
 def _entry(
-    definition: ConfigDef, text: str | None, synonyms: list[Synonym], *, read_only: bool
+    key: str,
+    definition: ConfigDef,
+    text: str | None,
+    synonyms: list[Synonym],
+    *,
+    read_only: bool,
 ) -> DescribeConfigsResourceResult:
     sensitive = definition.sensitive or definition.type is ConfigType.UNKNOWN
     source = synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG
     return DescribeConfigsResourceResult(
-        name=definition.name,
+        name=key,
         value=None if sensitive else text,
         read_only=read_only,
         config_source=source,

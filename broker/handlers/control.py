@@ -17,6 +17,7 @@ from broker.dispatch import Handler, Request
 from broker.topic_waits import TopicWaits
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.cluster import UpdateFeaturesResponse
 from protocol.messages.reassignments import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -29,6 +30,7 @@ from replication.controller.requests import ElectionResult
 
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE_VERSION = 1
+MAX_FEATURES = 1000  # a cluster has a few
 
 
 class ControlHandlers:
@@ -74,6 +76,9 @@ class ControlHandlers:
 
     async def update_features(self, request: Request) -> None:
         body, version = request.body, request.api_version
+        if len(body.feature_updates) > MAX_FEATURES:
+            request.respond(UpdateFeaturesResponse(error_code=ErrorCode.INVALID_REQUEST))
+            return
         answer = await self._controller.ask(lambda t: events.UpdateFeatures(t, body, version))
         request.respond(answer)
 

@@ -6,10 +6,13 @@ v15 replica state, v16 the current leader's address (KIP-951). v0-1 get messages
 magic 1, converted from what is stored while it is sent (`down_conversion`), the first batch of each
 partition before that, in a worker thread; v4+ get what is stored, as slices of the log's files.
 
+A large request is read in turns with others; one that names more partitions than there can be is
+refused as a whole, since its session would cost that at each of its fetches.
+
 Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import trio
@@ -18,7 +21,9 @@ from broker.dispatch import Handler, Request
 from broker.down_conversion import DownConversion
 from broker.handlers.leaders import current_leader
 from broker.metrics import Conversions
+from broker.reactor.turns import Steps, distinct
 from broker.replica_shell import ReplicaShell
+from broker.request import LARGE_FRAME_BYTES
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import (
@@ -49,7 +54,14 @@ _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
 _FIRST_VERSION_OF_V2 = 4
 # They compete with the event loop for the interpreter: not many at a time.
 MAX_CONVERTERS = 2
+_FIRST_VERSION_WITH_ERROR = 7
+LARGE_ANSWER_PARTITIONS = 64
+# A client may fetch what was deleted a moment ago; twice: all could be named by a session's change.
+MAX_UNKNOWN_PARTITIONS = 1000
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+Entries = dict[SessionKey, FetchEntry]
 
 
 class FetchHandler:
@@ -76,14 +88,40 @@ class FetchHandler:
 
     def fetch(self, request: Request) -> None:
         body: FetchRequest = request.body
+        if request.frame_bytes > LARGE_FRAME_BYTES and self._wait is not None:
+            self._wait(self._fetch_in_turns, request)
+            return
+        entries: Entries = {}
+        for _ in self._enter(entries, body, request.api_version):
+            pass
+        forgotten = _forgotten(body, request.api_version) if body.forgotten_topics_data else ()
+        self._fetch(request, entries, forgotten)
+
+    async def _fetch_in_turns(self, request: Request) -> None:
+        """Others have their turn while what is asked for is looked at."""
+        body: FetchRequest = request.body
+        entries: Entries = {}
+        await request.in_turns(self._enter(entries, body, request.api_version))
+        forgotten = await request.in_turns(distinct(_forgotten(body, request.api_version)))
+        limit = MAX_UNKNOWN_PARTITIONS + 2 * self._metadata.total_partition_count()
+        if self._sessions.size_with(body.session_id, len(entries)) > limit:
+            if request.api_version >= _FIRST_VERSION_WITH_ERROR:
+                request.respond(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
+            else:
+                request.close()
+            return
+        self._fetch(request, entries, forgotten)
+
+    def _fetch(self, request: Request, asked: Entries, forgotten: Iterable[SessionKey]) -> None:
+        body: FetchRequest = request.body
         version = request.api_version
         now_ms = self._clock()
         replica_id = body.replica_id if version < 15 else body.replica_state.replica_id
         context = self._sessions.begin(
             body.session_id,
             body.session_epoch,
-            self._entries(body, version),
-            _forgotten(body, version) if body.forgotten_topics_data else (),
+            asked,
+            forgotten,
             is_follower=replica_id >= 0,
             uses_topic_ids=version >= 13,
             now_ms=now_ms,
@@ -143,18 +181,20 @@ class FetchHandler:
         endpoints = _NO_ENDPOINTS
         if version >= 16:
             endpoints = self._name_leaders(request, answer)
-        request.respond(
-            FetchResponse(
-                throttle_time_ms=request.throttle_ms,
-                error_code=error,
-                session_id=session_id,
-                responses=_by_topic(answer, version),
-                node_endpoints=endpoints,
-            )
+        response = FetchResponse(
+            throttle_time_ms=request.throttle_ms,
+            error_code=error,
+            session_id=session_id,
+            responses=_by_topic(answer, version),
+            node_endpoints=endpoints,
         )
+        if len(answer) > LARGE_ANSWER_PARTITIONS:
+            request.respond_in_turns(response)
+        else:
+            request.respond(response)
 
-    def _entries(self, body: FetchRequest, version: int) -> dict[SessionKey, FetchEntry]:
-        entries: dict[SessionKey, FetchEntry] = {}
+    def _enter(self, entries: Entries, body: FetchRequest, version: int) -> Steps:
+        """What is asked for, each partition once."""
         for topic in body.topics:
             name: str | None
             if version >= 13:
@@ -175,7 +215,8 @@ class FetchHandler:
                     last_fetched_epoch=partition.last_fetched_epoch,
                     log_start_offset=partition.log_start_offset,
                 )
-        return entries
+                yield
+            yield
 
     def _params(
         self, request: Request, body: FetchRequest, version: int, replica_id: int
@@ -268,12 +309,11 @@ class _FetchWait:
         self._handler.answer(self._request, self._context, results)
 
 
-def _forgotten(body: FetchRequest, version: int) -> list[SessionKey]:
-    return [
-        (bytes(topic.topic_id) if version >= 13 else topic.topic, partition)
-        for topic in body.forgotten_topics_data
-        for partition in topic.partitions
-    ]
+def _forgotten(body: FetchRequest, version: int) -> Iterator[SessionKey]:
+    for topic in body.forgotten_topics_data:
+        name = bytes(topic.topic_id) if version >= 13 else topic.topic
+        for partition in topic.partitions:
+            yield name, partition
 
 
 def _magic_for(version: int, stored: int) -> int | None:

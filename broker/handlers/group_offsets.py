@@ -206,24 +206,15 @@ class GroupOffsetHandlers:
         body = request.body
         if version == _ZOOKEEPER_VERSION:
             self._runtime.spawn(self._fetch_from_zookeeper, request)
-        elif version >= _FIRST_FETCH_BATCH_VERSION:
-            groups = [
-                self._fetch_group(group.group_id, group.topics, body.require_stable)
-                for group in body.groups
-            ]
-            request.respond(OffsetFetchResponse(groups=groups))
+            return
+        asked = body.groups if version >= _FIRST_FETCH_BATCH_VERSION else [body]
+        wanted = [(group.group_id, _wanted_topics(group.topics)) for group in asked]
+        call = _FetchCall(request)
+        runtime = self._runtime
+        if body.require_stable:
+            runtime.perform(runtime.machine.fetch_stable_offsets(call, wanted, runtime.now_ms))
         else:
-            result = self._fetch_group(body.group_id, body.topics, body.require_stable)
-            request.respond(_old_fetch_response(request, result))
-
-    def _fetch_group(
-        self,
-        group_id: str,
-        topics: Iterable[_FetchTopic] | None,
-        require_stable: bool,
-    ) -> OffsetFetchResponseGroup:
-        wanted = None if topics is None else [(t.name, t.partition_indexes) for t in topics]
-        return self._runtime.machine.fetch_offsets(group_id, wanted, require_stable=require_stable)
+            call.respond([runtime.machine.fetch_offsets(*one) for one in wanted])
 
     async def _fetch_from_zookeeper(self, request: Request) -> None:
         body = request.body
@@ -277,6 +268,28 @@ class _FetchTopic(Protocol):
 
     name: str
     partition_indexes: list[int]
+
+
+def _wanted_topics(topics: Iterable[_FetchTopic] | None) -> list[tuple[str, list[int]]] | None:
+    return None if topics is None else [(t.name, t.partition_indexes) for t in topics]
+
+
+class _FetchCall:
+    """An OffsetFetch: knows how its version says what the groups' coordinator answers."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def respond(self, results: list[OffsetFetchResponseGroup]) -> None:
+        if self._request.api_version >= _FIRST_FETCH_BATCH_VERSION:
+            self._request.respond(OffsetFetchResponse(groups=results))
+        else:
+            self._request.respond(_old_fetch_response(self._request, results[0]))
+
+    def close(self) -> None:
+        self._request.close()
 
 
 def _message(error: ErrorCode) -> str:

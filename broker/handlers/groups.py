@@ -20,10 +20,13 @@ authorization.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from broker.group_runtime import GroupRuntime
+from broker.reactor.turns import Steps
+from coordinator.group.machine import GROUP_TYPE
+from coordinator.group.states import GroupState
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.group_admin import DescribeGroupsResponse
@@ -33,8 +36,28 @@ if TYPE_CHECKING:
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 
+# What no group has, and what would not fit into a record of the offsets topic.
+MAX_PROTOCOLS = 1000
+MAX_ASSIGNMENTS = 10_000
+MAX_MEMBER_BYTES = 16 * 1024 * 1024
+
 # READ, DELETE and DESCRIBE as bits of AclOperation.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+
+
+def _wanted(names: Iterable[str], known: Iterable[str]) -> Generator[None, None, Collection[str]]:
+    """The known ones among the names, whatever their case; if there are only others, one of them,
+    since none at all means any."""
+    lowered = {name.lower(): name for name in known}
+    found: dict[str, None] = {}
+    other: list[str] = []
+    for name in names:
+        if name.lower() in lowered:
+            found[lowered[name.lower()]] = None
+        elif not other:
+            other.append(name)
+        yield
+    return list(found) or other
 
 
 class GroupHandlers:
@@ -60,6 +83,9 @@ class GroupHandlers:
 
     def join(self, request: Request) -> None:
         runtime = self._runtime
+        if len(request.body.protocols) > MAX_PROTOCOLS or request.frame_bytes > MAX_MEMBER_BYTES:
+            request.fail(ErrorCode.INVALID_REQUEST)
+            return
         runtime.perform(
             runtime.machine.join(
                 request,
@@ -74,6 +100,12 @@ class GroupHandlers:
 
     def sync(self, request: Request) -> None:
         runtime = self._runtime
+        if (
+            len(request.body.assignments) > MAX_ASSIGNMENTS
+            or request.frame_bytes > MAX_MEMBER_BYTES
+        ):
+            request.fail(ErrorCode.INVALID_REQUEST)
+            return
         runtime.perform(
             runtime.machine.sync(
                 request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
@@ -92,9 +124,11 @@ class GroupHandlers:
             )
         )
 
-    def list_groups(self, request: Request) -> None:
+    def list_groups(self, request: Request) -> Steps:
         body = request.body
-        request.respond(self._runtime.machine.list_groups(body.states_filter, body.types_filter))
+        states = yield from _wanted(body.states_filter, {state.value for state in GroupState})
+        types = yield from _wanted(body.types_filter, {GROUP_TYPE})
+        request.respond(self._runtime.machine.list_groups(states, types))
 
     def describe(self, request: Request) -> None:
         groups = [self._runtime.machine.describe_group(name) for name in request.body.groups]

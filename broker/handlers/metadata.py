@@ -4,6 +4,11 @@ Rules: semantics 1.3 and 6.1. Metadata answers from the metadata cache alone; a 
 created on the side (`TopicCreator`), and the answer says LEADER_NOT_AVAILABLE until it is there.
 Answers for all topics are not cached: building one costs less than a client's parsing it.
 
+Beyond Kafka: in Metadata, and nowhere else, a broker that is gone stays in the list of brokers for
+DEPARTED_LISTED_MS; it leads nothing any more. librdkafka (2.16) ends the thread of a broker that is
+not listed while it moves that broker's partitions to the leaders in the same answer, and partitions
+that lose this race stay without a leader for up to two seconds.
+
 Mirrors `KafkaApis.handleTopicMetadataRequest` and `ApiVersionManager`. Leaves out authorization
 (no authorizer: everything is allowed) and finalized features (there are none in ZooKeeper mode).
 """
@@ -11,7 +16,7 @@ Mirrors `KafkaApis.handleTopicMetadataRequest` and `ApiVersionManager`. Leaves o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from protocol.api import API_TABLE, ApiKey
@@ -31,14 +36,26 @@ from protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.dispatch import Handler, Request
-    from replication.metadata_cache import MetadataCache, PartitionState
+    from broker.reactor.turns import Steps
+    from replication.metadata_cache import (
+        BrokerNode,
+        MetadataCache,
+        MetadataUpdate,
+        PartitionState,
+    )
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 NOT_ASKED = -2_147_483_648
+DEPARTED_LISTED_MS = 1_000
 
 # With no authorizer every operation that the resource has is allowed: 1 << code, semantics 11.2.
 ALL_TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 ALL_CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+# Of a topic's description.
+PARTITIONS_PER_STEP = 100
+
+Described = Generator[None, None, MetadataResponseTopic]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -47,6 +64,24 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 def is_legal_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def _asked_for(
+    asked: Iterable[MetadataRequestTopic],
+) -> Generator[None, None, tuple[list[bytes], list[str], bool]]:
+    """Ids and names, each once, and whether an entry has an id or no name. If there is any id,
+    names are ignored."""
+    ids: dict[bytes, None] = {}
+    names: dict[str, None] = {}
+    has_ids = False
+    for topic in asked:
+        if topic.topic_id != ZERO_UUID:
+            ids[bytes(topic.topic_id)] = None
+        if topic.name is not None:
+            names[topic.name] = None
+        has_ids = has_ids or topic.name is None or topic.topic_id != ZERO_UUID
+        yield
+    return list(ids), list(names), has_ids
 
 
 class TopicCreator(Protocol):
@@ -58,7 +93,7 @@ class TopicCreator(Protocol):
 
 
 class MetadataHandlers:
-    __slots__ = ("_auto_create", "_cache", "_feature_epoch", "_served")
+    __slots__ = ("_auto_create", "_cache", "_clock", "_departed", "_feature_epoch", "_served")
 
     def __init__(
         self,
@@ -67,8 +102,11 @@ class MetadataHandlers:
         *,
         topic_creator: TopicCreator | None = None,
         feature_epoch: Callable[[], int] = lambda: -1,
+        clock: Callable[[], int] = lambda: 0,
     ) -> None:
         """`topic_creator` is None when auto.create.topics.enable is false."""
+        self._clock = clock
+        self._departed: dict[int, tuple[BrokerNode, int]] = {}
         self._cache = cache
         self._served = served
         self._auto_create = topic_creator
@@ -107,23 +145,44 @@ class MetadataHandlers:
 
     # -- Metadata --
 
-    def metadata(self, request: Request) -> None:
+    def metadata_changed(self, update: MetadataUpdate) -> None:
+        until_ms = self._clock() + DEPARTED_LISTED_MS
+        self._departed.update(
+            {node.broker_id: (node, until_ms) for node in update.departed_brokers}
+        )
+
+    def _listed_brokers(self) -> Iterable[BrokerNode]:
+        alive = self._cache.alive_brokers()
+        if not self._departed:
+            return alive.values()
+        now_ms = self._clock()
+        self._departed = {
+            broker_id: (node, until_ms)
+            for broker_id, (node, until_ms) in self._departed.items()
+            if now_ms < until_ms and broker_id not in alive
+        }
+        return [*alive.values(), *(node for node, _ in self._departed.values())]
+
+    def metadata(self, request: Request) -> Steps:
         body, version = request.body, request.api_version
         asked = body.topics
-        if 10 <= version < 12 and any(
-            topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()
-        ):
-            request.fail(ErrorCode.INVALID_REQUEST)
-            return
         listener = request.connection.listener_name
+        topics: list[MetadataResponseTopic] = []
         if asked is None or (version == 0 and not asked):
-            topics = [self._topic(name, request) for name in self._cache.topics()]
+            for name in list(self._cache.topics()):
+                topics.append((yield from self._topic(name, request)))
+                yield
         else:
-            topics = self._asked_topics(asked, request)
-        if body.include_topic_authorized_operations:
-            for topic in topics:
-                if topic.error_code == ErrorCode.NONE:
-                    topic.topic_authorized_operations = ALL_TOPIC_OPERATIONS
+            ids, names, has_ids = yield from _asked_for(asked)
+            if has_ids and 10 <= version < 12:
+                request.fail(ErrorCode.INVALID_REQUEST)
+                return
+            for topic_id in ids:
+                topics.append((yield from self._topic_by_id(topic_id, request)))
+                yield
+            for name in () if ids else names:
+                topics.append((yield from self._topic_by_name(name, request)))
+                yield
         request.respond(
             MetadataResponse(
                 brokers=[
@@ -133,7 +192,7 @@ class MetadataHandlers:
                         port=endpoint.port,
                         rack=node.rack,
                     )
-                    for node in self._cache.alive_brokers().values()
+                    for node in self._listed_brokers()
                     if (endpoint := node.endpoint(listener)) is not None
                 ],
                 cluster_id=self._cache.cluster_id,
@@ -147,28 +206,18 @@ class MetadataHandlers:
             )
         )
 
-    def _asked_topics(
-        self, asked: list[MetadataRequestTopic], request: Request
-    ) -> list[MetadataResponseTopic]:
-        """By id if any entry has one, then names are ignored; else by name, each once."""
-        ids = [bytes(topic.topic_id) for topic in asked if topic.topic_id != ZERO_UUID]
-        if ids:
-            return [self._topic_by_id(topic_id, request) for topic_id in dict.fromkeys(ids)]
-        names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-        return [
-            self._topic(name, request)
-            if self._cache.contains(name)
-            else self._missing_topic(name, request)
-            for name in names
-        ]
-
-    def _topic_by_id(self, topic_id: bytes, request: Request) -> MetadataResponseTopic:
+    def _topic_by_id(self, topic_id: bytes, request: Request) -> Described:
         name = self._cache.topic_name(topic_id)
         if name is None:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
-        return self._topic(name, request)
+        return (yield from self._topic(name, request))
+
+    def _topic_by_name(self, name: str, request: Request) -> Described:
+        if self._cache.contains(name):
+            return (yield from self._topic(name, request))
+        return self._missing_topic(name, request)
 
     def _missing_topic(self, name: str, request: Request) -> MetadataResponseTopic:
         wanted = request.body.allow_auto_topic_creation or request.api_version < 4
@@ -182,18 +231,21 @@ class MetadataHandlers:
             error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
         )
 
-    def _topic(self, name: str, request: Request) -> MetadataResponseTopic:
+    def _topic(self, name: str, request: Request) -> Described:
         listener, version = request.connection.listener_name, request.api_version
-        partitions = self._cache.partitions(name)
-        return MetadataResponseTopic(
+        topic = MetadataResponseTopic(
             name=name,
             topic_id=self._cache.topic_id(name),
             is_internal=name in INTERNAL_TOPICS,
-            partitions=[
-                self._partition(index, state, listener, version)
-                for index, state in sorted(partitions.items())
-            ],
+            partitions=[],
         )
+        if request.body.include_topic_authorized_operations:
+            topic.topic_authorized_operations = ALL_TOPIC_OPERATIONS
+        for index, state in sorted(self._cache.partitions(name).items()):
+            topic.partitions.append(self._partition(index, state, listener, version))
+            if len(topic.partitions) % PARTITIONS_PER_STEP == 0:
+                yield
+        return topic
 
     def _partition(
         self, index: int, state: PartitionState, listener: str, version: int

@@ -2,16 +2,22 @@
 v0-4, UpdateMetadata v0-8, DescribeLogDirs v0-4.
 
 Invariants: a request of an older controller epoch, or for an earlier broker epoch, changes nothing
-(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH). Coordinators hear of leadership through
-`on_leadership` and `on_stopped`, topic changes go to `on_metadata`, before the answer is sent.
+(STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH), and neither does one that is late: a controller sends
+one request at a time, and the same once more on a new connection if the old one broke; what then
+comes out of the old one, from a socket's buffer, would bring back what was true before. Its
+connection is closed: a controller that is not through with it sends the request again.
+Coordinators hear of leadership through `on_leadership` and `on_stopped`, topic changes go to
+`on_metadata`, before the answer is sent.
 
 Mirrors KafkaApis.handleLeaderAndIsrRequest, handleStopReplicaRequest, handleUpdateMetadataRequest
 and handleDescribeLogDirsRequest. Leaves out authorization and KRaft migration.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 
 from broker.dispatch import Handler, Request
+from broker.reactor.turns import Steps
 from broker.replica_shell import ReplicaShell
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -27,20 +33,28 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from replication.leadership import check_sender
+from replication.leadership import check_sender, retry_refused
 from replication.log_dirs import describe_log_dirs
 from replication.metadata_cache import MetadataUpdate
-from replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
+from replication.types import ZERO_TOPIC_ID, LeadershipResult, PartitionKey, StopResult
+
+log = logging.getLogger("broker.replication")
 
 _FIRST_VERSION_BY_TOPIC = 5
 
 
 class ReplicationHandler:
-    __slots__ = ("_manager", "_shell", "on_leadership", "on_metadata", "on_stopped")
+    __slots__ = (
+        "_controller_epoch", "_manager", "_newest_connection", "_shell", "on_leadership",
+        "on_metadata", "on_stopped",
+    )  # fmt: skip
 
     def __init__(self, shell: ReplicaShell) -> None:
         self._shell = shell
         self._manager = shell.manager
+        # The latest connection on which a controller of this epoch has spoken.
+        self._controller_epoch = -1
+        self._newest_connection = -1
         self.on_leadership: list[Callable[[LeadershipResult], None]] = []
         self.on_stopped: list[Callable[[StopResult], None]] = []
         self.on_metadata: list[Callable[[MetadataUpdate], None]] = []
@@ -53,8 +67,21 @@ class ReplicationHandler:
             ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
         }
 
+    def _close_if_late(self, request: Request) -> bool:
+        """Has its controller gone on to another connection since?"""
+        epoch, connection = request.body.controller_epoch, request.connection.number
+        if epoch == self._controller_epoch and connection < self._newest_connection:
+            log.info("A late %s of the controller is left out", type(request.body).__name__)
+            request.close()
+            return True
+        if epoch >= self._controller_epoch:
+            self._controller_epoch, self._newest_connection = epoch, connection
+        return False
+
     def leader_and_isr(self, request: Request) -> None:
         body: LeaderAndIsrRequest = request.body
+        if self._close_if_late(request):
+            return
         result = self._manager.become_leader_or_follower(body, self._shell.clock())
         if result.error_code is ErrorCode.NONE:
             for listener in self.on_leadership:
@@ -62,8 +89,18 @@ class ReplicationHandler:
         request.respond(_leader_and_isr_response(result, request.api_version))
         self._shell.settle()
 
+    def retry_refused(self) -> None:
+        """Begin replicas for which there were no file descriptors."""
+        if self._manager.refused:
+            result = retry_refused(self._manager, self._shell.clock())
+            for listener in self.on_leadership:
+                listener(result)
+            self._shell.settle()
+
     def stop_replica(self, request: Request) -> None:
         body: StopReplicaRequest = request.body
+        if self._close_if_late(request):
+            return
         result = self._manager.stop_replicas(body, self._shell.clock())
         if result.error_code is ErrorCode.NONE:
             for listener in self.on_stopped:
@@ -83,6 +120,8 @@ class ReplicationHandler:
 
     def update_metadata(self, request: Request) -> None:
         body: UpdateMetadataRequest = request.body
+        if self._close_if_late(request):
+            return
         error = check_sender(self._manager, body.controller_epoch, body.broker_epoch)
         if error is ErrorCode.NONE:
             update = self._manager.metadata.update(body)
@@ -91,18 +130,18 @@ class ReplicationHandler:
         request.respond(UpdateMetadataResponse(error_code=error))
         self._shell.settle()
 
-    def describe_log_dirs(self, request: Request) -> None:
+    def describe_log_dirs(self, request: Request) -> Steps:
         body: DescribeLogDirsRequest = request.body
-        wanted = None
+        wanted: set[PartitionKey] | None = None
         if body.topics is not None:
-            wanted = {
-                (topic.topic, partition) for topic in body.topics for partition in topic.partitions
-            }
+            wanted = set()
+            for topic in body.topics:
+                for partition in topic.partitions:
+                    wanted.add((topic.topic, partition))
+                    yield
+        results = yield from describe_log_dirs(self._manager, wanted)
         request.respond(
-            DescribeLogDirsResponse(
-                throttle_time_ms=request.throttle_ms,
-                results=describe_log_dirs(self._manager, wanted),
-            )
+            DescribeLogDirsResponse(throttle_time_ms=request.throttle_ms, results=results)
         )
 
 

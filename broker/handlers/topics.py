@@ -10,7 +10,7 @@ authorization (everything is allowed), policies, and mutation quotas.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import trio
@@ -22,11 +22,14 @@ from broker.topic_creation import UNSET, CreatedTopic, TopicCreator
 from broker.topic_waits import TopicWaits
 from broker.zookeeper_client import ZooKeeperClient
 from protocol.api import ApiKey
+from protocol.discarding import discard_all
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
+    CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
@@ -48,11 +51,14 @@ from storage.log_config import TOPIC_CONFIGS, LogConfig
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3
-STATES_SINCE_VERSION = 6
 DELETION_GRACE_MS = 500
+MAX_CONFIGS = 1000  # of one topic
+MAX_PARTITIONS = 10_000
+MAX_REPLICAS = 1000
 
 T = TypeVar("T")
 Outcome = KafkaError | None
+Assignment = CreatableReplicaAssignment | CreatePartitionsAssignment
 
 
 class TopicHandlers:
@@ -85,12 +91,19 @@ class TopicHandlers:
 
     async def create_topics(self, request: Request) -> None:
         body: CreateTopicsRequest = request.body
+        pace = request.pace()
         names = Counter(topic.name for topic in body.topics)
         deadline = trio.current_time() + body.timeout_ms / 1000
-        results = {name: CreatableTopicResult(name=name, error_message=None) for name in names}
+        results: dict[str, CreatableTopicResult] = {}
         created: dict[str, CreatedTopic] = {}
+        answers_early = body.timeout_ms > 0 and not body.validate_only
         for topic in body.topics:
-            result = results[topic.name]
+            await pace()
+            if answers_early and trio.current_time() >= deadline:
+                answers_early = False
+                await self._answer_late(request, results, created)
+            result = CreatableTopicResult(name=topic.name, error_message=None)
+            results[topic.name] = result
             try:
                 self._check_controller()
                 _check_once(names[topic.name], "Found multiple entries for this topic.")
@@ -99,7 +112,10 @@ class TopicHandlers:
                 result.error_code, result.error_message = error.code, error.message
                 continue
             created[topic.name] = outcome
-            self._describe(result, topic, outcome)
+            if not request.answered:
+                self._describe(result, topic, outcome)
+        if request.answered:
+            return
         if not body.validate_only:
 
             async def is_led(name: str) -> bool:
@@ -114,6 +130,29 @@ class TopicHandlers:
         answers = [results[topic.name] for topic in body.topics]
         request.respond(CreateTopicsResponse(topics=answers))
 
+    async def _answer_late(
+        self, request: Request, results: Mapping[str, CreatableTopicResult],
+        created: Mapping[str, CreatedTopic],
+    ) -> None:  # fmt: skip
+        """The time is over before all are created; that goes on."""
+        answers = []
+        pace = request.pace()
+        for topic in request.body.topics:
+            await pace()
+            result = results.get(topic.name)
+            if result is None or (
+                topic.name in created
+                and not self._cache.has_leaders(
+                    topic.name, range(created[topic.name].partition_count)
+                )
+            ):
+                result = CreatableTopicResult(name=topic.name)
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                result.error_message = ErrorCode.REQUEST_TIMED_OUT.description
+            answers.append(result)
+        request.body = CreateTopicsRequest()  # that of an answered request is emptied: ours goes on
+        request.respond(CreateTopicsResponse(topics=answers))
+
     async def _create(self, topic: CreatableTopic, validate_only: bool) -> CreatedTopic:
         if topic.name == CLUSTER_METADATA_TOPIC:
             raise KafkaError(
@@ -124,6 +163,7 @@ class TopicHandlers:
             raise KafkaError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
             )
+        _check_size(topic)
         nulls = [config.name for config in topic.configs if config.value is None]
         if nulls:
             raise KafkaError(
@@ -183,19 +223,25 @@ class TopicHandlers:
 
     async def create_partitions(self, request: Request) -> None:
         body: CreatePartitionsRequest = request.body
-        names = Counter(topic.name for topic in body.topics)
+        pace = request.pace()
+        names: Counter[str] = Counter()
+        for topic in body.topics:
+            await pace()
+            names[topic.name] += 1
         deadline = trio.current_time() + body.timeout_ms / 1000
         outcomes: dict[str, Outcome] = {}
         grown: dict[str, int] = {}
         for topic in body.topics:
+            await pace()
             try:
                 self._check_controller()
                 _check_once(names[topic.name], "Duplicate topic in request.")
+                _check_count(topic.count, topic.assignments)
                 await _guarded(self._grow(topic, body.validate_only))
                 outcomes[topic.name] = None
                 grown[topic.name] = topic.count
             except KafkaError as error:
-                outcomes[topic.name] = error
+                outcomes[topic.name] = error.with_traceback(None)  # no cycle with this frame
         if not body.validate_only:
 
             async def is_led(name: str) -> bool:
@@ -203,23 +249,28 @@ class TopicHandlers:
 
             for name in await _late(grown, is_led, body.timeout_ms):
                 outcomes[name] = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        request.respond(
-            CreatePartitionsResponse(
-                results=[
-                    CreatePartitionsTopicResult(
-                        name=name,
-                        error_code=error.code if error else ErrorCode.NONE,
-                        error_message=error.message if error else None,
-                    )
-                    for name, error in outcomes.items()
-                ]
+        results = []
+        for name, outcome in outcomes.items():
+            await pace()
+            results.append(
+                CreatePartitionsTopicResult(
+                    name=name,
+                    error_code=outcome.code if outcome else ErrorCode.NONE,
+                    error_message=outcome.message if outcome else None,
+                )
             )
-        )
+        await request.in_turns(discard_all(outcomes))
+        await request.in_turns(discard_all(names))
+        request.respond(CreatePartitionsResponse(results=results))
 
     async def _grow(self, topic: CreatePartitionsTopic, validate_only: bool) -> None:
-        if self._controller.machine.context.is_queued_for_deletion(topic.name):
+        context = self._controller.machine.context
+        if context.is_queued_for_deletion(topic.name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-        found = await self._zookeeper.run(topic_admin.read_assignment(topic.name))
+        found = None
+        # ZooKeeper is not asked for names that nobody has heard of: there may be very many.
+        if topic.name in context.assignments or self._cache.contains(topic.name):
+            found = await self._zookeeper.run(topic_admin.read_assignment(topic.name))
         if found is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist."
@@ -277,18 +328,18 @@ class TopicHandlers:
     async def delete_topics(self, request: Request) -> None:
         body: DeleteTopicsRequest = request.body
         deadline = trio.current_time() + body.timeout_ms / 1000
-        asked = _asked(request)
-        if any(name is not None and topic_id != ZERO_UUID for name, topic_id in asked):
-            request.fail(
-                ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified."
-            )
+        results, are_unambiguous = await request.in_turns(_asked(request))
+        pace = request.pace()
+        if not are_unambiguous:
+            for result in results:
+                await pace()
+                result.error_code = ErrorCode.INVALID_REQUEST
+                result.error_message = "Topic name and topic ID can not both be specified."
+            request.respond(DeleteTopicsResponse(responses=results))
             return
-        results = [
-            DeletableTopicResult(name=name, topic_id=topic_id, error_message=None)
-            for name, topic_id in asked
-        ]
         marked: dict[str, list[DeletableTopicResult]] = {}
         for result in results:
+            await pace()
             try:
                 self._check_controller()
                 self._check_deletable(request)
@@ -346,12 +397,42 @@ class TopicHandlers:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
 
-def _asked(request: Request) -> list[tuple[str | None, bytes]]:
-    """(name, id) of each topic to delete, whatever the version."""
+def _asked(request: Request) -> Generator[None, None, tuple[list[DeletableTopicResult], bool]]:
+    """A result for each topic to delete, whatever the version, and whether none of them has both a
+    name and an id."""
     body: DeleteTopicsRequest = request.body
-    if request.api_version >= STATES_SINCE_VERSION:
-        return [(topic.name, bytes(topic.topic_id)) for topic in body.topics]
-    return [(name, ZERO_UUID) for name in body.topic_names]
+    results = []
+    are_unambiguous = True
+    for name in body.topic_names:
+        results.append(DeletableTopicResult(name=name, error_message=None))
+        yield
+    for topic in body.topics:
+        topic_id = bytes(topic.topic_id)
+        if topic.name is not None and topic_id != ZERO_UUID:
+            are_unambiguous = False
+        results.append(DeletableTopicResult(name=topic.name, topic_id=topic_id, error_message=None))
+        yield
+    return results, are_unambiguous
+
+
+def _check_size(topic: CreatableTopic) -> None:
+    """What no topic has, and what would be long loops."""
+    if len(topic.configs) > MAX_CONFIGS:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"More than {MAX_CONFIGS} configs.")
+    _check_count(topic.num_partitions, topic.assignments)
+
+
+def _check_count(count: int, assignments: Sequence[Assignment] | None) -> None:
+    """The limit of Kafka's own (KRaft) controllers."""
+    if max(count, len(assignments or ())) > MAX_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"More than {MAX_PARTITIONS} partitions cannot be created at once.",
+        )
+    if any(len(assignment.broker_ids) > MAX_REPLICAS for assignment in assignments or ()):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"More than {MAX_REPLICAS} replicas."
+        )
 
 
 def _check_once(count: int, problem: str) -> None:

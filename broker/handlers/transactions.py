@@ -18,10 +18,11 @@ Mirrors the handlers of the same names in KafkaApis. Left out: authorization.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from broker.producer_ids import ProducerIds
+from broker.reactor.turns import Steps, distinct
 from broker.topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.transaction_runtime import TransactionRuntime
 from coordinator.transaction.core import InitAttempt, InitResult
@@ -30,6 +31,7 @@ from coordinator.transaction.metadata import (
     NO_PRODUCER_ID,
     TopicPartition,
 )
+from coordinator.transaction.states import STATES_BY_LABEL
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.transaction_admin import DescribeTransactionsResponse
@@ -115,7 +117,7 @@ class TransactionHandlers:
 
     # AddPartitionsToTxn and AddOffsetsToTxn
 
-    def add_partitions(self, request: Request) -> None:
+    def add_partitions(self, request: Request) -> Steps:
         body: AddPartitionsToTxnRequest = request.body
         transactions = body.transactions
         if request.api_version < _FIRST_BATCHED_VERSION:
@@ -131,18 +133,17 @@ class TransactionHandlers:
         if not transactions:
             call.respond()
         for index, transaction in enumerate(transactions):
-            self._add_to_one(call, index, transaction)
+            yield from self._add_to_one(call, index, transaction)
 
     def _add_to_one(
         self, call: _AddPartitionsCall, index: int, transaction: AddPartitionsToTxnTransaction
-    ) -> None:
+    ) -> Steps:
         runtime = self._runtime
-        partitions = _partitions(transaction.topics)
-        refused = self._refused(partitions, is_client=not call.is_batched)
+        partitions = yield from distinct(_partitions(transaction.topics))
+        refused = yield from self._refused(partitions, is_client=not call.is_batched)
         part = _AddPartitionsPart(call, index, transaction.transactional_id, partitions)
         if refused:
-            others = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            part.answer_each(others | refused)
+            yield from part.refuse(refused)
             return
         producer = (transaction.transactional_id, transaction.producer_id)
         epoch = transaction.producer_epoch
@@ -150,12 +151,14 @@ class TransactionHandlers:
             part.answer_each(runtime.machine.verify_partitions(*producer, epoch, partitions))
         else:
             runtime.perform(
-                runtime.machine.add_partitions(part, *producer, epoch, partitions, runtime.now_ms)
+                runtime.machine.add_partitions(
+                    part, *producer, epoch, partitions, runtime.now_ms, call.connection
+                )
             )
 
     def _refused(
         self, partitions: Iterable[TopicPartition], *, is_client: bool
-    ) -> dict[TopicPartition, ErrorCode]:
+    ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
         """Partitions that cannot be in a transaction; clients may not name internal topics."""
         refused = {}
         for topic, partition in partitions:
@@ -163,6 +166,7 @@ class TransactionHandlers:
                 refused[topic, partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif self._metadata.partition_state(topic, partition) is None:
                 refused[topic, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            yield
         return refused
 
     def add_offsets(self, request: Request) -> None:
@@ -176,6 +180,7 @@ class TransactionHandlers:
                 body.producer_epoch,
                 [(OFFSETS_TOPIC, self._offsets_partition_for(body.group_id))],
                 runtime.now_ms,
+                request.connection.number,
             )
         )
 
@@ -192,6 +197,7 @@ class TransactionHandlers:
                 body.producer_epoch,
                 runtime.now_ms,
                 committed=body.committed,
+                connection=request.connection.number,
             )
         )
 
@@ -202,13 +208,19 @@ class TransactionHandlers:
         states = [describe(name) for name in request.body.transactional_ids]
         request.respond(DescribeTransactionsResponse(transaction_states=states))
 
-    def list(self, request: Request) -> None:
+    def list(self, request: Request) -> Steps:
         body, runtime = request.body, self._runtime
-        request.respond(
-            runtime.machine.list_transactions(
-                body.state_filters, body.producer_id_filters, body.duration_filter, runtime.now_ms
-            )
+        known: list[str] = []
+        unknown: list[str] = []
+        for name in (yield from distinct(body.state_filters)):
+            (known if name in STATES_BY_LABEL else unknown).append(name)
+            yield
+        response = runtime.machine.list_transactions(
+            known or unknown[:1], body.producer_id_filters, body.duration_filter, runtime.now_ms
         )
+        if response.error_code == ErrorCode.NONE:
+            response.unknown_state_filters = unknown
+        request.respond(response)
 
 
 # What the machine answers: each knows how its API says it.
@@ -264,10 +276,11 @@ class _ErrorCall:
 class _AddPartitionsCall:
     """An AddPartitionsToTxn request: answered when all of its transactions are."""
 
-    __slots__ = ("_missing", "_request", "_results")
+    __slots__ = ("_missing", "_request", "_results", "connection")
 
     def __init__(self, request: Request, count: int) -> None:
         self._request = request
+        self.connection = request.connection.number
         self._results: list[AddPartitionsToTxnResult] = [AddPartitionsToTxnResult()] * count
         self._missing = count
 
@@ -278,6 +291,12 @@ class _AddPartitionsCall:
     def part_answered(
         self, index: int, transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
     ) -> None:
+        for _ in self.answer_part(index, transactional_id, errors):
+            pass
+
+    def answer_part(
+        self, index: int, transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
+    ) -> Steps:
         knows_fenced = self._request.api_version >= _FIRST_FENCED_VERSION
         by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
         for (topic, partition), error in errors.items():
@@ -287,6 +306,7 @@ class _AddPartitionsCall:
                     partition_error_code=_old_error(error, knows_fenced=knows_fenced),
                 )
             )
+            yield
         self._results[index] = AddPartitionsToTxnResult(
             transactional_id=transactional_id,
             topic_results=[
@@ -331,6 +351,14 @@ class _AddPartitionsPart:
     def answer(self, error: ErrorCode) -> None:
         self.answer_each(dict.fromkeys(self._partitions, error))
 
+    def refuse(self, refused: Mapping[TopicPartition, ErrorCode]) -> Steps:
+        """One that cannot be added fails all."""
+        errors = {}
+        for key in self._partitions:
+            errors[key] = refused.get(key, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            yield
+        yield from self._call.answer_part(self._index, self._transactional_id, errors)
+
     def answer_each(self, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         self._call.part_answered(self._index, self._transactional_id, errors)
 
@@ -338,5 +366,7 @@ class _AddPartitionsPart:
         self._call.close()
 
 
-def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    return [(topic.name, partition) for topic in topics for partition in topic.partitions]
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterator[TopicPartition]:
+    for topic in topics:
+        for partition in topic.partitions:
+            yield topic.name, partition

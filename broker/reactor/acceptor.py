@@ -2,7 +2,8 @@
 
 Mirrors `kafka.network.Acceptor` with the slot waiting of `ConnectionQuotas`: over
 `max.connections.per.ip` a new connection is closed at once; with no free slot left the acceptor
-waits, and the kernel's backlog holds who comes next.
+waits, and the kernel's backlog holds who comes next. Without a file descriptor to spare a new
+connection is closed at once; idle ones are given up for the next.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import logging
 import socket
 from collections.abc import Sequence
+from itertools import count
 from time import perf_counter
 
 import trio
@@ -22,7 +24,9 @@ from .processor import Processor
 log = logging.getLogger("broker.reactor")
 
 MAX_ACCEPTS_PER_ROUND = 64
-OUT_OF_FILES_PAUSE_SECONDS = 0.1
+OUT_OF_FILES_PAUSE_SECONDS = 0.05
+TOLD_EVERY_SECONDS = 10.0
+_numbers = count(1)
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -68,7 +72,9 @@ def plain_address(host: str) -> str:
 
 
 class Acceptor:
-    __slots__ = ("_next", "listener", "processors", "protocol", "quotas", "send_buffer", "sock")
+    __slots__ = (
+        "_next", "_told_at", "listener", "processors", "protocol", "quotas", "send_buffer", "sock",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -86,6 +92,7 @@ class Acceptor:
         self.quotas = quotas
         self.send_buffer = send_buffer
         self._next = 0
+        self._told_at = -TOLD_EVERY_SECONDS
         quotas.add_listener(listener)
 
     @property
@@ -100,7 +107,7 @@ class Acceptor:
             for _ in range(MAX_ACCEPTS_PER_ROUND):
                 if not self.quotas.slot_available(self.listener):
                     break
-                delay = self.quotas.creation_delay(perf_counter())
+                delay = self.quotas.creation_delay(self.listener, perf_counter())
                 if delay:
                     await trio.sleep(delay)
                 try:
@@ -110,10 +117,27 @@ class Acceptor:
                 except OSError as error:
                     if error.errno not in _OUT_OF_FILES:
                         raise
-                    log.error("Cannot accept on listener %s: %s", self.listener, error.strerror)
+                    self._refused()
+                    await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)
+                    break
+                if sock.fileno() >= self.quotas.descriptor_limit:
+                    sock.close()
+                    self._refused()
                     await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)
                     break
                 self.accepted(sock, address)
+
+    def _refused(self) -> None:
+        """There are too few file descriptors for one more connection."""
+        self.quotas.refused_descriptors += 1
+        now = perf_counter()
+        if now - self._told_at >= TOLD_EVERY_SECONDS:
+            self._told_at = now
+            log.error(
+                "Refusing connections on listener %s: there are %d, and the other file descriptors "
+                "of this process are for the logs. Allow it to open more files (ulimit -n)",
+                self.listener, self.quotas.total,
+            )  # fmt: skip
 
     def accepted(self, sock: socket.socket, address: tuple[object, ...]) -> None:
         """Admit one new socket or close it."""
@@ -139,7 +163,7 @@ class Acceptor:
         assert isinstance(port, int)
         info = ConnectionInfo(
             host, port, self.listener, self.protocol,
-            local_host=plain_address(local[0]), local_port=local[1],
+            local_host=plain_address(local[0]), local_port=local[1], number=next(_numbers),
         )  # fmt: skip
         self.quotas.opened(self.listener, host)
         processor = self.processors[self._next % len(self.processors)]

@@ -4,7 +4,7 @@ Invariants:
 - A receive buffer is replaced, never resized, and nothing is received or moved in it while a
   request is in progress whose records are not in the log: they are views into it.
 - A frame's size prefix is checked before a byte is allocated for it; the buffer then grows with
-  what really arrives, so a prefix alone cannot claim `socket.request.max.bytes` of memory.
+  what really arrives (see `receive_buffer`), so a prefix alone claims no memory.
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
   progress at a time, but for those in `pipeline`, which keeps the order.
 
@@ -24,6 +24,15 @@ from broker.down_conversion import DownConversion
 
 from .bad_input import BadInput, describe_frame_start
 from .mute_state import READING, MuteState
+from .receive_buffer import (
+    COMMON_BUFFER_BYTES,
+    FIRST_BUFFER_BYTES,
+    KEPT_BUFFER_BYTES,
+    ReceiveBuffer,
+    ReceiveMemory,
+    grown_size,
+    new_buffer,
+)
 from .selector import READ
 
 if TYPE_CHECKING:
@@ -33,10 +42,10 @@ if TYPE_CHECKING:
     from .pipeline import Pipeline
     from .processor import Processor
 
-INITIAL_BUFFER_BYTES = 16 * 1024
-GROW_STEP_BYTES = 1024 * 1024
 MAX_RECEIVES_PER_ROUND = 4
 MAX_SENDS_PER_ROUND = 8
+# From memory; the kernel copies them, a millisecond or so.
+MAX_SENT_BYTES_PER_ROUND = 1024 * 1024
 # Responses up to this many bytes are joined into one string; above it they go as an iovec.
 JOIN_LIMIT_BYTES = 32 * 1024
 MAX_IOVECS = 64
@@ -63,10 +72,13 @@ Part = bytes | bytearray | memoryview | FilePart | DownConversion
 
 
 class ConnectionInfo:
-    """What a handler may know of the client's connection."""
+    """What a handler may know of the client's connection.
 
-    __slots__ = ("host", "listener_name", "local_host", "local_port", "port", "principal",
-                 "security_protocol")  # fmt: skip
+    `number` counts the connections of this process, in the order in which they were accepted.
+    """
+
+    __slots__ = ("host", "listener_name", "local_host", "local_port", "number", "port",
+                 "principal", "security_protocol")  # fmt: skip
 
     def __init__(
         self,
@@ -77,6 +89,7 @@ class ConnectionInfo:
         principal: str = "User:ANONYMOUS",
         local_host: str = "",
         local_port: int = 0,
+        number: int = 0,
     ) -> None:
         self.host = host
         self.port = port
@@ -85,6 +98,7 @@ class ConnectionInfo:
         self.principal = principal
         self.local_host = local_host
         self.local_port = local_port
+        self.number = number
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -95,10 +109,10 @@ class Connection:
 
     __slots__ = (
         "blocked", "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
-        "flush_queued", "info", "last_active", "max_frame_bytes", "needed", "out", "out_bytes",
-        "pipeline", "processor", "received_at", "reserved_bytes",
-        "shape", "start", "state", "throttled_until",
-        "transport", "unsent", "view", "waits_for_memory",
+        "first_bytes", "flush_queued", "info", "lacks_memory", "large_frame_bytes", "last_active",
+        "lent_bytes", "max_frame_bytes", "needed", "out", "out_bytes", "partial_since", "pipeline",
+        "processor", "receive_memory", "received_at", "reserved_bytes", "shape", "start", "state",
+        "throttled_until", "transport", "unsent", "view", "waits_for_memory",
     )  # fmt: skip
 
     def __init__(
@@ -108,14 +122,20 @@ class Connection:
         processor: Processor,
         max_frame_bytes: int,
         now: float,
+        receive_memory: ReceiveMemory | None = None,
     ) -> None:
         self.transport = transport
         self.fileno = transport.fileno()
         self.info = info
         self.processor = processor
         self.max_frame_bytes = max_frame_bytes
-        self.buffer = bytearray()  # allocated when something arrives
+        self.receive_memory = receive_memory or ReceiveMemory()
+        self.buffer: ReceiveBuffer = bytearray()  # allocated when something arrives
         self.view = memoryview(self.buffer)
+        self.first_bytes = FIRST_BUFFER_BYTES  # of the next buffer
+        self.large_frame_bytes = 0  # the last one since the last sweep
+        self.lacks_memory = False  # the buffer is full and may not grow now
+        self.partial_since = 0.0  # when a sweep first saw the request that is not whole yet
         self.start = 0
         self.end = 0
         self.needed = 0  # bytes of the frame at `start` with its prefix, 0 while unknown
@@ -128,6 +148,7 @@ class Connection:
         self.closed = False
         self.flush_queued = False
         self.waits_for_memory = False
+        self.lent_bytes = 0  # of a buffer that a request has taken
         self.reserved_bytes = 0
         self.throttled_until = 0.0
         self.received_at = now
@@ -146,14 +167,18 @@ class Connection:
         """
         if self.start == self.end:
             self.start = self.end = self.needed = 0
-            if not self.buffer:
-                self.buffer = bytearray(INITIAL_BUFFER_BYTES)
-                self.view = memoryview(self.buffer)
+            if len(self.buffer) < self.first_bytes:
+                self._replace_buffer(self.first_bytes)
         for _ in range(MAX_RECEIVES_PER_ROUND):
             room_end = len(self.buffer)
-            if self.needed > INITIAL_BUFFER_BYTES:
+            if self.end == room_end:
+                if not self._make_room():
+                    return True
+                room_end = len(self.buffer)
+            if self.needed > COMMON_BUFFER_BYTES:
                 # Exactly this frame, so that the next one starts at the front of the buffer.
                 room_end = min(room_end, self.start + self.needed)
+                self.large_frame_bytes = self.needed
             if self.end == 0 and room_end == len(self.buffer):
                 target = self.view
             else:
@@ -166,9 +191,10 @@ class Connection:
                 return False
             filled = count == len(target)
             self.end += count
+            if filled and room_end < COMMON_BUFFER_BYTES:
+                self.first_bytes = min(2 * room_end, COMMON_BUFFER_BYTES)
             if self.frame_ready() or not filled:
                 return True
-            self._make_room()
         return True
 
     def frame_ready(self) -> bool:
@@ -176,7 +202,7 @@ class Connection:
         held = self.end - self.start
         if held < SIZE_PREFIX_BYTES:
             self.needed = 0
-            if len(self.buffer) - self.start < SIZE_PREFIX_BYTES:
+            if self.start and len(self.buffer) - self.start < SIZE_PREFIX_BYTES:
                 self._make_room()
             return False
         size: int = _SIZE(self.buffer, self.start)[0]
@@ -190,30 +216,80 @@ class Connection:
             self._make_room()
         return False
 
-    def _make_room(self) -> None:
-        """Put what is held at the front of a buffer with room for more of the frame."""
+    def _make_room(self) -> bool:
+        """Put what is held at the front of the buffer, or of a larger one if it is full.
+
+        False if there is no memory for that now.
+        """
         held = self.end - self.start
-        capacity = len(self.buffer)
-        if self.needed > capacity or (held == capacity and self.start == 0):
-            size = min(max(self.needed, capacity), max(2 * capacity, GROW_STEP_BYTES))
-            if size <= capacity:
-                return
-            grown = bytearray(size)
-            view = memoryview(grown)
-            view[:held] = self.view[self.start : self.end]
-            self.buffer, self.view = grown, view
-        elif self.start:
+        if self.start:
             self.view[:held] = self.view[self.start : self.end]
+            self.start = 0
+            self.end = held
+            return True
+        if held == len(self.buffer):
+            return self._replace_buffer(grown_size(held, self.needed))
+        return True
+
+    def _replace_buffer(self, size: int) -> bool:
+        """Go on in a buffer of `size`, if there is memory for it."""
+        held = self.end - self.start
+        assert size > held, "a whole frame is in the buffer already"
+        if not self.receive_memory.try_take(size, len(self.buffer)):
+            self.lacks_memory = True
+            return False
+        self.lacks_memory = False
+        buffer = new_buffer(size)
+        view = memoryview(buffer)
+        view[:held] = self.view[self.start : self.end]
+        self.buffer, self.view = buffer, view
         self.start = 0
         self.end = held
+        return True
+
+    def buffer_is_too_large(self) -> bool:
+        """Whether no request has needed so large a buffer since the last time this was asked."""
+        largest, self.large_frame_bytes = self.large_frame_bytes, 0
+        return len(self.buffer) > KEPT_BUFFER_BYTES and largest <= KEPT_BUFFER_BYTES // 2
+
+    def take_frame(self, begin: int) -> memoryview:
+        """What was received from `begin` up to `start`, for whoever may keep it; not copied if the
+        buffer holds little else. It counts as ours until `end_loan`."""
+        frame = self.view[begin : self.start]
+        if self.start != self.end or 2 * len(frame) < len(self.buffer):
+            return memoryview(bytes(frame))
+        assert not self.lent_bytes, "two requests of one connection are in progress"
+        self.lent_bytes = len(self.buffer)
+        self._forget_buffer()
+        return frame
+
+    def end_loan(self) -> None:
+        """The request that has taken the buffer is over."""
+        self._give_memory(self.lent_bytes)
+        self.lent_bytes = 0
 
     def give_back_buffer(self) -> None:
         """An idle connection needs no buffer; only between requests."""
         if self.start == self.end and self.buffer:
-            self.buffer = bytearray()
-            self.view = memoryview(self.buffer)
-            self.start = self.end = self.needed = 0
-            self.shape = None  # it holds a view of the old buffer
+            self.drop_buffer()
+
+    def drop_buffer(self) -> None:
+        """Give the buffer back, with what is in it."""
+        size = len(self.buffer) + self.lent_bytes
+        self.lent_bytes = 0
+        self._forget_buffer()
+        self._give_memory(size)
+
+    def _forget_buffer(self) -> None:
+        self.buffer = bytearray()
+        self.view = memoryview(self.buffer)
+        self.start = self.end = self.needed = 0
+        self.shape = None  # it holds a view of the old buffer
+
+    def _give_memory(self, size: int) -> None:
+        self.receive_memory.give(size)
+        if self.receive_memory.is_short:
+            self.processor.handlers.memory_released()
 
     # -- output --
 
@@ -234,12 +310,13 @@ class Connection:
     def flush(self) -> bool:
         """Send what is queued. True when all of it is gone; OSError if the connection broke."""
         out = self.out
+        enough = self.out_bytes - MAX_SENT_BYTES_PER_ROUND
         for _ in range(MAX_SENDS_PER_ROUND):
             if not out:
                 break
             first = out[0]
             if isinstance(first, (bytes, bytearray, memoryview)):
-                complete = self._send_buffers()
+                complete = self._send_buffers() and self.out_bytes > enough
             elif isinstance(first, DownConversion):
                 complete = self._send_chunk(first)
             else:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ import trio
 
 from .bad_input import BadInput
 from .connection import Connection, Part
+from .memory_shortage import take_back_unused
 from .mute_state import (
     PIPELINING,
     READING,
@@ -33,6 +35,7 @@ from .mute_state import (
 )
 from .pipeline import Pipeline, has_room, may_follow
 from .selector import READ, WRITE
+from .turns import Turns
 
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher, Request
@@ -42,9 +45,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.reactor")
 
-# A connection's turn ends after this many requests or this many bytes of responses: others wait.
-MAX_REQUESTS_PER_TURN = 64
+# A connection's turn ends after this time, which is a request that takes long, or many that do not,
+# or after this many bytes of responses; a batch ends after its time, and who is left is served in
+# the next one. Others wait.
+CONNECTION_TURN_SECONDS = 0.0005
+BATCH_SECONDS = 0.003
 MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
+# Looking at all connections for buffers that nobody uses comes no more often.
+MIN_TAKING_BACK_SECONDS = 0.05
 
 
 class HandlersPool:
@@ -57,22 +65,26 @@ class HandlersPool:
         "_throttle_wake",
         "_throttled",
         "_to_flush",
+        "_took_back_at",
         "_turn",
         "channel",
         "dispatcher",
         "processors",
+        "turns",
     )  # fmt: skip
 
     def __init__(self, channel: RequestChannel, dispatcher: Dispatcher) -> None:
         self.channel = channel
         self.dispatcher = dispatcher
         self.processors: list[Processor] = []
+        self.turns = Turns()
         self._serving: Connection | None = None
         self._in_batch = False
         self._memory_freed = False
-        self._to_flush: list[Connection] = []
+        self._to_flush: deque[Connection] = deque()
         self._throttled: list[tuple[float, int, Connection]] = []
         self._throttle_wake = trio.Event()
+        self._took_back_at = 0.0
         self._turn = 0
         self._busy_seconds = 0.0
         self._started_at = perf_counter()
@@ -81,50 +93,59 @@ class HandlersPool:
         """Serve what is queued or answered outside of a processor's round, for ever."""
         channel = self.channel
         while True:
-            if channel.queue or self._to_flush:
+            if channel.queue or channel.continuing or self._to_flush:
                 await trio.lowlevel.checkpoint()
             else:
                 await channel.wait_for_work()
             self.serve_batch()
 
     def serve_batch(self) -> None:
-        """One turn for every queued connection, then send everything that was answered."""
-        started = perf_counter()
+        """A turn for queued connections while time is left, then send what was answered."""
+        started = now = perf_counter()
+        ends = started + BATCH_SECONDS
         channel = self.channel
-        queue = channel.queue
         self._in_batch = True
-        for _ in range(len(queue)):
-            connection = queue.popleft()
-            if not connection.closed:
-                self._serve(connection)
+        for queue in (channel.queue, channel.continuing):
+            # At least one of each: who has just come does not keep the others out for ever.
+            for _ in range(len(queue)):
+                connection = queue.popleft()
+                if not connection.closed:
+                    now = self._serve(connection, now + CONNECTION_TURN_SECONDS)
+                    if now > ends:
+                        break
         to_flush = self._to_flush
         while to_flush:
-            self._to_flush = []
-            for connection in to_flush:
-                connection.flush_queued = False
-                if not connection.closed:
-                    self._flush(connection)
-            to_flush = self._to_flush
+            connection = to_flush.popleft()
+            connection.flush_queued = False
+            if connection.closed:
+                continue
+            self._flush(connection)
+            if connection.last_active > ends or (connection.blocked and perf_counter() > ends):
+                break
         self._in_batch = False
+        if to_flush:
+            channel.wake()
         if self._memory_freed:
             self._memory_freed = False
             for processor in self.processors:
                 processor.retry_memory_waiters()
         self._busy_seconds += perf_counter() - started
 
-    def _serve(self, connection: Connection) -> None:
-        """Handle the requests in the buffer until one is not answered at once."""
+    def _serve(self, connection: Connection, ends: float) -> float:
+        """Handle the requests in the buffer until one is not answered at once, or its time is up;
+        returns when that was."""
         self._serving = connection
         handle_frame = self.dispatcher.handle_frame
         processor = connection.processor
         memory = processor.memory
         try:
-            for _ in range(MAX_REQUESTS_PER_TURN):
+            while True:
                 connection.state = RESPONSE_PENDING
-                handle_frame(connection)
+                now = handle_frame(connection)
                 state = connection.state
                 if (
-                    (state is not READING and state is not PIPELINING)
+                    now > ends
+                    or (state is not READING and state is not PIPELINING)
                     or connection.out_bytes > MAX_RESPONSE_BYTES_PER_TURN
                     or connection.closed
                     or not connection.frame_ready()
@@ -133,15 +154,20 @@ class HandlersPool:
                 ):
                     break
         except BadInput as error:
-            # What was answered before the bad bytes still leaves, as it would one by one.
-            if not connection.closed and connection.out:
-                self._try_flush(connection)
-            self.end(connection, f"it sent {error}")
+            self.end_on_bad_input(connection, error)
+            now = perf_counter()
         finally:
             self._serving = None
         if not connection.closed and not connection.flush_queued:
             connection.flush_queued = True
             self._to_flush.append(connection)
+        return now
+
+    def end_on_bad_input(self, connection: Connection, error: BadInput) -> None:
+        """What was answered before the bad bytes still leaves, as it would one by one."""
+        if not connection.closed and connection.out:
+            self._try_flush(connection)
+        self.end(connection, f"it sent {error}")
 
     # -- responses --
 
@@ -154,6 +180,8 @@ class HandlersPool:
             self._respond_in_order(connection, request, parts)
             return
         self._queue_parts(connection, request, parts)
+        if connection.lent_bytes:
+            connection.end_loan()
         if connection.reserved_bytes:
             connection.processor.release_memory(connection)
         if request.throttle_ms > 0:
@@ -291,7 +319,7 @@ class HandlersPool:
                 return
             connection.state = RESPONSE_PENDING
             connection.received_at = perf_counter()
-            self.channel.put(connection)
+            self.channel.put_again(connection)
             if not self._in_batch:
                 self.channel.wake()
         elif not connection.events & READ:
@@ -301,6 +329,13 @@ class HandlersPool:
         self._memory_freed = True
         if not self._in_batch:
             self.channel.wake()
+
+    def memory_wanted(self, now: float) -> None:
+        """A receive buffer may not grow: take back those that nobody uses."""
+        if now - self._took_back_at >= MIN_TAKING_BACK_SECONDS:
+            self._took_back_at = now
+            for processor in self.processors:
+                take_back_unused(processor.connections.values())
 
     # -- throttling --
 

@@ -2,7 +2,9 @@
 
 - `ConnectionQuotas` counts connections per listener and address: `max.connections`,
   `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`,
-  `max.connection.creation.rate`. Mirrors `kafka.network.ConnectionQuotas`.
+  `max.connection.creation.rate`, also of one listener. Mirrors `kafka.network.ConnectionQuotas`.
+- Beyond Kafka, it keeps connections off the file descriptors that the logs need: who gets a number
+  at or above `descriptor_limit` is refused, and idle connections make room (`idlest`).
 - `MemoryPool` bounds the bytes of requests that are buffered or being handled
   (`queued.max.request.bytes`). Like Kafka's `SimpleMemoryPool` it is not strict: a request is let
   in while anything is left, so one large request cannot wait for ever.
@@ -28,12 +30,15 @@ class ConnectionQuotas:
         "_by_listener",
         "_freed",
         "_next_creation",
+        "descriptor_limit",
         "inter_broker_listener",
         "max_by_listener",
         "max_connections",
         "max_creation_rate",
+        "max_creation_rate_by_listener",
         "max_per_ip",
         "max_per_ip_overrides",
+        "refused_descriptors",
         "total",
     )
 
@@ -45,18 +50,23 @@ class ConnectionQuotas:
         max_per_ip_overrides: Mapping[str, int] | None = None,
         max_by_listener: Mapping[str, int] | None = None,
         max_creation_rate: int = UNLIMITED,
+        max_creation_rate_by_listener: Mapping[str, int] | None = None,
         inter_broker_listener: str = "PLAINTEXT",
+        descriptor_limit: int = UNLIMITED,
     ) -> None:
+        self.descriptor_limit = descriptor_limit
+        self.refused_descriptors = 0  # connections, since the last sweep
         self.max_connections = max_connections
         self.max_per_ip = max_per_ip
         self.max_per_ip_overrides = dict(max_per_ip_overrides or {})
         self.max_by_listener = dict(max_by_listener or {})
         self.max_creation_rate = max_creation_rate
+        self.max_creation_rate_by_listener = dict(max_creation_rate_by_listener or {})
         self.inter_broker_listener = inter_broker_listener
         self.total = 0
         self._by_address: Counter[str] = Counter()
         self._by_listener: dict[str, int] = {}
-        self._next_creation = 0.0
+        self._next_creation: dict[str, float] = {}  # of a listener, or of all: ""
         self._freed = trio.lowlevel.ParkingLot()
 
     def add_listener(self, listener: str) -> None:
@@ -84,14 +94,21 @@ class ConnectionQuotas:
         """A protected listener pushed the total over the limit: others close an idle connection."""
         return self.total > self.max_connections and not self._protected(listener)
 
-    def creation_delay(self, now: float) -> float:
-        """Seconds the acceptor has to sleep before one more connection, at `now`."""
-        if self.max_creation_rate >= UNLIMITED:
+    def creation_delay(self, listener: str, now: float) -> float:
+        """Seconds the acceptor of `listener` has to sleep before one more connection, at `now`."""
+        of_listener = self.max_creation_rate_by_listener.get(listener, UNLIMITED)
+        delay = self._take_turn(listener, of_listener, now)
+        if self._protected(listener):
+            return delay
+        return max(delay, self._take_turn("", self.max_creation_rate, now))
+
+    def _take_turn(self, whose: str, rate: int, now: float) -> float:
+        if rate >= UNLIMITED:
             return 0.0
-        if self.max_creation_rate <= 0:
+        if rate <= 0:
             return 1.0
-        due = max(self._next_creation, now - 1.0)
-        self._next_creation = due + 1.0 / self.max_creation_rate
+        due = max(self._next_creation.get(whose, 0.0), now - 1.0)
+        self._next_creation[whose] = due + 1.0 / rate
         return max(0.0, due - now)
 
     def opened(self, listener: str, address: str) -> None:

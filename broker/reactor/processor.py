@@ -20,6 +20,7 @@ from .bad_input import BadInput
 from .connection import Connection, ConnectionInfo
 from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
 from .pipeline import has_room, may_follow
+from .receive_buffer import COMMON_BUFFER_BYTES, ReceiveMemory
 from .selector import BROKEN, READ, WRITE, Selector
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.reactor")
 
 BUFFER_IDLE_SECONDS = 5.0
+# A round that receives large requests ends after this time, and goes on where it was in the next.
+ROUND_SECONDS = 0.002
 
 
 class Processor:
     __slots__ = (
-        "busy_seconds", "channel", "connections", "expired_connections", "handlers",
-        "index", "listener", "max_frame_bytes", "memory", "memory_waiters", "quotas", "selector",
-        "started_at",
+        "busy_seconds", "channel", "connections", "expired_connections", "handlers", "index",
+        "left", "listener", "max_frame_bytes", "memory", "memory_waiters", "quotas",
+        "receive_memory", "selector", "started_at",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +53,7 @@ class Processor:
         *,
         max_frame_bytes: int,
         memory: MemoryPool | None = None,
+        receive_memory: ReceiveMemory | None = None,
     ) -> None:
         self.index = index
         self.listener = listener
@@ -59,7 +63,9 @@ class Processor:
         self.quotas = quotas
         self.max_frame_bytes = max_frame_bytes
         self.memory = memory
+        self.receive_memory = receive_memory or ReceiveMemory()
         self.memory_waiters: list[Connection] = []
+        self.left: list[tuple[int, int]] = []  # what the last round did not come to
         self.connections: dict[int, Connection] = {}
         self.busy_seconds = 0.0
         self.expired_connections = 0
@@ -68,7 +74,9 @@ class Processor:
     # -- life of a connection --
 
     def add(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
-        connection = Connection(sock, info, self, self.max_frame_bytes, perf_counter())
+        connection = Connection(
+            sock, info, self, self.max_frame_bytes, perf_counter(), self.receive_memory
+        )
         self.connections[connection.fileno] = connection
         self.selector.register(connection.fileno, READ)
         if self.quotas.must_shed(self.listener):
@@ -90,6 +98,7 @@ class Processor:
         connection.unsent.clear()
         if connection.reserved_bytes:
             self.release_memory(connection)
+        connection.drop_buffer()
         connection.pipeline = None
         self.quotas.closed(self.listener, connection.info.host)
 
@@ -116,7 +125,10 @@ class Processor:
         now = perf_counter()
         connections = self.connections
         channel = self.channel
-        for fileno, events in self.selector.poll():
+        had_large = False
+        pending = iter(self._pending())
+        self.left = []
+        for fileno, events in pending:
             connection = connections.get(fileno)
             if connection is None:
                 continue
@@ -126,14 +138,16 @@ class Processor:
                     continue
             if not events & (READ | BROKEN):
                 continue
-            if channel.full:
-                break  # the selector will report the rest again
-            if (connection.state is not READING or connection.blocked) and not self._reads_ahead(
-                connection, events
-            ):
+            if channel.full or (had_large and perf_counter() - now > ROUND_SECONDS):
+                self.left = [(fileno, events), *pending]
+                break
+            if (
+                connection.state is not READING or connection.blocked or connection.waits_for_memory
+            ) and not self._reads_ahead(connection, events):
                 continue
             try:
                 alive = connection.receive()
+                had_large |= connection.needed > COMMON_BUFFER_BYTES
                 if connection.needed and connection.end - connection.start >= connection.needed:
                     if connection.state is PIPELINING and not may_follow(connection):
                         self.watch(connection, connection.events & ~READ)
@@ -142,8 +156,8 @@ class Processor:
                         connection.received_at = connection.last_active = now
                         channel.put(connection)
                     continue
-                if self.memory is not None and connection.needed:
-                    self.reserve_memory(connection)
+                if connection.lacks_memory or self.memory is not None:
+                    self._keep_within_memory(connection, now)
             except BadInput as error:
                 self.handlers.end(connection, f"it sent {error}")
                 continue
@@ -156,11 +170,28 @@ class Processor:
                 self._ended(connection)
         self.busy_seconds += perf_counter() - now
 
+    def _pending(self) -> list[tuple[int, int]]:
+        """The sockets that are ready, what the last round did not come to included: behind those
+        that are no part of a large request, and before those that have had their turn."""
+        polled, left = self.selector.poll(), self.left
+        if not left:
+            return polled
+        waiting = {fileno for fileno, _ in left}
+        small: list[tuple[int, int]] = []
+        large: list[tuple[int, int]] = []
+        for entry in polled:
+            if entry[0] not in waiting:
+                connection = self.connections.get(entry[0])
+                is_large = connection is not None and connection.needed > COMMON_BUFFER_BYTES
+                (large if is_large else small).append(entry)
+        return [*small, *left, *large]
+
     def _reads_ahead(self, connection: Connection, events: int) -> bool:
         """Whether to read although requests are in progress; if not, look at it no more."""
         if (
             connection.state is PIPELINING
             and not connection.blocked
+            and not connection.waits_for_memory
             and has_room(connection)
             and not (connection.needed and connection.end - connection.start >= connection.needed)
         ):
@@ -188,11 +219,23 @@ class Processor:
         if self.memory.try_reserve(connection.needed):
             connection.reserved_bytes = connection.needed
             return True
+        self._wait_for_memory(connection)
+        return False
+
+    def _keep_within_memory(self, connection: Connection, now: float) -> None:
+        """Of a connection whose request is not whole."""
+        if connection.lacks_memory:
+            self._wait_for_memory(connection)
+            self.handlers.memory_wanted(now)
+        elif connection.needed:
+            self.reserve_memory(connection)
+
+    def _wait_for_memory(self, connection: Connection) -> None:
+        """Read no more from a connection until memory has been given back."""
         if not connection.waits_for_memory:
             connection.waits_for_memory = True
             self.memory_waiters.append(connection)
             self.watch(connection, connection.events & ~READ)
-        return False
 
     def release_memory(self, connection: Connection) -> None:
         assert self.memory is not None
@@ -203,9 +246,10 @@ class Processor:
     def retry_memory_waiters(self) -> None:
         """Read again from connections that waited for request memory."""
         waiters, self.memory_waiters = self.memory_waiters, []
+        self.receive_memory.is_short = False
         for connection in waiters:
             connection.waits_for_memory = False
-            if not connection.closed and connection.state is READING:
+            if not connection.closed and connection.state in (READING, PIPELINING):
                 self.handlers.resume(connection)
 
     # -- housekeeping, about once a second --
@@ -214,8 +258,12 @@ class Processor:
         """Close idle connections and take back the buffers of quiet ones."""
         for connection in list(self.connections.values()):
             idle = now - connection.last_active
+            if connection.start == connection.end:
+                connection.partial_since = 0.0
+            elif connection.received_at >= connection.partial_since:
+                connection.partial_since = now
             if connection.state is READING and not connection.blocked:
-                if idle > BUFFER_IDLE_SECONDS:
+                if idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large():
                     connection.give_back_buffer()
                 if 0 <= max_idle_seconds < idle:
                     self.expired_connections += 1

@@ -9,6 +9,7 @@ Mirrors `kafka.network.SocketServer`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,14 +18,19 @@ import trio
 
 from .acceptor import Acceptor, bind
 from .handlers_pool import HandlersPool
+from .idle_connections import idlest
 from .limits import ConnectionQuotas, MemoryPool
+from .memory_shortage import to_give_up
 from .processor import Processor
+from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
 from .selector import EpollSelector, SelectorGroup
 
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher
     from broker.metrics import BrokerMetrics
+
+log = logging.getLogger("broker.reactor")
 
 MAX_SWEEP_SECONDS = 1.0
 TURN_SECONDS = 0.001
@@ -48,6 +54,7 @@ class SocketSettings(NamedTuple):
     max_idle_ms: int = 600_000
     queued_requests: int = 500
     queued_bytes: int = -1
+    receive_memory_bytes: int = DEFAULT_MEMORY_BYTES
 
 
 class SocketServer:
@@ -64,6 +71,7 @@ class SocketServer:
         self.handlers = HandlersPool(self.channel, dispatcher)
         dispatcher.pool = self.handlers
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
+        self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
         self._selectors = SelectorGroup()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
@@ -106,6 +114,7 @@ class SocketServer:
             self.quotas,
             max_frame_bytes=self.settings.max_frame_bytes,
             memory=self.memory,
+            receive_memory=self.receive_memory,
         )
         self._selectors.add(selector, processor.index)
         self.processors.append(processor)
@@ -118,6 +127,7 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._dispatcher.run_async_handlers)
                 nursery.start_soon(self.handlers.run)
+                nursery.start_soon(self.handlers.turns.run)
                 nursery.start_soon(self.handlers.run_throttle_timer)
                 nursery.start_soon(self._sweep_loop)
                 nursery.start_soon(self._run_processors)
@@ -137,7 +147,7 @@ class SocketServer:
         turn_ends = 0.0
         while True:
             ready = selectors.ready()
-            if not ready and not channel.queue:
+            if not ready and not channel.queue and not channel.continuing:
                 await selectors.wait()
                 ready = selectors.ready()
                 turn_ends = perf_counter() + TURN_SECONDS
@@ -146,7 +156,7 @@ class SocketServer:
                 turn_ends = perf_counter() + TURN_SECONDS
             for index in ready:
                 processors[index].round()
-            if channel.queue:
+            if channel.queue or channel.continuing:
                 self.handlers.serve_batch()
 
     def close(self) -> None:
@@ -164,6 +174,33 @@ class SocketServer:
             now = perf_counter()
             for processor in self.processors:
                 processor.sweep(now, max_idle)
+            if self.quotas.refused_descriptors:
+                self._shed_idle(now)
+            if self.receive_memory.is_short:
+                self._relieve_shortage(now)
+
+    def _shed_idle(self, now: float) -> None:
+        """Connections were refused for want of file descriptors: give up some idle ones."""
+        self.quotas.refused_descriptors = 0
+        everyone = [c for p in self.processors for c in p.connections.values()]
+        chosen = idlest(everyone, now)
+        for connection in chosen:
+            connection.processor.close(connection)
+        if chosen:
+            log.warning("Closed %d idle connections: file descriptors are short", len(chosen))
+
+    def _relieve_shortage(self, now: float) -> None:
+        """Give up requests that do not become whole while others wait for memory."""
+        memory = self.receive_memory
+        everyone = [c for p in self.processors for c in p.connections.values()]
+        for connection in to_give_up(everyone, memory, now):
+            connection.processor.close(
+                connection,
+                f"only {connection.end - connection.start} of a request's {connection.needed} "
+                f"bytes have come while others wait for memory ({memory.limit} bytes for all)",
+            )
+        self.handlers.memory_wanted(now)
+        self.handlers.memory_released()
 
     def _register_metrics(self, metrics: BrokerMetrics) -> None:
         network = "kafka_network_"
@@ -181,6 +218,7 @@ class SocketServer:
             network + "socketserver_memorypoolavailable",
             lambda: self.memory.available if self.memory else float("inf"),
         )
+        metrics.gauge(network + "socketserver_receivebufferbytes", lambda: self.receive_memory.used)
         metrics.gauge(
             network + "socketserver_expiredconnectionskilledcount",
             lambda: sum(p.expired_connections for p in self.processors),

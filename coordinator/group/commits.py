@@ -135,6 +135,7 @@ class Commits:
         self,
         group_id: str,
         topics: Iterable[tuple[str, Iterable[int]]] | None,
+        *,
         require_stable: bool,
     ) -> OffsetFetchResponseGroup:
         """Committed offsets of the named partitions, or of all with `topics` None."""

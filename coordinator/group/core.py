@@ -20,6 +20,7 @@ from protocol.records.compression import Compression
 from protocol.records.record import SimpleRecord
 
 ACKS_NONE = 0
+ACKS_ALL = -1
 
 
 class GroupConfig(NamedTuple):
@@ -34,6 +35,7 @@ class GroupConfig(NamedTuple):
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_compression: Compression = Compression.NONE
     commit_required_acks: int = -1
+    proves: bool = True  # pybroker.coordinator.proof
 
 
 class Reply(NamedTuple):
@@ -189,6 +191,13 @@ class Core:
         append_id = self._emit_append(partition, batch, required_acks, verification)
         self._appends[append_id] = completion
         return append_id
+
+    def append_proof(
+        self, partition: int, records: Iterable[SimpleRecord], completion: AppendCompletion
+    ) -> None:
+        """Append records that change nothing, to hear whether the ISR follows this broker."""
+        append_id = self._emit_append(partition, build_batch(records), ACKS_ALL)
+        self._appends[append_id] = completion
 
     def append_and_forget(self, partition: int, records: Iterable[SimpleRecord]) -> None:
         """Append records that are only a clean-up (tombstones): if lost, they are made again."""

@@ -6,18 +6,18 @@ effects in order: `Reply(token, response)`, `Append(append_id, partition, batch,
 Requests that only read are answered by a return value.
 
 Invariants: every token of `join`, `sync`, `heartbeat`, `leave`, `commit_offsets`,
-`commit_transactional_offsets`, `delete_offsets` and `delete_groups` is replied to exactly once, if
-every Append gets its `appended`. Groups are in
-`groups` only while their partition is owned. A partition is loading, owned or neither.
+`commit_transactional_offsets`, `fetch_stable_offsets`, `delete_offsets` and `delete_groups` is
+replied to exactly once, if every Append gets its `appended`. Groups are in `groups` only while
+their partition is owned. A partition is loading, owned or neither.
 
 The parts: `joining` (JoinGroup), `membership` (the other member requests), `rebalance` (phases and
-timers), `commits` (offsets), `transactions` (offsets within transactions), this file (life cycle,
-loading, administration, timer dispatch).
-Authorization is the handlers' matter.
+timers), `commits` (offsets), `stable_fetch` (offsets to go on from), `transactions` (offsets within
+transactions), this file (life cycle, loading, administration, timer dispatch). Authorization is the
+handlers' matter.
 """
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
 from coordinator.group.commits import Commits
 from coordinator.group.core import Core, Effect, GroupConfig, GroupStats
@@ -28,6 +28,7 @@ from coordinator.group.members import JoinTicket
 from coordinator.group.membership import Membership
 from coordinator.group.offsets import TopicPartition
 from coordinator.group.rebalance import Rebalance
+from coordinator.group.stable_fetch import StableFetches, Wanted
 from coordinator.group.states import GroupState
 from coordinator.group.timers import Timer, TimerKind
 from coordinator.group.transactions import TransactionalCommits
@@ -60,7 +61,10 @@ GROUP_TYPE = "classic"
 class GroupCoordinator:
     """All groups whose partition of `__consumer_offsets` this broker leads."""
 
-    __slots__ = ("_commits", "_core", "_joining", "_membership", "_rebalance", "_transactions")
+    __slots__ = (
+        "_commits", "_core", "_joining", "_membership", "_rebalance", "_stable_fetches",
+        "_transactions",
+    )  # fmt: skip
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
         """`new_uuid` gives the random part of member ids."""
@@ -69,6 +73,7 @@ class GroupCoordinator:
         self._joining = Joining(self._core, self._rebalance)
         self._membership = Membership(self._core, self._rebalance)
         self._commits = Commits(self._core, self._rebalance)
+        self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
 
     # Life cycle
@@ -143,9 +148,13 @@ class GroupCoordinator:
         self._core.loading[partition] = load
         return load
 
+    def is_loading(self, load: PartitionLoad) -> bool:
+        """Is the load still wanted?"""
+        return self._core.loading.get(load.partition) is load
+
     def finish_load(self, load: PartitionLoad, now_ms: int) -> list[Effect]:
         """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
-        if self._core.loading.get(load.partition) is not load:
+        if not self.is_loading(load):
             return []
         del self._core.loading[load.partition]
         self._core.owned.add(load.partition)
@@ -157,7 +166,7 @@ class GroupCoordinator:
 
     def abandon_load(self, load: PartitionLoad) -> None:
         """The partition could not be read: it is not served here (Kafka serves it as if empty)."""
-        if self._core.loading.get(load.partition) is load:
+        if self.is_loading(load):
             del self._core.loading[load.partition]
 
     def unload(self, partition: int, epoch: int | None, now_ms: int) -> list[Effect]:
@@ -257,11 +266,16 @@ class GroupCoordinator:
         self,
         group_id: str,
         topics: Iterable[tuple[str, Iterable[int]]] | None,
-        *,
-        require_stable: bool = False,
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch of one group; `topics` None means all partitions with an offset."""
-        return self._commits.fetch(group_id, topics, require_stable)
+        return self._commits.fetch(group_id, topics, require_stable=False)
+
+    def fetch_stable_offsets(
+        self, token: object, wanted: Sequence[Wanted], now_ms: int
+    ) -> list[Effect]:
+        """OffsetFetch with `require_stable`, answered with a list of OffsetFetchResponseGroup."""
+        self._stable_fetches.fetch(token, wanted, now_ms)
+        return self._core.drain_effects()
 
     def delete_offsets(
         self,

@@ -33,6 +33,7 @@ class TransactionConfig(NamedTuple):
     abort_timed_out_interval_ms: int = 10_000
     remove_expired_interval_ms: int = 3_600_000
     request_timeout_ms: int = 30_000
+    proves: bool = True  # pybroker.coordinator.proof
 
 
 class InitResult(NamedTuple):
@@ -251,6 +252,33 @@ class Core:
         if not is_asked_for:
             timeout_ms = max(timeout_ms, self.config.request_timeout_ms)
         self.append_records(found.owner.partition, [record], timeout_ms, completion)
+
+    def prove(
+        self, found: Found, answer: ErrorCode, now_ms: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Give `answer`, which was found in memory, only as the coordinator of this moment.
+
+        A broker that is cut off from the controller goes on believing that it leads, and what it
+        remembers may be long over. So what the log has of the id goes round the ISR once more, as
+        a transition would: if that fails, `done` gets that error instead. Kafka answers at once.
+
+        An id that is about to change is not logged in between: it is answered at once.
+        """
+        metadata = found.metadata
+        if not (self.config.proves and metadata.is_settled):
+            done(answer)
+            return
+
+        def completion(log_error: ErrorCode, _now_ms: int) -> None:
+            error = _APPEND_ERRORS.get(log_error, log_error)
+            if error is ErrorCode.NONE and not self.is_current(found):
+                error = self._error_of_lost(found.owner.partition)
+            done(error or answer)
+
+        record = transaction_record(metadata.transactional_id, metadata.as_logged(), now_ms)
+        self.append_records(
+            found.owner.partition, [record], self.config.request_timeout_ms, completion
+        )
 
     def _error_of_lost(self, partition: int) -> ErrorCode:
         if partition in self.loading:

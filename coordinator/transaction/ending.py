@@ -5,9 +5,10 @@ decision stands: the client is answered, and every partition of the transaction 
 however often leaders change. When all have it, CompleteCommit or CompleteAbort is logged.
 
 Cases of EndTxn from a client, by state:
+- it is late (`TransactionMetadata.is_late`): NOT_COORDINATOR, to nobody.
 - a transition is pending, as always while markers are under way: CONCURRENT_TRANSACTIONS.
 - Ongoing: log the decision; NONE when it is replicated.
-- CompleteCommit and commit, CompleteAbort and abort: NONE, it is a retry.
+- CompleteCommit and commit, CompleteAbort and abort: NONE, it is a retry (proved: `Core.prove`).
 - PrepareCommit and commit, PrepareAbort and abort (the log refused the completion because this is
   no coordinator any more): CONCURRENT_TRANSACTIONS.
 - anything else: INVALID_TXN_STATE.
@@ -102,25 +103,27 @@ class Ending:
         now_ms: int,
         *,
         committed: bool,
+        connection: int,
     ) -> None:
         """EndTxn of a client."""
+        reply = partial(self._core.reply, token)
         found = self._core.find(
             transactional_id, producer_id, unknown=ErrorCode.INVALID_PRODUCER_ID_MAPPING
         )
-        error = found if isinstance(found, ErrorCode) else ErrorCode.NONE
-        if isinstance(found, Found):
-            metadata = found.metadata
-            if metadata.producer_epoch != producer_epoch:
-                error = ErrorCode.PRODUCER_FENCED
-            elif metadata.pending_state is not None:
-                error = ErrorCode.CONCURRENT_TRANSACTIONS
-            elif metadata.state is TransactionState.ONGOING:
-                end = _End(found, partial(self._core.reply, token), committed, is_fence=False)
-                self._log_decision(end, now_ms)
-                return
-            else:
-                error = _error_of_ended(metadata, committed=committed)
-        self._core.reply(token, error)
+        if isinstance(found, ErrorCode):
+            reply(found)
+            return
+        metadata = found.metadata
+        if metadata.producer_epoch != producer_epoch:
+            self._core.prove(found, ErrorCode.PRODUCER_FENCED, now_ms, reply)
+        elif metadata.is_late(connection):
+            reply(ErrorCode.NOT_COORDINATOR)
+        elif metadata.pending_state is not None:
+            reply(ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif metadata.state is TransactionState.ONGOING:
+            self._log_decision(_End(found, reply, committed, is_fence=False), now_ms)
+        else:
+            self._core.prove(found, _error_of_ended(metadata, committed=committed), now_ms, reply)
 
     def fence_and_abort(
         self, found: Found, now_ms: int, on_end: Callable[[ErrorCode], None] = lambda _: None

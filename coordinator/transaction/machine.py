@@ -20,6 +20,7 @@ records, KIP-890 part 2), which need KRaft.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from coordinator.transaction.core import (
     Core,
@@ -139,10 +140,14 @@ class TransactionCoordinator:
         core.loading[partition] = load
         return load
 
+    def is_loading(self, load: PartitionLoad) -> bool:
+        """Is the load still wanted?"""
+        return self._core.loading.get(load.partition) is load
+
     def finish_load(self, load: PartitionLoad, now_ms: int) -> list[Effect]:
         """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
         core = self._core
-        if core.loading.get(load.partition) is not load:
+        if not self.is_loading(load):
             return []
         del core.loading[load.partition]
         owner = OwnedPartition(load.partition, load.epoch, load.transactions())
@@ -153,7 +158,7 @@ class TransactionCoordinator:
 
     def abandon_load(self, load: PartitionLoad) -> None:
         """The partition could not be read: it is not served here (Kafka serves what it has)."""
-        if self._core.loading.get(load.partition) is load:
+        if self.is_loading(load):
             del self._core.loading[load.partition]
 
     def unload(self, partition: int, epoch: int | None) -> None:
@@ -195,28 +200,32 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Collection[TopicPartition],
         now_ms: int,
+        connection: int = 0,
     ) -> list[Effect]:
-        """AddPartitionsToTxn, and AddOffsetsToTxn; answered with an ErrorCode."""
+        """AddPartitionsToTxn, and AddOffsetsToTxn; answered with an ErrorCode.
+
+        `connection` is larger for a connection that was accepted later.
+        """
         core = self._core
-        error = ErrorCode.NONE
-        found = self._find_producer(transactional_id, producer_id, producer_epoch)
+        reply = partial(core.reply, token)
+        found = self._find_id(transactional_id, producer_id)
         if isinstance(found, ErrorCode):
-            error = found
+            reply(found)
+            return core.drain_effects()
+        metadata = found.metadata
+        if metadata.producer_epoch != producer_epoch:
+            core.prove(found, ErrorCode.PRODUCER_FENCED, now_ms, reply)
+        elif metadata.is_late(connection):
+            reply(ErrorCode.NOT_COORDINATOR)
+        elif metadata.pending_state is not None or metadata.state in PREPARED:
+            reply(ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
+            partitions
+        ):
+            core.prove(found, ErrorCode.NONE, now_ms, reply)
         else:
-            metadata = found.metadata
-            if metadata.pending_state is not None or metadata.state in PREPARED:
-                error = ErrorCode.CONCURRENT_TRANSACTIONS
-            elif metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
-                partitions
-            ):
-                error = ErrorCode.NONE
-            else:
-                transition = metadata.prepare_add_partitions(frozenset(partitions), now_ms)
-                core.append_transition(
-                    found, transition, now_ms, lambda error, _: core.reply(token, error)
-                )
-                return core.drain_effects()
-        core.reply(token, error)
+            transition = metadata.prepare_add_partitions(frozenset(partitions), now_ms)
+            core.append_transition(found, transition, now_ms, lambda error, _: reply(error))
         return core.drain_effects()
 
     def verify_partitions(
@@ -227,10 +236,12 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
         """Are these in the producer's open transaction? Pending transitions do not matter."""
-        found = self._find_producer(transactional_id, producer_id, producer_epoch)
+        found = self._find_id(transactional_id, producer_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(partitions, found)
         metadata = found.metadata
+        if metadata.producer_epoch != producer_epoch:
+            return dict.fromkeys(partitions, ErrorCode.PRODUCER_FENCED)
         if metadata.state in PREPARED:
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
         return {
@@ -240,17 +251,12 @@ class TransactionCoordinator:
             for partition in partitions
         }
 
-    def _find_producer(
-        self, transactional_id: str, producer_id: int, producer_epoch: int
-    ) -> Found | ErrorCode:
+    def _find_id(self, transactional_id: str, producer_id: int) -> Found | ErrorCode:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        found = self._core.find(
+        return self._core.find(
             transactional_id, producer_id, unknown=ErrorCode.INVALID_PRODUCER_ID_MAPPING
         )
-        if isinstance(found, Found) and found.metadata.producer_epoch != producer_epoch:
-            return ErrorCode.PRODUCER_FENCED
-        return found
 
     def end_transaction(
         self,
@@ -261,12 +267,14 @@ class TransactionCoordinator:
         now_ms: int,
         *,
         committed: bool,
+        connection: int = 0,
     ) -> list[Effect]:
-        """EndTxn; answered with an ErrorCode."""
+        """EndTxn; answered with an ErrorCode. `connection`: see `add_partitions`."""
         if transactional_id:
             self._ending.end(
-                token, transactional_id, producer_id, producer_epoch, now_ms, committed=committed
-            )
+                token, transactional_id, producer_id, producer_epoch, now_ms,
+                committed=committed, connection=connection,
+            )  # fmt: skip
         else:
             self._core.reply(token, ErrorCode.INVALID_REQUEST)
         return self._core.drain_effects()

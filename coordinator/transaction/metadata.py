@@ -52,6 +52,8 @@ class Transition(NamedTuple):
 
 class TransactionMetadata:
     __slots__ = (
+        "_doubted_connection",
+        "_newest_connection",
         "has_failed_fence",
         "last_producer_epoch",
         "last_producer_id",
@@ -92,6 +94,10 @@ class TransactionMetadata:
         self.pending_state: TransactionState | None = None
         # The epoch was raised to fence a producer, but the log did not take it.
         self.has_failed_fence = False
+        # The latest connection on which this producer has spoken, and one that it had before of
+        # which a request came later; known here only.
+        self._newest_connection = 0
+        self._doubted_connection = 0
 
     def __repr__(self) -> str:
         pending = "" if self.pending_state is None else f" -> {self.pending_state.label}"
@@ -104,6 +110,16 @@ class TransactionMetadata:
     def is_epoch_exhausted(self) -> bool:
         return is_epoch_exhausted(self.producer_epoch)
 
+    @property
+    def is_settled(self) -> bool:
+        """It is as it was logged, and nothing is on its way: no transition, no markers."""
+        return (
+            self.pending_state is None
+            and not self.has_failed_fence
+            and self.state not in PREPARED
+            and self.producer_epoch != NO_PRODUCER_EPOCH
+        )
+
     def is_timed_out(self, now_ms: int) -> bool:
         """Has the transaction been open for too long, and is nobody ending it?"""
         return (
@@ -111,6 +127,21 @@ class TransactionMetadata:
             and self.pending_state is None
             and self.start_ms + self.timeout_ms < now_ms
         )
+
+    def is_late(self, connection: int) -> bool:
+        """Does a request of this producer come from a connection that it has given up?
+
+        A producer has one connection to its coordinator. When that breaks it asks again on the next
+        one; what then comes out of the first, from a socket's buffer, would be taken for a request
+        of the transaction after: an EndTxn would end that one too soon. `connection` counts them.
+        Whoever is told so and does ask again on the older connection is alive, and believed.
+        """
+        if connection >= self._newest_connection:
+            self._newest_connection = connection
+            return False
+        is_first = connection != self._doubted_connection
+        self._doubted_connection = connection
+        return is_first
 
     # Preparing
 
@@ -204,6 +235,20 @@ class TransactionMetadata:
         assert self.pending_state is None, f"{self} cannot become {state.label}: one is pending"
         assert self.state in VALID_PREVIOUS[state], f"{self} cannot become {state.label}"
         self.pending_state = state
+
+    def as_logged(self) -> Transition:
+        """What the log has of this id, to be logged once more without any change."""
+        assert self.is_settled, f"{self} is about to change"
+        return Transition(
+            self.state,
+            self.producer_id,
+            self.producer_epoch,
+            self.last_producer_epoch,
+            self.timeout_ms,
+            frozenset(self.partitions),
+            NO_TIMESTAMP if self.state is _S.EMPTY else self.start_ms,
+            self.update_ms,
+        )
 
     # Completing
 

@@ -55,12 +55,27 @@ class Producers:
     def init(self, attempt: InitAttempt, new_producer_id: int | None, now_ms: int) -> None:
         """`new_producer_id` is for the case that one is needed; None: it has to be asked for."""
         try:
-            self._init(attempt, new_producer_id, now_ms)
+            owner = self._check(attempt)
         except KafkaError as error:
             self._core.reply(attempt.token, InitResult(error.code))
+            return
+        try:
+            self._init(owner, attempt, new_producer_id, now_ms)
+        except KafkaError as error:
 
-    def _init(self, attempt: InitAttempt, new_producer_id: int | None, now_ms: int) -> None:
-        owner = self._check(attempt)
+            def reply(error: ErrorCode) -> None:
+                self._core.reply(attempt.token, InitResult(error))
+
+            found = Found(owner, owner.transactions[attempt.transactional_id])
+            self._core.prove(found, error.code, now_ms, reply)
+
+    def _init(
+        self,
+        owner: OwnedPartition,
+        attempt: InitAttempt,
+        new_producer_id: int | None,
+        now_ms: int,
+    ) -> None:
         metadata = owner.transactions.get(attempt.transactional_id)
         if metadata is None:
             if new_producer_id is None:

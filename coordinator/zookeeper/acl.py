@@ -58,16 +58,14 @@ def fix_acl(acl: Sequence[ACL] | None, identities: Sequence[Id]) -> Acl:
     fixed: list[ACL] = []
     for entry in dict.fromkeys(acl or ()):
         scheme, name = entry.id
-        if scheme is None or name is None:
-            raise ZkError(ZkCode.INVALID_ACL)
         if entry.id == ANYONE:
             fixed.append(entry)
-        elif scheme == "auth":
+        elif scheme == "auth":  # whatever its id: clients send an empty one, or none
             proven = [identity for identity in identities if identity.scheme == "digest"]
             if not proven:
                 raise ZkError(ZkCode.INVALID_ACL)
             fixed += [ACL(entry.perms, identity) for identity in proven]
-        elif _is_valid(scheme, name):
+        elif scheme is not None and name is not None and _is_valid(scheme, name):
             fixed.append(entry)
         else:
             raise ZkError(ZkCode.INVALID_ACL)

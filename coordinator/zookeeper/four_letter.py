@@ -1,97 +1,304 @@
 """Four-letter words: a monitoring request of four bytes, answered in text.
 
-Mirrors `org.apache.zookeeper.server.command`: ruok, srvr, stat, mntr, conf, isro. ZooKeeper serves
-only srvr unless a whitelist says more; these are all harmless reads, so all of them are on.
+Mirrors `org.apache.zookeeper.server.command` of 3.9, word by word in its format. ZooKeeper serves
+only srvr unless a whitelist says more. Here every word that reads is served:
 
-Left out: commands that change something (kill, stmk, srst) or need the JVM (envi, dirs, gtmk).
+    conf cons dirs dump envi isro mntr ruok srvr stat wchc wchp wchs
+
+and the rest is refused in ZooKeeper's own words for one that is not in the whitelist: crst and
+srst (anyone could wipe everyone's numbers), gtmk and stmk (the JVM server's trace mask), hash (a
+history of digests of the tree, which only an ensemble compares). 3.9 has no others: lsnp, obsr,
+sysp and the like are commands of its AdminServer.
+
+Leaves out: of envi what only a JVM has (java.*, os.memory.*), of mntr the counters of
+`ServerMetrics`; what `dumpMonitorValues` prints is all there.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from coordinator.zookeeper.machine import ZooKeeperMachine
+from coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
+from coordinator.zookeeper.machine import Connection, ZooKeeperMachine
 
 VERSION = "3.9.3-pybroker"
-COMMANDS = frozenset({b"ruok", b"srvr", b"stat", b"mntr", b"conf", b"isro"})
+REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})
+_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class ClientInfo(NamedTuple):
+    """A connection as the shell knows it."""
+
+    host: str
+    port: int
+    connection: Connection | None
+    stats: ConnectionStats
+    is_asking: bool
+    sessionless_deadline_ms: int
 
 
 class ServerInfo(NamedTuple):
     """What the shell knows and the machine does not."""
 
     client_port: int
+    listen_backlog: int
     data_dir: str
+    data_dir_bytes: int
     tick_ms: int
     max_connections_per_host: int
-    frames_received: int
-    frames_sent: int
-    frames_waiting: int
-    latency_ms: tuple[float, float, float]
-    clients: Sequence[str]
+    uptime_ms: int
+    open_files: int
+    max_open_files: int
+    environment: Mapping[str, str]
+    date_text: Callable[[int], str]  # of ms since the epoch, as Java prints a Date
+    stats: ServerStats
+    clients: Sequence[ClientInfo]
 
 
-def answer(command: bytes, machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
-    if command == b"ruok":
-        return b"imok"
-    if command == b"isro":
-        return b"rw"
-    if command == b"conf":
-        return _conf(machine, info)
-    if command == b"mntr":
-        return _mntr(machine, info)
-    lines = [f"Zookeeper version: {VERSION}"]
-    if command == b"stat":
-        lines += ["Clients:", *(f" {client}" for client in info.clients), ""]
-    low, average, high = info.latency_ms
-    lines += [
-        f"Latency min/avg/max: {low:.0f}/{average:.4f}/{high:.0f}",
-        f"Received: {info.frames_received}",
-        f"Sent: {info.frames_sent}",
+def answer(word: bytes, machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
+    if word in REFUSED:
+        return f"{word.decode()} is not executed because it is not in the whitelist.\n".encode()
+    return _ANSWERS[word](machine, info).encode()
+
+
+# --- the server -------------------------------------------------------------------------------
+
+
+def _ruok(_machine: ZooKeeperMachine, _info: ServerInfo) -> str:
+    return "imok"
+
+
+def _isro(_machine: ZooKeeperMachine, _info: ServerInfo) -> str:
+    return "rw"
+
+
+def _conf(machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    shortest_ms, longest_ms = machine.sessions.limits_ms
+    return _lines(
+        f"clientPort={info.client_port}",
+        "secureClientPort=-1",
+        f"dataDir={info.data_dir}",
+        f"dataDirSize={info.data_dir_bytes}",
+        f"dataLogDir={info.data_dir}",
+        f"dataLogSize={info.data_dir_bytes}",
+        f"tickTime={info.tick_ms}",
+        f"maxClientCnxns={info.max_connections_per_host}",
+        f"minSessionTimeout={shortest_ms}",
+        f"maxSessionTimeout={longest_ms}",
+        f"clientPortListenBacklog={info.listen_backlog}",
+        "serverId=0",
+    )
+
+
+def _dirs(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    return _lines(f"datadir_size: {info.data_dir_bytes}", f"logdir_size: {info.data_dir_bytes}")
+
+
+def _envi(_machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    values = {"zookeeper.version": VERSION, **info.environment}
+    return _lines("Environment:", *(f"{name}={value}" for name, value in values.items()))
+
+
+def _srvr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    return _lines(f"Zookeeper version: {VERSION}", *_summary(machine, info))
+
+
+def _stat(machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    clients = [_client_line(client) + ")" for client in info.clients]
+    return _lines(
+        f"Zookeeper version: {VERSION}", "Clients:", *clients, "", *_summary(machine, info)
+    )
+
+
+def _summary(machine: ZooKeeperMachine, info: ServerInfo) -> list[str]:
+    stats = info.stats
+    latency = stats.latency
+    return [
+        f"Latency min/avg/max: {latency.low_ms}/{_mean(latency.mean_ms)}/{latency.high_ms}",
+        f"Received: {stats.received}",
+        f"Sent: {stats.sent}",
         f"Connections: {len(info.clients)}",
-        f"Outstanding: {info.frames_waiting}",
+        f"Outstanding: {_outstanding(info)}",
         f"Zxid: {machine.tree.last_zxid:#x}",
         "Mode: standalone",
         f"Node count: {machine.tree.node_count}",
     ]
-    return _text(lines)
 
 
-def _conf(machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
-    shortest_ms, longest_ms = machine.sessions.limits_ms
-    return _text(
-        [
-            f"clientPort={info.client_port}",
-            f"dataDir={info.data_dir}",
-            f"dataLogDir={info.data_dir}",
-            f"tickTime={info.tick_ms}",
-            f"maxClientCnxns={info.max_connections_per_host}",
-            f"minSessionTimeout={shortest_ms}",
-            f"maxSessionTimeout={longest_ms}",
-            "serverId=0",
-        ]
-    )
-
-
-def _mntr(machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
-    tree, watches = machine.tree, machine.watches
-    low, average, high = info.latency_ms
+def _mntr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    tree, watches, stats = machine.tree, machine.watches, info.stats
+    last, smallest, largest = stats.response_bytes or (-1, -1, -1)
     values: dict[str, object] = {
         "version": VERSION,
         "server_state": "standalone",
-        "znode_count": tree.node_count,
-        "watch_count": watches.data.watch_count + watches.children.watch_count,
         "ephemerals_count": sum(len(paths) for paths in tree.ephemerals.values()),
-        "approximate_data_size": tree.data_size,
         "num_alive_connections": len(info.clients),
+        "avg_latency": _mean(stats.latency.mean_ms),
+        "outstanding_requests": _outstanding(info),
+        "znode_count": tree.node_count,
         "global_sessions": len(machine.sessions.sessions),
-        "outstanding_requests": info.frames_waiting,
-        "packets_received": info.frames_received,
-        "packets_sent": info.frames_sent,
-        "min_latency": f"{low:.0f}",
-        "avg_latency": f"{average:.4f}",
-        "max_latency": f"{high:.0f}",
+        "non_mtls_remote_conn_count": 0,
+        "last_client_response_size": last,
+        "packets_sent": stats.sent,
+        "packets_received": stats.received,
+        "max_client_response_size": largest,
+        "connection_drop_probability": 0.0,
+        "watch_count": watches.data.watch_count + watches.children.watch_count,
+        "auth_failed_count": 0,
+        "min_latency": stats.latency.low_ms,
+        "max_file_descriptor_count": info.max_open_files,
+        "approximate_data_size": tree.data_size,
+        "open_file_descriptor_count": info.open_files,
+        "local_sessions": 0,
+        "uptime": info.uptime_ms,
+        "max_latency": stats.latency.high_ms,
+        "outstanding_tls_handshake": 0,
+        "min_client_response_size": smallest,
+        "non_mtls_local_conn_count": 0,
     }
-    return _text([f"zk_{name}\t{value}" for name, value in values.items()])
+    return _lines(*(f"zk_{name}\t{value}" for name, value in values.items()))
 
 
-def _text(lines: list[str]) -> bytes:
-    return ("\n".join(lines) + "\n").encode()
+# --- connections and sessions -----------------------------------------------------------------
+
+
+def _cons(machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    return _lines(*(_full_client_line(machine, client) for client in info.clients), "")
+
+
+def _client_line(client: ClientInfo) -> str:
+    """Up to its closing bracket. [1]: its requests are read; [0]: it is about to be closed."""
+    stats = client.stats
+    return (
+        f" /{client.host}:{client.port}[{0 if client.is_asking else 1}]"
+        f"(queued={stats.queued},recved={stats.received},sent={stats.sent}"
+    )
+
+
+def _full_client_line(machine: ZooKeeperMachine, client: ClientInfo) -> str:
+    line = _client_line(client)
+    session_id = _session_id(client.connection)
+    session = machine.sessions.sessions.get(session_id)
+    if session is None:
+        return line + ")"
+    stats = client.stats
+    cxid = f",lcxid={_hex(stats.last_cxid)}" if stats.last_cxid >= 0 else ""
+    return (
+        f"{line},sid={_hex(session_id)},lop={stats.last_operation},est={stats.established_ms}"
+        f",to={session.timeout_ms}{cxid},lzxid={_hex(stats.last_zxid)}"
+        f",lresp={stats.last_response_ms},llat={stats.last_latency_ms}"
+        f",minlat={stats.latency.low_ms},avglat={int(stats.latency.mean_ms)}"
+        f",maxlat={stats.latency.high_ms})"
+    )
+
+
+def _dump(machine: ZooKeeperMachine, info: ServerInfo) -> str:
+    sessions: dict[int, list[str]] = defaultdict(list)
+    for session in machine.sessions.sessions.values():
+        sessions[session.deadline_ms].append(_hex(session.session_id))
+    connections: dict[int, list[str]] = defaultdict(list)
+    for client in info.clients:
+        session_id = _session_id(client.connection)
+        owner = machine.sessions.sessions.get(session_id)
+        deadline_ms = owner.deadline_ms if owner else client.sessionless_deadline_ms
+        connections[deadline_ms].append(
+            f"ip: /{client.host}:{client.port} sessionId: {_hex(session_id)}"
+        )
+    ephemerals = machine.tree.ephemerals
+    owned = [
+        line
+        for session_id, paths in ephemerals.items()
+        for line in (f"{_hex(session_id)}:", *(f"\t{path}" for path in sorted(paths)))
+    ]
+    return _lines(
+        "SessionTracker dump:",
+        *_expiry_sets("Session", sessions, info.date_text),
+        "ephemeral nodes dump:",
+        f"Sessions with Ephemerals ({len(ephemerals)}):",
+        *owned,
+        "Connections dump:",
+        *_expiry_sets("Connections", connections, info.date_text),
+    )
+
+
+def _expiry_sets(
+    what: str, by_deadline: Mapping[int, list[str]], date_text: Callable[[int], str]
+) -> list[str]:
+    count = sum(len(members) for members in by_deadline.values())
+    lines = [f"{what} Sets ({len(by_deadline)})/({count}):"]
+    for deadline_ms in sorted(by_deadline):
+        members = by_deadline[deadline_ms]
+        lines.append(f"{len(members)} expire at {date_text(deadline_ms)}:")
+        lines += [f"\t{member}" for member in members]
+    return lines
+
+
+# --- watches: ZooKeeper tells of the data watches alone ----------------------------------------
+
+
+def _wchs(machine: ZooKeeperMachine, _info: ServerInfo) -> str:
+    table = machine.watches.data
+    return _lines(
+        f"{table.watcher_count} connections watching {table.path_count} paths",
+        f"Total watches:{table.watch_count}",
+    )
+
+
+def _wchc(machine: ZooKeeperMachine, _info: ServerInfo) -> str:
+    return _groups(
+        (_hex(_session_id(watcher)), sorted(paths))
+        for watcher, paths in machine.watches.data.by_watcher()
+    )
+
+
+def _wchp(machine: ZooKeeperMachine, _info: ServerInfo) -> str:
+    return _groups(
+        (path, [_hex(_session_id(watcher)) for watcher in watchers])
+        for path, watchers in machine.watches.data.by_path()
+    )
+
+
+def _groups(groups: Iterable[tuple[str, list[str]]]) -> str:
+    lines = [line for head, members in groups for line in (head, *(f"\t{m}" for m in members))]
+    return _lines(*lines, "")
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def _session_id(watcher: object) -> int:
+    return watcher.session_id if isinstance(watcher, Connection) else 0
+
+
+def _outstanding(info: ServerInfo) -> int:
+    return sum(client.stats.queued for client in info.clients)
+
+
+def _mean(value_ms: float) -> float:
+    return round(value_ms, 4)
+
+
+def _hex(number: int) -> str:
+    return f"{number & _64_BITS:#x}"
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines) + "\n"
+
+
+_ANSWERS: Mapping[bytes, Callable[[ZooKeeperMachine, ServerInfo], str]] = {
+    b"conf": _conf,
+    b"cons": _cons,
+    b"dirs": _dirs,
+    b"dump": _dump,
+    b"envi": _envi,
+    b"isro": _isro,
+    b"mntr": _mntr,
+    b"ruok": _ruok,
+    b"srvr": _srvr,
+    b"stat": _stat,
+    b"wchc": _wchc,
+    b"wchp": _wchp,
+    b"wchs": _wchs,
+}
+WORDS = frozenset(_ANSWERS) | REFUSED

@@ -15,6 +15,12 @@ PASSWORD_SIZE = 16
 _MASK_56_BITS = (1 << 56) - 1
 
 
+def session_password(secret: bytes, session_id: int) -> bytes:
+    """What proves that a session is one's own; who holds the server's secret may close any."""
+    raw = session_id.to_bytes(8, "big", signed=True)
+    return blake2b(raw, key=secret, digest_size=PASSWORD_SIZE).digest()
+
+
 class Session:
     __slots__ = ("connection", "deadline_ms", "session_id", "timeout_ms")
 
@@ -56,8 +62,7 @@ class SessionTable:
         return session_id
 
     def password(self, session_id: int) -> bytes:
-        raw = session_id.to_bytes(8, "big", signed=True)
-        return blake2b(raw, key=self._secret, digest_size=PASSWORD_SIZE).digest()
+        return session_password(self._secret, session_id)
 
     def password_is_right(self, session_id: int, password: bytes | None) -> bool:
         return session_id != 0 and hmac.compare_digest(password or b"", self.password(session_id))

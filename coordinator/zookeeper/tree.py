@@ -104,7 +104,7 @@ class DataTree:
         self.containers: dict[str, None] = {}
         self.ttls: dict[str, None] = {}
         self.last_zxid = 0
-        self.data_size = 0
+        self.data_size = len("/")
         self._acls: dict[Acl, Acl] = {OPEN_ACL: OPEN_ACL}
         for path in ("/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
             self._link(path, Node(b"", OPEN_ACL, 0, 0, 0))
@@ -116,7 +116,8 @@ class DataTree:
 
     @property
     def node_count(self) -> int:
-        return len(self.nodes) - 1
+        """As ZooKeeper counts: the root is there twice, as "" and as "/"."""
+        return len(self.nodes)
 
     def all_children_count(self, path: str) -> int:
         if path == "/":
@@ -143,6 +144,7 @@ class DataTree:
         old = self.nodes.get(path)
         if old is not None:
             node.children = old.children
+            self.data_size += len(node.data or b"") - len(old.data or b"")
             self.nodes[path] = node
             if path == "/":
                 self.nodes[""] = node

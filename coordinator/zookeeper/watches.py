@@ -76,6 +76,15 @@ class WatchTable:
                         found[watcher] = None
         return found or _NOBODY
 
+    def by_path(self) -> Iterator[tuple[str, list[Hashable]]]:
+        """Each watched path with its watchers."""
+        for path, watchers in self._watchers.items():
+            yield path, list(watchers)
+
+    def by_watcher(self) -> Iterator[tuple[Hashable, set[str]]]:
+        """Each watcher with the paths that it watches."""
+        yield from self._paths.items()
+
     @property
     def watcher_count(self) -> int:
         return len(self._paths)

@@ -348,8 +348,12 @@ class Controller:
         # Brokers must know each other before they are told to lead or to follow. (Kafka tells them
         # only that here; a broker that has just started would then deny that there are topics.)
         parts.send_update_metadata(context.brokers, list(context.leadership))
+        # Leaders are elected before the ISRs shrink (Kafka: after), as when a broker dies under a
+        # controller that lives: what waits for an ISR to shrink, clients' Metadata behind their
+        # produce requests too, then finds the new leaders, and no partition is told of none first.
         yield from parts.replicas.startup()
         yield from parts.partitions.startup()
+        yield from parts.replicas.take_absent_offline()
         requested = yield from self._reassignments.process_requests()
         yield from self._reassignments.resume(lambda partition: partition not in requested)
         yield from parts.deletion.resume_all()

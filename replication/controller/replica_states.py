@@ -74,21 +74,26 @@ class ReplicaStateMachine:
         self.illegal_transitions = 0
 
     def startup(self) -> Flow[None]:
-        """States of all known replicas at the start of a controller.
+        """States of all known replicas at the start of a controller; those online are told.
 
+        Each broker hears of all of its replicas at once: before, it does not write down HWs.
         Replicas on dead brokers begin as ineligible, so that the deletion of their topic waits.
         """
         context = self._context
-        online, offline = [], []
+        online = []
         for replica in context.replicas_of(context.all_partitions()):
             if context.is_replica_online(replica.broker_id, replica.topic_partition):
                 context.replica_states[replica] = ONLINE
                 online.append(replica)
             else:
                 context.replica_states[replica] = DELETION_INELIGIBLE
-                offline.append(replica)
         yield from self.change(online, ONLINE)
-        yield from self.change(offline, OFFLINE)
+
+    def take_absent_offline(self) -> Flow[None]:
+        """The end of `startup`: who is not there leaves its ISRs."""
+        states = self._context.replica_states
+        absent = [replica for replica, state in states.items() if state is DELETION_INELIGIBLE]
+        yield from self.change(absent, OFFLINE)
 
     def change(self, replicas: Sequence[Replica], target: ReplicaStateName) -> Flow[None]:
         if not replicas:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from broker.cli.main import COMMANDS, main
+from broker.cluster_state import SUPERVISOR_LOG
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 90
@@ -65,6 +67,14 @@ def start(directory: Path, *more: str) -> str:
 def status(directory: Path) -> dict[str, object]:
     state: dict[str, object] = json.loads(succeed("status", "--json", "--data-dir", str(directory)))
     return state
+
+
+def pid_of(name: str, directory: Path) -> int:
+    nodes = status(directory)["nodes"]
+    assert isinstance(nodes, list)
+    (pid,) = [node["pid"] for node in nodes if node["name"] == name]
+    assert isinstance(pid, int)
+    return pid
 
 
 def test_records_go_in_and_come_out(data_dir: Path) -> None:
@@ -138,9 +148,11 @@ def test_data_survives_a_stop_and_a_start(tmp_path: Path) -> None:
     try:
         bootstrap = ["--bootstrap-server", str(status(directory)["bootstrap"])]
         succeed("produce", "kept", *bootstrap, text="one\ntwo\n")
+        os.kill(pid_of("broker 2", directory), signal.SIGSTOP)  # paused, it must not hold it up
         assert "stopped broker 3, broker 2, broker 1, zookeeper" in succeed(
             "stop", "--data-dir", str(directory)
         )
+        assert not (directory / "logs" / SUPERVISOR_LOG).exists(), "nobody had to be killed"
         assert "no cluster is running" in fail("status", "--data-dir", str(directory))
         start(directory)
         bootstrap = ["--bootstrap-server", str(status(directory)["bootstrap"])]
@@ -270,11 +282,31 @@ def help_of(command: str) -> str:
     return done.output
 
 
+def consume_by_way_of(node: str, directory: Path, *words: str) -> subprocess.Popen[str]:
+    """A consumer that asks this broker first, and has had a record."""
+    nodes = status(directory)["nodes"]
+    assert isinstance(nodes, list)
+    brokers = [broker for broker in nodes if broker["kind"] == "broker"]
+    brokers.sort(key=lambda broker: broker["name"] != f"broker {node}")
+    bootstrap = ",".join(f"127.0.0.1:{broker['port']}" for broker in brokers)
+    consumer = subprocess.Popen(
+        [*PYBROKER, "consume", *words, "--format", "%v", "--bootstrap-server", bootstrap],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert consumer.stdout is not None
+    assert select.select([consumer.stdout], [], [], TIMEOUT_SECONDS)[0]
+    return consumer
+
+
 def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
     bootstrap = ["--bootstrap-server", str(status(data_dir)["bootstrap"])]
     where = ["--data-dir", str(data_dir)]
     succeed("topics", "create", "safe", "-p", "3", *bootstrap)
     succeed("produce", "safe", *bootstrap, text="before\n" * 100)
+    options = ["--from-beginning", "--max-records", "200"]
+    through = consume_by_way_of("2", data_dir, "safe", *options)
     killed = succeed("kill", "2", *where)
     assert "broker 2 is killed" in killed
     assert "absent" in killed
@@ -285,7 +317,7 @@ def test_a_node_is_killed_and_comes_back(data_dir: Path) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while "all led and fully replicated" not in succeed("status", *where):
         assert time.monotonic() < deadline
-    options = ["--from-beginning", "--max-records", "200"]
-    lines = succeed("consume", "safe", *options, *bootstrap).splitlines()
-    assert sorted(lines) == ["before"] * 100 + ["meanwhile"] * 100
+    for read in (through.communicate()[0], succeed("consume", "safe", *options, *bootstrap)):
+        assert sorted(read.splitlines()) == ["before"] * 100 + ["meanwhile"] * 100
+    assert through.returncode == 0
     assert "the nodes are: zookeeper, 1, 2, 3" in fail("stop", "7", *where)

@@ -94,7 +94,7 @@ def test_a_missing_topic_is_created_by_producing(shared_broker: BrokerProcess) -
 
 def test_seek_and_offsets(shared_broker: BrokerProcess) -> None:
     topic = new_topic(shared_broker)
-    base_ms = 1_700_000_000_000
+    base_ms = int(time.time() * 1000) - 3_600_000
     with closing(KafkaProducer(bootstrap_servers=shared_broker.bootstrap)) as producer:
         for number in range(50):
             producer.send(topic, b"%d" % number, timestamp_ms=base_ms + number * 1000)

@@ -26,9 +26,10 @@ from kazoo.recipe.cache import TreeCache, TreeEvent
 from kazoo.recipe.party import Party
 from kazoo.recipe.queue import LockingQueue, Queue
 from kazoo.recipe.watchers import PatientChildrenWatch
-from kazoo.security import make_acl, make_digest_acl
+from kazoo.security import CREATOR_ALL_ACL, make_acl, make_digest_acl
 
 from tests.support.embedded_zookeeper import embedded_zookeeper
+from tests.support.raw_zookeeper import close_session
 from tests.support.real_zookeeper import real_zookeeper
 
 pytestmark = pytest.mark.filterwarnings("ignore:No chroot path exists")
@@ -171,6 +172,10 @@ def test_acls(connect: Callable[..., KazooClient]) -> None:
     assert stranger.get("/mine")[0] == b"x"
     with pytest.raises(NoAuthError):
         stranger.set("/mine", b"y")
+    client.create("/creators", acl=CREATOR_ALL_ACL)
+    assert [entry.id for entry in client.get_acls("/creators")[0]] == [mine.id]
+    with pytest.raises(InvalidACLError):
+        stranger.create("/nobodys", acl=CREATOR_ALL_ACL)
     with pytest.raises(InvalidACLError):
         client.create("/odd", acl=[make_acl("nonsense", "x", read=True)])
 
@@ -438,17 +443,16 @@ def test_ephemeral_nodes_go_with_their_session(connect: Callable[..., KazooClien
     assert watcher.exists("/").pzxid == before + 1
 
 
-def test_a_session_expires_without_its_client(connect: Callable[..., KazooClient]) -> None:
+def test_a_session_expires_without_its_client(
+    server: int, connect: Callable[..., KazooClient]
+) -> None:
     owner, watcher = connect(), connect()
     owner.create("/e", ephemeral=True)
     states: list[str] = []
     owner.add_listener(states.append)
     session_id, password = owner.client_id
-    # A second connection takes the session over, closes it, and so expires it for the first.
-    thief = connect(client_id=(session_id, password))
-    assert thief.client_id == (session_id, password)
     assert watcher.exists("/e") is not None
-    thief.stop()
+    close_session(server, (session_id, password))
     eventually(lambda: watcher.exists("/e") is None)
     eventually(lambda: KazooState.LOST in states)
     eventually(lambda: owner.connected and owner.client_id[0] != session_id)

@@ -27,7 +27,7 @@ from spark_jobs.session import kafka_session
 from tests.support.processes import ROOT, BrokerProcess
 
 WAIT_SECONDS = 90.0
-BASE_MS = 1_700_000_000_000
+BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
 COUNT = 200
 
 pytestmark = pytest.mark.timeout(240)

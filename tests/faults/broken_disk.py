@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-import broker.server
+import broker.startup
 from broker.cli.main import main
 from storage.files import ByteBuffer, DataFile, Files
 
@@ -47,5 +47,5 @@ class BreakableFiles(Files):
 
 
 if __name__ == "__main__":
-    broker.server.Files = BreakableFiles  # type: ignore[misc]
+    broker.startup.Files = BreakableFiles  # type: ignore[misc]
     main()

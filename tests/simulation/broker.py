@@ -122,18 +122,32 @@ class Shell:
 class Request:
     """What handlers see of a request."""
 
-    __slots__ = ("api_version", "body", "client_id", "connection", "respond", "throttle_ms")
+    __slots__ = (
+        "_exchange", "api_version", "body", "client_id", "connection", "frame_bytes", "respond",
+        "respond_in_turns", "throttle_ms",
+    )  # fmt: skip
 
-    def __init__(self, body: Any, version: int, respond: Callable[[Any], None]) -> None:
-        self.body = body
-        self.api_version = version
+    def __init__(
+        self,
+        exchange: Exchange,
+        respond: Callable[[Any], None] | None = None,
+        body: Any = None,
+    ) -> None:
+        """`respond` and `body` stand for those of the exchange."""
+        self._exchange = exchange
+        self.body = exchange.message if body is None else body
+        self.api_version = exchange.version
         self.client_id = "simulated"
-        self.connection = _CONNECTION
-        self.respond = respond
+        self.connection = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=exchange.number)
+        self.respond = exchange.respond if respond is None else respond
+        self.respond_in_turns = self.respond
+        self.frame_bytes = 0  # small: what a handler does otherwise is to be fair only
         self.throttle_ms = 0
 
-
-_CONNECTION = ConnectionInfo("127.0.0.1", 40_000, LISTENER)
+    def close(self) -> None:
+        """The connection is closed; the requester notices."""
+        exchange = self._exchange
+        exchange.network.kernel.after(0, exchange.source, exchange.fail)
 
 
 class _ProduceWait:
@@ -314,7 +328,7 @@ class Broker:
         if isinstance(message, AlterPartitionReassignmentsRequest):
             self.controller.post(events.AlterPartitionReassignments(exchange.respond, message))
             return
-        request: Any = Request(message, version, lambda answer: self._respond(exchange, answer))
+        request: Any = Request(exchange, lambda answer: self._respond(exchange, answer))
         if isinstance(message, FetchRequest):
             self._fetches.fetch(request)
         elif isinstance(message, ListOffsetsRequest):

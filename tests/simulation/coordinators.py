@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from broker.coordinator_runtime import REPLICATION_POLL_MS
 from broker.transaction_verifier import VERIFYING_VERSION, Question, _request
 from coordinator.group.core import GroupConfig
 from coordinator.group.core import Reply as GroupReply
@@ -123,18 +124,19 @@ class _Shell:
             if change.topic == self.topic:
                 load = self.machine.begin_load(change.partition, change.leader_epoch)
                 if load is not None:
-                    log = self.broker.manager.partitions[change.topic, change.partition].log
-                    load.next_offset = log.log_start_offset
-                    self.later(0, self._load, load, log)
+                    replica = self.broker.manager.partitions[change.topic, change.partition]
+                    load.next_offset = replica.log.log_start_offset
+                    self.later(0, self._load, load, replica)
 
     def unload(self, partition: int, epoch: int | None) -> None:
         raise AssertionError
 
-    def _load(self, load: Any, log: Any) -> None:
+    def _load(self, load: Any, replica: Any) -> None:
         """A piece of the log; other things happen between two of them."""
+        log = replica.log
         if load.next_offset >= log.log_end_offset:
             load.decode()
-            self.perform(self.machine.finish_load(load, self.now_ms))
+            self._finish_load(load, replica)
             return
         try:
             read = log.read(load.next_offset, LOAD_BYTES, upper_bound_offset=log.log_end_offset)
@@ -143,7 +145,13 @@ class _Shell:
             return
         load.add(read.records.read())
         pause_ms = self.broker.kernel.random.randint(0, LONGEST_LOAD_STEP_MS)
-        self.later(pause_ms, self._load, load, log)
+        self.later(pause_ms, self._load, load, replica)
+
+    def _finish_load(self, load: Any, replica: Any) -> None:
+        if replica.is_replicated(load.next_offset):
+            self.perform(self.machine.finish_load(load, self.now_ms))
+        elif self.machine.is_loading(load):
+            self.later(REPLICATION_POLL_MS, self._finish_load, load, replica)
 
 
 class TransactionShell(_Shell):

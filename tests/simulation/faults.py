@@ -22,6 +22,7 @@ from protocol.messages.reassignments import (
 from protocol.records.batch import iter_batch_headers
 from replication.controller import znodes
 from replication.controller.operations import Delete
+from replication.types import PartitionKey
 from storage.segment import LOG_SUFFIX
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
@@ -64,6 +65,10 @@ class Faults:
         ]
         if cluster.settings.reassigns:
             self._kinds.append((self._reassign, 6))
+
+    def add(self, kind: Callable[[], None], weight: int) -> None:
+        """Something more that may go wrong, in this kind of cluster."""
+        self._kinds.append((kind, weight))
 
     def start(self) -> None:
         self._later()
@@ -290,6 +295,17 @@ class Faults:
             self._cluster.network.cut(broker.name, ZOOKEEPER)
             self._for(200, 5_000, self._mend_link, broker.name, ZOOKEEPER)
 
+    def isolate_leader(self, key: PartitionKey) -> None:
+        """A partition's leader loses its session and does not hear of it, but others hear it."""
+        state = self._cluster.audit.ledger(key).state
+        if state is None or state.leader < 0:
+            return
+        name = self._cluster.brokers[state.leader].name
+        self._note(f"{name}, the leader of {key[0]}, is cut off from ZooKeeper")
+        self._cluster.network.cut(name, ZOOKEEPER)
+        session_ms = self._cluster.settings.session_timeout_ms
+        self._for(session_ms + 1_000, session_ms + 4_000, self._mend_link, name, ZOOKEEPER)
+
     def _stop_zookeeper(self) -> None:
         self._note("ZooKeeper stops")
         self._kernel.pause(self._cluster.zookeeper.process)
@@ -326,6 +342,12 @@ class Faults:
             ]
         )
         cluster.call_as_admin(random.choice(controllers), request, REASSIGNMENTS_VERSION)
+
+    def reset(self, client: Process) -> None:
+        """All connections of a client are reset; what is under way may still arrive."""
+        self._note(f"the connections of {client.name} are reset")
+        for broker in self._cluster.brokers.values():
+            self._cluster.network.break_connections(client.name, broker.name)
 
     def _move_controller(self) -> None:
         self._note("/controller is deleted")

@@ -25,7 +25,8 @@ class Server(Protocol):
 
 
 class Exchange:
-    __slots__ = ("done", "is_open", "message", "network", "server", "source", "target", "version")
+    __slots__ = ("done", "is_open", "message", "network", "number", "server", "source", "target",
+                 "version")  # fmt: skip
 
     def __init__(
         self,
@@ -45,6 +46,9 @@ class Exchange:
         self.version = version
         self.done = done
         self.is_open = True
+        network.exchange_count += 1
+        # In the order in which they began: what is told of connections, whose requests it orders.
+        self.number = network.exchange_count
 
     def respond(self, response: Any) -> None:
         """Called by the server; the answer travels."""
@@ -81,6 +85,9 @@ class Network:
         # The usual delay of a message lies in [0, this].
         self.usual_delay_ms = 3
         self.slow_share = 0.01
+        # Of the requests that arrive when their sender has given them up: those that come late.
+        self.late_share = 0.0
+        self.exchange_count = 0
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -130,7 +137,11 @@ class Network:
         self._open.pop(exchange, None)
 
     def _arrived(self, exchange: Exchange) -> None:
-        if self.is_up(exchange.source.name, exchange.target):
+        if not exchange.is_open and self.late_share and self.kernel.chance(self.late_share):
+            delay_ms = self.kernel.random.randint(0, LONG_DELAY_MS)
+            process = exchange.server.process
+            self.kernel.after(delay_ms, process, exchange.server.receive, exchange)
+        elif self.is_up(exchange.source.name, exchange.target):
             exchange.server.receive(exchange)
 
     def break_connections(self, one: str, other: str) -> int:

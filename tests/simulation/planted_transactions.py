@@ -3,13 +3,18 @@
 As in `planted.py`, each is a small change of one rule, as a bug would make it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
+from coordinator.group.stable_fetch import StableFetches
+from coordinator.transaction.core import Core, Found
 from coordinator.transaction.metadata import TransactionMetadata
+from protocol.errors import ErrorCode
 from storage.log_base import LogState
+from tests.simulation import transactions
 from tests.simulation.cluster import Result
 from tests.simulation.coordinators import TransactionShell
 from tests.simulation.transactions import simulate_transactions
@@ -56,11 +61,53 @@ def _offsets_visible_before_the_commit() -> Any:
     return patch.object(OffsetStore, "transactional_appended", appended)
 
 
+@contextmanager
+def _nastier(fault: Any, **weights: float) -> Iterator[None]:
+    """A fault that few seeds would meet, in clusters to which what shows it happens more often."""
+    with fault, patch.multiple(transactions, **weights):
+        yield
+
+
+def _late_requests_are_obeyed() -> Any:
+    """A producer's request out of a broken connection counts as one of its next transaction."""
+    return _nastier(
+        patch.object(TransactionMetadata, "is_late", lambda _self, _connection: False),
+        RESETS_WEIGHT=80,
+        LATE_SHARE=1.0,
+    )
+
+
+def _coordinator_answers_from_memory() -> Any:
+    """What a coordinator remembers is said without asking the ISR, as Kafka does."""
+
+    def say(
+        self: Core, found: Found, answer: ErrorCode, now_ms: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        done(answer)
+
+    return _nastier(patch.object(Core, "prove", say), ISOLATED_COORDINATORS_WEIGHT=15)
+
+
+def _offsets_answered_from_memory() -> Any:
+    """Offsets to go on from are told without asking the ISR, as Kafka does."""
+
+    def tell(self: StableFetches, token: object, wanted: Any, now_ms: int) -> None:
+        answers = [
+            self._commits.fetch(group, topics, require_stable=True) for group, topics in wanted
+        ]
+        self._core.reply(token, answers)
+
+    return patch.object(StableFetches, "fetch", tell)
+
+
 PLANTED: dict[str, Callable[[], Any]] = {
     "marker before the log is durable": _marker_before_the_log_is_durable,
     "LSO past an open transaction": _lso_past_an_open_transaction,
     "epoch not bumped on timeout": _epoch_not_bumped_on_timeout,
     "offsets visible before the commit": _offsets_visible_before_the_commit,
+    "late requests are obeyed": _late_requests_are_obeyed,
+    "coordinator answers from memory": _coordinator_answers_from_memory,
+    "offsets answered from memory": _offsets_answered_from_memory,
 }
 
 

@@ -130,16 +130,19 @@ class Book:
         for reader in self._cluster.offset_readers:
             self._check_last_offset(reader.group, reader.latest)
 
-    def _check_last_offset(self, teller: str, latest: int) -> None:
+    def last_committed_offset(self, teller: str) -> int:
+        """The last one whose transaction its teller was told to be committed; -1 for none."""
         committed = [
             one.number
             for one in self.transactions.values()
             if one.teller == teller and one.has_offset and one.outcome is ErrorCode.NONE
         ]
-        if max(committed, default=-1) > latest:
-            self._cluster.audit.fail(
-                f"{teller} has committed offset {max(committed)}, and {latest} is there"
-            )
+        return max(committed, default=-1)
+
+    def _check_last_offset(self, teller: str, latest: int) -> None:
+        committed = self.last_committed_offset(teller)
+        if committed > latest:
+            self._cluster.audit.fail(f"{teller} has committed offset {committed}, not {latest}")
 
 
 class Coordinated(Client):
@@ -377,12 +380,20 @@ class OffsetReader(Coordinated):
         self.latest = -1
         self.is_settled = False
         self._is_strict = True
+        self._known = -1
+        self._is_final = False  # nothing is committed any more
 
     def start(self) -> None:
         self._fetch()
 
     def _fetch(self) -> None:
-        self._is_strict = self.kernel.chance(0.5)
+        if not self._is_final and all(teller.is_idle for teller in self.cluster.tellers):
+            self._is_final = True
+            self.is_settled = False
+        # A stable offset is proved by a record: in the end the log must come to rest.
+        is_at_rest = self._is_final and self.is_settled
+        self._is_strict = self.kernel.chance(0.5) and not is_at_rest
+        self._known = self.cluster.book.last_committed_offset(self.group)
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=self.group)],
             require_stable=self._is_strict,
@@ -396,6 +407,11 @@ class OffsetReader(Coordinated):
         entry = answer.topics[0].partitions[0]
         if self._is_strict:
             self.is_settled = not entry.error_code
+            if self.is_settled and entry.committed_offset < self._known:
+                self.cluster.audit.fail(
+                    f"{self.group} is told to go on from {entry.committed_offset}, and "
+                    f"{self._known} was committed before it asked"
+                )
         if entry.committed_offset >= 0:
             self.latest = entry.committed_offset
             self.cluster.book.see_offset(self.group, entry.committed_offset)

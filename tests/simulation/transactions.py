@@ -9,6 +9,7 @@ checked for the three of them. What is promised about transactions is checked by
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -47,6 +48,9 @@ TELLERS = 3
 FIRST_PRODUCER_ID = 5_000
 PRODUCE_TIMEOUT_MS = 1_000
 PRODUCE_VERSION = 9
+ISOLATED_COORDINATORS_WEIGHT = 2
+RESETS_WEIGHT = 6
+LATE_SHARE = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +71,18 @@ class _ProduceWait:
     def complete(self, results: ProduceResults) -> None:
         together = {**results, **self._refused}
         self._request.respond({key: result.error_code for key, result in together.items()})
+
+
+class _FetchOffsets:
+    """The token of an OffsetFetch for one group."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def respond(self, answers: list[Any]) -> None:
+        self._request.respond(answers[0])
 
 
 class TransactionalBroker(Broker):
@@ -114,8 +130,9 @@ class TransactionalBroker(Broker):
         if self.is_serving and isinstance(message, TransactionalProduceRequest):
             self._produce_transactional(exchange, message)
         elif self.is_serving and type(message) in self._served:
-            request = Request(message, exchange.version, exchange.respond)
-            self._served[type(message)](request)
+            request = Request(exchange)
+            for _ in self._served[type(message)](request) or ():
+                pass  # such small requests are done in their first turn
         else:
             super().receive(exchange)
 
@@ -130,11 +147,13 @@ class TransactionalBroker(Broker):
 
     def _fetch_offsets(self, request: Any) -> None:
         (group,) = request.body.groups
-        request.respond(
-            self.groups.machine.fetch_offsets(
-                group.group_id, [(TOPIC, [0])], require_stable=request.body.require_stable
-            )
-        )
+        wanted = (group.group_id, [(TOPIC, [0])])
+        groups = self.groups
+        if request.body.require_stable:
+            call = _FetchOffsets(request)
+            groups.perform(groups.machine.fetch_stable_offsets(call, [wanted], groups.now_ms))
+        else:
+            request.respond(groups.machine.fetch_offsets(*wanted))
 
     def _produce_transactional(
         self, exchange: Exchange, message: TransactionalProduceRequest
@@ -142,7 +161,7 @@ class TransactionalBroker(Broker):
         body = ProduceRequest(
             transactional_id=message.transactional_id, acks=ACKS_ALL, timeout_ms=PRODUCE_TIMEOUT_MS
         )
-        request: Any = Request(body, PRODUCE_VERSION, exchange.respond)
+        request: Any = Request(exchange, body=body)
         entries: Any = {key: bytearray(records) for key, records in message.entries.items()}
         self._producing.produce(request, entries, self._append_transactional)
 
@@ -171,6 +190,12 @@ class TransactionalCluster(Cluster):
         self.tellers: list[Teller] = []
         self.readers: list[CommittedReader] = []
         self.offset_readers: list[OffsetReader] = []
+        # A coordinator that is none any more, and answers whoever has not heard of the new one.
+        for topic in (TRANSACTIONS, OFFSETS):
+            isolate = partial(self.faults.isolate_leader, (topic, 0))
+            self.faults.add(isolate, ISOLATED_COORDINATORS_WEIGHT)
+        self.network.late_share = LATE_SHARE
+        self.faults.add(self._reset_a_teller, RESETS_WEIGHT)
 
     @property
     def data_keys(self) -> list[PartitionKey]:
@@ -191,6 +216,10 @@ class TransactionalCluster(Cluster):
     def new_producer_id(self) -> int:
         self._producer_ids += 1
         return self._producer_ids
+
+    def _reset_a_teller(self) -> None:
+        if self.tellers:
+            self.faults.reset(self.kernel.random.choice(self.tellers).process)
 
     def start_clients(self) -> None:
         for number in range(TELLERS):

@@ -2,6 +2,7 @@
 by the real handler, and its response encoded and decoded again in the request's version.
 """
 
+import inspect
 from time import perf_counter
 from typing import Any
 
@@ -20,8 +21,8 @@ CLOSED = "closed"
 class _Channel:
     """The network side of a request: it only remembers what left."""
 
-    def __init__(self, listener: str) -> None:
-        self.info = ConnectionInfo("127.0.0.1", 40_000, listener)
+    def __init__(self, listener: str, connection: int) -> None:
+        self.info = ConnectionInfo("127.0.0.1", 40_000, listener, number=connection)
         self.closed = False
         self.received_at = perf_counter()
         self.answer: Any = None
@@ -33,8 +34,17 @@ class _Channel:
         self.answered.set()
 
 
+class _AtOnce:
+    """Turns of a request that is alone: all of them one after the other."""
+
+    def begin(self, steps: Any) -> None:
+        for _ in steps:
+            pass
+
+
 class _Pool:
     def __init__(self, key: ApiKey, version: int) -> None:
+        self.turns = _AtOnce()
         self.key = key
         self.version = version
 
@@ -68,17 +78,20 @@ class Call:
         *,
         client_id: str = "client",
         listener: str = "PLAINTEXT",
+        connection: int = 0,
     ) -> None:
         handler = handlers.handlers()[key]
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
-        self._channel: Any = _Channel(listener)
+        self._channel: Any = _Channel(listener, connection)
         pool: Any = _Pool(key, version)
         route = Route(key, version, handler, RequestMetrics(key.name, version))
         self.request = Request(
             pool, self._channel, route, 7, client_id, body, len(frame), perf_counter()
         )
-        handler(self.request)
+        steps = handler(self.request)
+        if inspect.isgenerator(steps):
+            self.request.pool.turns.begin(steps)
 
     async def wait(self) -> Any:
         await self._channel.answered.wait()

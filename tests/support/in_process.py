@@ -61,9 +61,10 @@ async def broker(
 ) -> AsyncIterator[RunningBroker]:
     config = config_of(zookeeper_port, directory, **configs)
     stop, ended = trio.Event(), trio.Event()
+    metrics = None if metrics_port is None else ("127.0.0.1", metrics_port)
 
     async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
-        await run_broker(config, stop=stop, metrics_port=metrics_port, task_status=task_status)
+        await run_broker(config, stop=stop, metrics_address=metrics, task_status=task_status)
         ended.set()
 
     async with trio.open_nursery() as nursery:

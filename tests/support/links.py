@@ -167,7 +167,7 @@ class Proxies:
         """The node whose process has a connection from this port; -1 if there is none any more."""
         for node, pid in list(self._pids.items()):
             with contextlib.suppress(psutil.Error):
-                for one in psutil.Process(pid).net_connections("tcp4"):
+                for one in psutil.Process(pid).net_connections("tcp"):  # a JVM has IPv6 ones
                     if one.laddr.port == port:
                         return node
         return -1

@@ -23,11 +23,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
 TOLD_CHARACTERS = 3000
+LEFT_OUT = ""  # as a config's value: Kafka's default, not that of the tests
 PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 
 
 # Sockets in Linux's abstract namespace: a port's name there says that this test process has it.
 _claims: list[socket.socket] = []
+
+
+def hear_hangups() -> None:
+    """Undo what `nohup` does: what tests start ends when its terminal does, wherever they run."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def free_port() -> int:
@@ -135,7 +141,12 @@ class ServerProcess:
         """SIGTERM, and wait for a clean end; returns the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_TIMEOUT_SECONDS)
+        return self.wait(STOP_TIMEOUT_SECONDS)
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit status. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        return self._process.wait(timeout_s)
 
 
 class BrokerProcess(ServerProcess):
@@ -154,6 +165,7 @@ class BrokerProcess(ServerProcess):
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.log_dir = directory / "data"
         self.log_dirs = [self.log_dir]  # more of them, if a test changes the properties
+        has_own_retention = any(key.startswith("log.retention.") for key in config or {})
         properties = {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -163,10 +175,13 @@ class BrokerProcess(ServerProcess):
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            # Tests write timestamps of long ago, and the first check comes 30 s after the start.
+            **({} if has_own_retention else {"log.retention.ms": "-1"}),
             **(config or {}),
         }
         path = directory / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        lines = (f"{key}={value}\n" for key, value in properties.items() if value != LEFT_OUT)
+        path.write_text("".join(lines))
         super().__init__(self.command_for(path), directory / "broker.log")
 
     def command_for(self, properties: Path) -> list[str]:

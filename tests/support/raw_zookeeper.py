@@ -115,3 +115,19 @@ class RawClient:
     def close(self) -> None:
         self.call(Op.CLOSE_SESSION)
         self.sock.close()
+
+
+def close_session(port: int, session: tuple[int, bytes]) -> None:
+    """Take a session from its client and close it: the client will hear that it has expired.
+
+    Both requests leave in one piece: the client reconnects at once, and would else take its session
+    back in between, and leave nothing to close it with.
+    """
+    session_id, password = session
+    connect = jute.encode(ConnectRequest(0, 0, 10_000, session_id, password)) + b"\0"
+    frames = (connect, _REQUEST.pack(1, Op.CLOSE_SESSION))
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as sock:
+        sock.sendall(b"".join(_SIZE.pack(len(frame)) + frame for frame in frames))
+        with sock.makefile("rb") as answers:
+            response = jute.decode(ConnectResponse, answers.read()[_SIZE.size :])
+    assert response.session_id == session_id, "the session was there to be closed"

@@ -38,6 +38,7 @@ class RealZooKeeper:
         container_check_ms: int = 500,
         member_id: int = 0,
         members: Mapping[int, tuple[int, int]] | None = None,
+        words: str = WORDS,
     ) -> None:
         self.port = free_port()
         self._directory = directory
@@ -49,7 +50,7 @@ class RealZooKeeper:
         config = (
             f"dataDir={data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             f"tickTime={tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n"
-            f"4lw.commands.whitelist={WORDS}\n"
+            f"4lw.commands.whitelist={words}\n"
         )
         if members:
             config += "initLimit=10\nsyncLimit=5\n"
@@ -125,10 +126,12 @@ def ensemble_of(directory: Path, count: int, *, tick_ms: int = 2000) -> list[Rea
 
 @contextlib.contextmanager
 def real_zookeeper(
-    directory: Path, *, tick_ms: int = 2000, container_check_ms: int = 500
+    directory: Path, *, tick_ms: int = 2000, container_check_ms: int = 500, words: str = WORDS
 ) -> Iterator[int]:
     """Run a standalone server; yields its port. Skips the test if there is none to run."""
-    server = RealZooKeeper(directory, tick_ms=tick_ms, container_check_ms=container_check_ms)
+    server = RealZooKeeper(
+        directory, tick_ms=tick_ms, container_check_ms=container_check_ms, words=words
+    )
     try:
         server.start()
         yield server.port

@@ -82,7 +82,7 @@ class Twin:
         if i["pending"]:
             return say(E.CONCURRENT_TRANSACTIONS)
         if expected and i["epoch"] != -1 and is_stranger(i, *expected):
-            return say(E.PRODUCER_FENCED)
+            return self.prove(i, E.PRODUCER_FENCED, say)
         if i["state"] in ("PrepareCommit", "PrepareAbort"):
             return say(E.CONCURRENT_TRANSACTIONS)
         if i["state"] == "Ongoing":
@@ -95,7 +95,7 @@ class Twin:
             return None
         new = next_producer(i, last, new_pid)
         if new is None:
-            return say(E.PRODUCER_FENCED)
+            return self.prove(i, E.PRODUCER_FENCED, say)
         change = {"state": "Empty", "timeout": timeout, "update": now, "parts": frozenset(),
                   "last_pid": i["pid"], **new}  # fmt: skip
 
@@ -104,43 +104,51 @@ class Twin:
 
         return self.log(i, change, done, start=-1)
 
-    def check(self, name: str, pid: int, epoch: int) -> Id | ErrorCode:
+    def check(self, name: str, pid: int) -> Id | ErrorCode:
         if self.unavailable():
             return self.unavailable()
         i = self.ids.get(name)
-        if i is None or i["pid"] != pid:
-            return E.INVALID_PRODUCER_ID_MAPPING
-        return i if i["epoch"] == epoch else E.PRODUCER_FENCED
+        return E.INVALID_PRODUCER_ID_MAPPING if i is None or i["pid"] != pid else i
 
     def add(
         self, call: Any, name: str, pid: int, epoch: int, parts: Iterable[Any], now: int
     ) -> None:
-        i = self.check(name, pid, epoch)
-        error = i if isinstance(i, ErrorCode) else E.NONE
-        if isinstance(i, dict):
-            if i["pending"] or i["state"] in ("PrepareCommit", "PrepareAbort"):
-                error = E.CONCURRENT_TRANSACTIONS
-            elif i["state"] != "Ongoing" or set(parts) - i["parts"]:
-                start = i["start"] if i["state"] == "Ongoing" else now
-                change = {"state": "Ongoing", "start": start, "update": now,
-                          "parts": frozenset(i["parts"]) | frozenset(parts)}  # fmt: skip
-                self.log(i, change, lambda error, _: self.answers.append((call, error)))
-                return
-        self.answers.append((call, error))
+        def say(error: ErrorCode) -> None:
+            self.answers.append((call, error))
+
+        i = self.check(name, pid)
+        if isinstance(i, ErrorCode):
+            say(i)
+        elif i["epoch"] != epoch:
+            self.prove(i, E.PRODUCER_FENCED, say)
+        elif i["pending"] or i["state"] in ("PrepareCommit", "PrepareAbort"):
+            say(E.CONCURRENT_TRANSACTIONS)
+        elif i["state"] != "Ongoing" or set(parts) - i["parts"]:
+            start = i["start"] if i["state"] == "Ongoing" else now
+            change = {"state": "Ongoing", "start": start, "update": now,
+                      "parts": frozenset(i["parts"]) | frozenset(parts)}  # fmt: skip
+            self.log(i, change, lambda error, _: say(error))
+        else:
+            self.prove(i, E.NONE, say)
 
     def end(self, call: Any, name: str, pid: int, epoch: int, now: int, *, committed: bool) -> None:
-        i = self.check(name, pid, epoch)
-        error = i if isinstance(i, ErrorCode) else E.NONE
-        if isinstance(i, dict):
-            suffix = "Commit" if committed else "Abort"
-            if i["pending"] or i["state"] == "Prepare" + suffix:
-                error = E.CONCURRENT_TRANSACTIONS
-            elif i["state"] == "Ongoing":
-                self.decide(i, now, committed, lambda e, _: self.answers.append((call, e)))
-                return
-            elif i["state"] != "Complete" + suffix:
-                error = E.INVALID_TXN_STATE
-        self.answers.append((call, error))
+        def say(error: ErrorCode) -> None:
+            self.answers.append((call, error))
+
+        i = self.check(name, pid)
+        suffix = "Commit" if committed else "Abort"
+        if isinstance(i, ErrorCode):
+            say(i)
+        elif i["epoch"] != epoch:
+            self.prove(i, E.PRODUCER_FENCED, say)
+        elif i["pending"] or i["state"] == "Prepare" + suffix:
+            say(E.CONCURRENT_TRANSACTIONS)
+        elif i["state"] == "Ongoing":
+            self.decide(i, now, committed, lambda error, _: say(error))
+        elif i["state"] != "Complete" + suffix:
+            self.prove(i, E.INVALID_TXN_STATE, say)
+        else:
+            self.prove(i, E.NONE, say)
 
     # Ending
 
@@ -241,6 +249,27 @@ class Twin:
                 if not error:
                     i.update(change)
             done(error, now)
+
+        self.appends.append({"records": [(i["name"], value)], "answered": answered})
+
+    def prove(self, i: Id, answer: ErrorCode, say: Any) -> None:
+        """What is known goes into the log again, if it is what the log has; then the answer."""
+        if (
+            i["pending"] or i["state"].startswith("Prepare") or i["epoch"] == -1
+            or i["failed_fence"]
+        ):  # fmt: skip
+            say(answer)
+            return
+        value = {field: i[field] for field in LOGGED_FIELDS}
+        if i["state"] == "Empty":
+            value["start"] = -1
+        leadership = self.leadership
+
+        def answered(log_error: ErrorCode, _: int) -> None:
+            error = TRANSLATED.get(log_error, log_error)
+            if leadership != self.leadership or not self.leadership or self.is_loading:
+                error = error or self.unavailable() or E.NOT_COORDINATOR
+            say(error or answer)
 
         self.appends.append({"records": [(i["name"], value)], "answered": answered})
 

@@ -24,7 +24,7 @@ from protocol.codec import decode_from
 from protocol.framing import encode_request
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.metadata import ApiVersionsRequest
+from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.records.batch import read_records
@@ -174,6 +174,13 @@ class WireClient:
             self.socket.settimeout(TIMEOUT_SECONDS)
 
     # -- what most tests need -----------------------------------------------------------------
+
+    def me(self) -> Any:
+        """The broker of this connection as Metadata has it. One that a test has made up, and that
+        is gone again, is listed for a moment, too."""
+        brokers = self.call(MetadataRequest(topics=[])).brokers
+        (me,) = [one for one in brokers if self.bootstrap.endswith(f":{one.port}")]
+        return me
 
     def versions(self, key: int, first: int = 0, last: int = 1000) -> range:
         """The advertised versions of an API, cut to those from `first` to `last`."""

@@ -22,7 +22,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
-PRELOADED = ("broker.server", "broker.node_process", "broker.cli.server", "broker.zookeeper_server")
+PRELOADED = (
+    "broker.server",
+    "broker.node_process",
+    "broker.cli.server",
+    "broker.zookeeper_server",
+    "broker.cli.cluster",
+    "broker.cli.nodes",
+    "broker.supervisor",
+)
 
 
 class ForkedProcess:
@@ -65,9 +73,11 @@ class Zygote:
             stdout=subprocess.PIPE,
         )
 
-    def spawn(self, command: list[str], log: Path) -> ForkedProcess:
+    def spawn(self, command: list[str], log: Path, *, new_session: bool = False) -> ForkedProcess:
+        """The output is appended to `log`; a new session is also a process group of its own."""
         assert command[:2] == [sys.executable, "-m"], command
-        pid = self.ask({"module": command[2], "arguments": command[3:], "log": str(log)})
+        request = {"module": command[2], "arguments": command[3:], "log": str(log)}
+        pid = self.ask({**request, "new_session": new_session})
         assert pid is not None
         return ForkedProcess(self, pid)
 
@@ -96,6 +106,8 @@ def fork(request: dict[str, object]) -> int:
         return pid
     code = 1
     try:
+        if request["new_session"]:
+            os.setsid()
         log = os.open(str(request["log"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):

@@ -27,6 +27,7 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from protocol.schema import Message
 from tests.support.wire import Topic, WireClient
 
 UNKNOWN_EPOCH = -1
@@ -39,12 +40,19 @@ class Control:
 
     def __init__(self, kafka: WireClient) -> None:
         self.kafka = kafka
-        (me,) = kafka.call(MetadataRequest(topics=[])).brokers
+        me = kafka.me()
         self.me, self.host, self.port = me.node_id, me.host, me.port
         self.controller_epoch = 0
         while self._probe(UNKNOWN_EPOCH) == ErrorCode.STALE_CONTROLLER_EPOCH:
             self.controller_epoch += 1
         self.broker_epoch = self._search_broker_epoch()
+
+    def _call(self, request: Message, version: int) -> Any:
+        """On a connection of its own: the broker's real controller has gone on to its latest."""
+        with self.kafka.another() as fresh:
+            answer = fresh.call(request, version)
+            self.kafka.exchanges.extend(fresh.exchanges)
+        return answer
 
     def _probe(self, broker_epoch: int) -> int:
         """What the broker says to a LeaderAndIsr without partitions."""
@@ -53,7 +61,7 @@ class Control:
             controller_epoch=self.controller_epoch,
             broker_epoch=broker_epoch,
         )
-        error: int = self.kafka.call(request, 4).error_code
+        error: int = self._call(request, 4).error_code
         return error
 
     def _search_broker_epoch(self) -> int:
@@ -108,7 +116,7 @@ class Control:
             request.topic_states = [grouped]
         else:
             request.ungrouped_partition_states = [state]
-        response = self.kafka.call(request, version)
+        response = self._call(request, version)
         errors = response.partition_errors
         if version >= 5:
             assert errors == []
@@ -162,7 +170,7 @@ class Control:
             request.ungrouped_partitions = [
                 StopReplicaPartitionV0(topic_name=topic.name, partition_index=0)
             ]
-        response = self.kafka.call(request, version)
+        response = self._call(request, version)
         for error in response.partition_errors:
             assert (error.topic_name, error.partition_index) == (topic.name, 0)
         return response.error_code, [error.error_code for error in response.partition_errors]
@@ -226,7 +234,7 @@ class Control:
             ]
         else:
             request.ungrouped_partition_states = [state]
-        error: int = self.kafka.call(request, version).error_code
+        error: int = self._call(request, version).error_code
         return error
 
 

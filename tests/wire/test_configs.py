@@ -23,6 +23,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from protocol.messages.metadata import MetadataRequest
+from tests.support.processes import LEFT_OUT, BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, covers, unique
 
 TOPIC, BROKER = 2, 4
@@ -33,6 +34,13 @@ BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Pairs = dict[str, str | None]
+
+
+@pytest.fixture(scope="module")
+def wire_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One with the defaults of Kafka, retention too."""
+    with running_broker(tmp_path_factory.mktemp("wire"), {"log.retention.ms": LEFT_OUT}) as broker:
+        yield broker
 
 
 def my_id(kafka: WireClient) -> str:
@@ -364,3 +372,23 @@ def test_topics_follow_the_brokers_default(kafka: WireClient) -> None:
     finally:
         assert change(kafka, 1, "", (DELETE, key, None), kind=BROKER).error_code == 0
     until(seen, ("604800000", FROM_DEFAULT))
+
+
+def test_a_key_of_one_listener_is_shown_under_its_own_name(kafka: WireClient) -> None:
+    me, key = my_id(kafka), "listener.name.plaintext.max.connections"
+
+    def seen() -> tuple[str | None, int] | None:
+        config = describe(kafka, me, kind=BROKER).get(key)
+        return config and (config.value, config.config_source)
+
+    try:
+        assert change(kafka, 1, me, (SET, key, "5000"), kind=BROKER).error_code == 0
+        until(seen, ("5000", FROM_BROKER))
+        (config,) = describe(kafka, me, key, kind=BROKER, include_synonyms=True).values()
+        assert [(s.name, s.value, s.source) for s in config.synonyms] == [
+            (key, "5000", FROM_BROKER),
+            ("max.connections", "2147483647", FROM_DEFAULT),
+        ]
+    finally:
+        assert change(kafka, 1, me, (DELETE, key, None), kind=BROKER).error_code == 0
+    until(seen, None)

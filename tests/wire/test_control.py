@@ -13,7 +13,6 @@ from protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
 )
-from protocol.messages.metadata import MetadataRequest
 from protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -99,7 +98,7 @@ def test_electing_everywhere_leaves_out_what_is_not_needed(kafka: WireClient) ->
 @covers(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 def test_reassignments_that_are_refused_and_one_that_is_done_at_once(kafka: WireClient) -> None:
     topic = kafka.create_topic(partitions=2)
-    (me,) = kafka.call(MetadataRequest(topics=[])).brokers
+    me = kafka.me()
     targets: dict[tuple[str, int], list[int] | None] = {
         (topic.name, 0): [me.node_id],
         (topic.name, 1): None,

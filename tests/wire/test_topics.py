@@ -71,7 +71,7 @@ def test_topics_are_created_in_every_version(kafka: WireClient) -> None:
     me = my_id(kafka)
     for version in kafka.versions(ApiKey.CREATE_TOPICS):
         counted = plain(partitions=3)
-        counted.configs = [CreatableTopicConfig(name="retention.ms", value="1234567")]
+        counted.configs = [CreatableTopicConfig(name="segment.ms", value="1234567")]
         placed = plain(partitions=-1, factor=-1)
         placed.assignments = [
             CreatableReplicaAssignment(partition_index=i, broker_ids=[me]) for i in range(2)
@@ -88,13 +88,13 @@ def test_topics_are_created_in_every_version(kafka: WireClient) -> None:
             assert (result.num_partitions, result.replication_factor) == (count, 1)
             assert result.topic_config_error_code == 0
             configs = {config.name: config for config in result.configs}
-            retention = configs["retention.ms"]
+            rolled = configs["segment.ms"]
             if topic is counted:
-                assert (retention.value, retention.config_source) == ("1234567", TOPIC_CONFIG)
+                assert (rolled.value, rolled.config_source) == ("1234567", TOPIC_CONFIG)
             else:
-                assert (retention.value, retention.config_source) == ("604800000", DEFAULT_CONFIG)
-            assert not retention.read_only
-            assert not retention.is_sensitive
+                assert (rolled.value, rolled.config_source) == ("604800000", DEFAULT_CONFIG)
+            assert not rolled.read_only
+            assert not rolled.is_sensitive
 
 
 def test_default_counts(kafka: WireClient) -> None:

@@ -3,7 +3,7 @@ which warns of unknown keys."""
 
 from __future__ import annotations
 
-from broker.config.keys import LOW, STRING, OneOf, key
+from broker.config.keys import BOOLEAN, LOW, STRING, OneOf, key
 
 DEFINITIONS = (
     key(
@@ -15,5 +15,23 @@ DEFINITIONS = (
         doc="What a leader checks before it appends. batch: the batch's header, CRC and producer "
         "sequence, and its records only where a rule of the topic is about records. full: each "
         "record of every batch as well, decompressed if need be, as Apache Kafka does.",
+    ),
+    key(
+        "pybroker.coordinator.proof",
+        BOOLEAN,
+        "true",
+        LOW,
+        doc="Whether a coordinator asks the in-sync replicas before it answers from memory: EndTxn "
+        "and AddPartitionsToTxn that are repeated, fenced producers, stable offsets. false: it "
+        "answers at once, as Apache Kafka 3.9 does, also when it is none any more without having "
+        "heard of it: then a commit may be acknowledged that was never made.",
+    ),
+    key(
+        "pybroker.allow.ineffective.security",
+        BOOLEAN,
+        "false",
+        LOW,
+        doc="Whether to start although keys are set that were meant to keep someone out and have "
+        "no effect here, such as authorizer.class.name; a warning then names them.",
     ),
 )

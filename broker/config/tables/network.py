@@ -140,7 +140,9 @@ DEFINITIONS = (
         LONG,
         "-1",
         MEDIUM,
-        doc="The most bytes of requests in memory; then sockets are not read. -1 is no limit.",
+        doc="The most bytes of requests in memory; then sockets are not read. -1 is no limit. If "
+        "it is not set, receive buffers hold at most 256 MiB, or two of the largest requests, and "
+        "small requests never wait.",
     ),
     key(
         "num.network.threads",

@@ -20,20 +20,8 @@ from broker.config.keys import (
 )
 
 DEFINITIONS = (
-    key(
-        "connections.max.reauth.ms",
-        LONG,
-        "0",
-        MEDIUM,
-        doc="How long a SASL session may live without authenticating again; 0 is for ever.",
-    ),
-    key(
-        "sasl.server.max.receive.size",
-        INT,
-        "524288",
-        MEDIUM,
-        doc="The largest frame before authentication.",
-    ),
+    key("connections.max.reauth.ms", LONG, "0", MEDIUM),
+    key("sasl.server.max.receive.size", INT, "524288", MEDIUM),
     key("security.providers", STRING, None, LOW),
     key(
         "principal.builder.class",

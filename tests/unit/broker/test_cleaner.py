@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from broker import cleaner_runtime
 from broker.cleaner_process import CleanerProcess, CleaningFailed, WorkerDied, WorkerStopped
 from broker.cleaner_runtime import CleanerRuntime
 from broker.config import KafkaConfig
+from broker.config.dynamic import take_over
 from broker.metrics import BrokerMetrics
 from protocol.records.batch import SimpleRecord
 from protocol.records.builder import build_batch
@@ -74,6 +76,28 @@ async def process() -> AsyncIterator[CleanerProcess]:
             yield process
     finally:
         await process.stop()
+
+
+DECOYS = ("storage", "protocol", "broker", "json", "trio")
+
+
+async def test_the_worker_imports_nothing_of_the_current_directory(
+    manager: LogManager, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(manager, "t")
+    _, cleaning = chosen(manager)
+    directory = tmp_path_factory.mktemp("decoys")
+    for name in DECOYS:
+        (directory / f"{name}.py").write_text(f"raise SystemExit({name!r})\n")
+        (directory / name).mkdir()
+        (directory / name / "__init__.py").write_text(f"raise SystemExit({name!r})\n")
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("PYTHONPATH", ".")
+    monkeypatch.setattr("sys.path", ["", *sys.path])
+    groups: list[CleanedGroup] = []
+    async with process() as worker:
+        await worker.clean(cleaning.plan, None, groups.append)
+    assert groups
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -248,7 +272,7 @@ async def test_it_can_be_switched_off_and_its_threads_changed(manager: LogManage
         await until(lambda: log.first_dirty_offset == 200)
         again = fill(manager, "b")
         config = running._config
-        config.update_dynamic(default={"log.cleaner.threads": "1", "log.cleaner.backoff.ms": "10"})
+        take_over(config, default={"log.cleaner.threads": "1", "log.cleaner.backoff.ms": "10"})
         running.configs_changed()
         await until(lambda: again.first_dirty_offset == 200)
         await until(lambda: len(running._tasks) == 1)
@@ -293,8 +317,9 @@ async def test_a_deleted_log_stops_its_cleaning(manager: LogManager) -> None:
         await until(lambda: bool(running._running))
         manager.delete_log("doomed", 0, clock())
         again = fill(manager, "doomed", 3)
-        running._config.update_dynamic(
-            default={"log.cleaner.io.max.bytes.per.second": "1.7976931348623157E308"}
+        take_over(
+            running._config,
+            default={"log.cleaner.io.max.bytes.per.second": "1.7976931348623157E308"},
         )
         running.configs_changed()
         await until(lambda: again.first_dirty_offset == 6)

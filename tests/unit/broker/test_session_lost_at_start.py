@@ -25,14 +25,13 @@ from replication.controller import znodes
 from replication.controller.operations import GetData
 from tests.support.in_process import broker as running_broker
 from tests.support.in_process import config_of, zookeeper
+from tests.support.raw_zookeeper import close_session
 
 
 async def end_session(client: ZooKeeperClient) -> None:
-    session = client.session
-    async with open_zookeeper(
-        client.connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, session=session
-    ):
-        pass
+    port = int(client.connect.rpartition(":")[2])
+    # In a thread: the server is on this loop.
+    await trio.to_thread.run_sync(close_session, port, client.session)
 
 
 async def test_before_the_broker_can_go_on_without_it(
@@ -67,6 +66,12 @@ async def test_before_the_controller_can_hear_of_it(
         await run(self, task_status=task_status)
 
     monkeypatch.setattr(ControllerRuntime, "run", after_the_end)
+    # Without a controller the broker would wait for a minute, and go on without one.
+    with trio.fail_after(40):
+        await serve_and_look(tmp_path)
+
+
+async def serve_and_look(tmp_path: Path) -> None:
     async with zookeeper() as port, running_broker(port, tmp_path):
         address = f"127.0.0.1:{port}"
         limits = {"session_timeout_ms": 6_000, "connection_timeout_ms": 6_000}

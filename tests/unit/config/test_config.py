@@ -9,6 +9,8 @@ import pytest
 from broker.config import ConfigError, KafkaConfig, load_config
 from broker.config.checks import check_config
 from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, definition_of
+from broker.config.dynamic import take_over
+from broker.config.ineffective import NO_PROTECTION, PROTECTIONS
 from broker.config.kafka_config import ConfigSource
 from broker.config.loading import environment_key
 from broker.config.tables import extensions
@@ -39,35 +41,37 @@ def test_what_is_described_is_what_changes_something() -> None:
     described = {name for name, known in BROKER_CONFIGS.items() if known.documentation}
     assert described - read == set()
     # Their names stand there because they belong to a list or are looked out for.
-    assert read - described == {
-        "authorizer.class.name", "log.local.retention.bytes", "log.local.retention.ms",
-        "principal.builder.class", "sasl.jaas.config", "sasl.login.callback.handler.class",
-        "sasl.login.class", "sasl.server.callback.handler.class",
+    of_lists = {
+        "connections.max.reauth.ms", "log.local.retention.bytes", "log.local.retention.ms",
+        "metric.reporters", *PROTECTIONS, *NO_PROTECTION,
     }  # fmt: skip
+    assert read - described <= of_lists
 
 
 def test_keys_that_change_nothing_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = (
-        "authorizer.class.name=AclAuthorizer",
         "remote.log.storage.system.enable=true",
         "ssl.protocol=TLSv1.3",  # its default
         "num.partitions=3",
     )
     (tmp_path / "server.properties").write_text("\n".join(lines))
-    load_config(tmp_path / "server.properties", overrides={"zookeeper.set.acl": "true"})
+    load_config(tmp_path / "server.properties", overrides={"password.encoder.secret": "x"})
     told = [record.getMessage() for record in caplog.records]
     assert told == [
-        "authorizer.class.name=AclAuthorizer is ignored: every client may do everything",
         "remote.log.storage.system.enable is a key of Kafka's that changes nothing here",
-        "zookeeper.set.acl is a key of Kafka's that changes nothing here",
+        "password.encoder.secret is a key of Kafka's that changes nothing here",
     ]
 
 
 def test_there_are_all_keys_of_kafka_and_our_own() -> None:
     ours = {definition.name for definition in extensions.DEFINITIONS}
-    assert ours == {"record.validation"}
+    assert ours == {
+        "record.validation",
+        "pybroker.coordinator.proof",
+        "pybroker.allow.ineffective.security",
+    }
     kafkas = [definition for name, definition in BROKER_CONFIGS.items() if name not in ours]
     assert len(kafkas) == 328
     assert len(DYNAMIC_ONLY_CONFIGS) == 3
@@ -205,10 +209,10 @@ def test_advertised_listeners_take_the_bound_port() -> None:
 def test_the_order_of_sources() -> None:
     config = config_of(log_retention_ms="1000")
     assert config.text_and_source("log.retention.ms")[1] is ConfigSource.STATIC_BROKER_CONFIG
-    changed = config.update_dynamic(default={"log.retention.ms": "2000"})
+    changed = take_over(config, default={"log.retention.ms": "2000"})
     assert changed == {"log.retention.ms"}
     assert config.retention_ms == 2000
-    config.update_dynamic(broker={"log.retention.ms": "3000", "no.such.key": "1"})
+    take_over(config, broker={"log.retention.ms": "3000", "no.such.key": "1"})
     assert config.retention_ms == 3000
     sources = [source for _, _, source in config.synonyms("log.retention.ms")]
     assert sources == [
@@ -217,7 +221,8 @@ def test_the_order_of_sources() -> None:
         ConfigSource.STATIC_BROKER_CONFIG,
         ConfigSource.DEFAULT_CONFIG,
     ]
-    assert config.update_dynamic(broker={"log.retention.ms": "nonsense"}) == {"log.retention.ms"}
+    changed = take_over(config, broker={"log.retention.ms": "nonsense"})
+    assert changed == {"log.retention.ms", "no.such.key"}
     assert config.retention_ms == 2000
 
 

@@ -303,3 +303,20 @@ def test_elections_are_counted():
     cluster.start(2)
     cluster.kill(3)
     assert (counters.elections, counters.unclean_elections) == (2, 1)
+
+
+def test_a_new_controller_elects_leaders_before_isrs_shrink():
+    """Each broker is told of all it has first; no partition is told of no leader."""
+    cluster = ControllerCluster([1, 2, 3])
+    cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
+    cluster.take_sent()
+    cluster.kill(1)
+    assert [line for line in cluster.take_sent() if line.startswith("2 <- ")] == [
+        "2 <- UpdateMetadata alive=2,3 t-0:1/[1, 2] t-1:2/[2, 1]",
+        "2 <- LeaderAndIsr t-0:leader=1 epoch=0 isr=[1, 2] t-1:leader=2 epoch=0 isr=[2, 1]",
+        "2 <- UpdateMetadata alive=2,3 t-0:1/[1, 2] t-1:2/[2, 1]",
+        "2 <- LeaderAndIsr t-0:leader=2 epoch=1 isr=[2]",
+        "2 <- UpdateMetadata alive=2,3 t-0:2/[2]",
+        "2 <- LeaderAndIsr t-0:leader=2 epoch=1 isr=[2] t-1:leader=2 epoch=1 isr=[2]",
+        "2 <- UpdateMetadata alive=2,3 t-0:2/[2] t-1:2/[2]",
+    ]

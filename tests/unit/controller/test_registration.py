@@ -81,15 +81,16 @@ def test_an_endpoint_of_another_broker_is_refused(tree):
         tree.run(register_broker(broker(2, port=9092), 5, 78), 78)
 
 
-def test_the_session_file_is_private_and_names_its_ensemble(tmp_path):
-    assert registration.load_session(tmp_path, "zk:2181") is None
-    registration.save_session(tmp_path, "zk:2181", (-5, b"\x01" * 16))
+def test_the_session_file_is_private_and_names_its_cluster(tmp_path):
+    assert registration.load_session(tmp_path, "cluster-a") is None
+    registration.save_session(tmp_path, "cluster-a", (-5, b"\x01" * 16))
     path = tmp_path / registration.SESSION_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert registration.load_session(tmp_path, "zk:2181") == (-5, b"\x01" * 16)
-    assert registration.load_session(tmp_path, "other:2181") is None
+    assert registration.load_session(tmp_path, "cluster-a") == (-5, b"\x01" * 16)
+    assert registration.load_session(tmp_path, "cluster-b") is None
+    assert registration.load_session(tmp_path) == (-5, b"\x01" * 16), "of whichever cluster"
     path.write_text("damaged")
-    assert registration.load_session(tmp_path, "zk:2181") is None
+    assert registration.load_session(tmp_path, "cluster-a") is None
     registration.forget_session(tmp_path)
     registration.forget_session(tmp_path)
     assert not path.exists()

@@ -25,6 +25,7 @@ from replication.controller.operations import (
     ZkCode,
     create_recursive,
 )
+from tests.support.raw_zookeeper import close_session
 from tests.support.tcp_proxy import TcpProxy
 
 SESSION_TIMEOUT_MS = 4_000
@@ -196,6 +197,7 @@ async def test_a_cut_connection_only_delays(connect, nursery):
         proxy.refusing = True
         proxy.cut()
         assert await events.receive() is SessionEvent.SUSPENDED
+        assert client.session == session, "the session outlives its connection"
         await other.execute_one(SetData("/n", b"while it was away"))
         answers = []
 
@@ -218,13 +220,12 @@ async def test_a_cut_connection_only_delays(connect, nursery):
         assert len(fired) == 2, "a watch that has fired is not armed any more"
 
 
-async def test_an_expired_session_is_told_and_replaced(connect):
+async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port):
     async with opened(connect) as client:
         first = client.session
         events = client.session_events()
         await client.execute_one(Create("/e", b"", ephemeral=True))
-        async with opened(connect, session=first) as thief:
-            assert thief.session == first, "taken over, and closed on leaving"
+        close_session(zookeeper_port, first)
         outcomes = []
 
         def endless():
@@ -235,29 +236,51 @@ async def test_an_expired_session_is_told_and_replaced(connect):
                 outcomes.append("expired")
 
         with trio.fail_after(10):
-            while client.session_generation == 0:
-                await client.run(endless())
-        assert outcomes, "the flow heard of it"
+            await client.run(endless())
+        assert outcomes == ["expired"], "the flow heard of it"
         with trio.fail_after(10):
-            seen = [await events.receive()]
-            while SessionEvent.EXPIRED not in seen or seen[-1] is not SessionEvent.CONNECTED:
-                seen.append(await events.receive())
+            seen = [await events.receive() for _ in range(3)]
+        assert seen == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.CONNECTED]
         assert client.session_generation == 1
-        assert client.session[0] != first[0]
+        assert client.session[0] not in (0, first[0])
         assert not (await client.execute_one(Exists("/e"))).ok
 
 
-async def test_a_killed_predecessors_session_is_closed(connect, tmp_path):
-    async with opened(connect) as client:
+async def test_a_session_is_taken_over(connect, nursery):
+    address, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(address.rpartition(":")[2]))
+    port = await nursery.start(proxy.run)
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client:
+        events = client.session_events()
+        # Kept away, or the two would take the session from each other, again and again.
+        proxy.refusing = True
+        proxy.cut()
+        async with opened(connect, session=client.session) as successor:
+            assert successor.session == client.session
+        proxy.refusing = False
+        with trio.fail_after(10):
+            while await events.receive() is not SessionEvent.EXPIRED:
+                pass
+
+
+async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_path):
+    address, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(address.rpartition(":")[2]))
+    port = await nursery.start(proxy.run)
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client:
         await client.execute_one(Create("/e", b"", ephemeral=True))
-        save_session(tmp_path, connect, client.session)
+        save_session(tmp_path, "cluster-a", client.session)
+        proxy.refusing = True  # the dead do not come back for their sessions
+        proxy.cut()
         async with opened(connect) as successor:
             assert (await successor.execute_one(Exists("/e"))).ok
-            assert await release_previous_session(tmp_path, connect)
+            assert await release_previous_session(tmp_path, connect, "cluster-a")
             assert not (await successor.execute_one(Exists("/e"))).ok
-        assert not await release_previous_session(tmp_path, connect)
-        save_session(tmp_path, connect, (12345, b"\0" * 16))
-        assert not await release_previous_session(tmp_path, connect), "it expired long ago"
+        assert not await release_previous_session(tmp_path, connect, "cluster-a")
+        save_session(tmp_path, "cluster-a", (12345, b"\0" * 16))
+        assert not await release_previous_session(tmp_path, connect, "cluster-a"), (
+            "it expired long ago"
+        )
 
 
 async def test_nobody_answers(zookeeper_port):

@@ -322,6 +322,13 @@ class Harness:
         assert answer.error_code == ErrorCode.NONE
         return int(answer.topics[0].partitions[0].committed_offset)
 
+    def fetch_stable(self, *partitions: tuple[str, int], group: str = GROUP) -> Call:
+        """OffsetFetch of one group with `require_stable`; answered with a list of one."""
+        call = self._call(f"fetch stable offsets of {group}")
+        wanted = (group, [(topic, [index]) for topic, index in partitions])
+        self.perform(self.machine.fetch_stable_offsets(call, [wanted], self.now_ms))
+        return call
+
     def stable_group(self, *, members: int = 1, **options: Any) -> list[str]:
         """Bring a group of dynamic members to Stable; the first one leads."""
         ids, joins = [], []

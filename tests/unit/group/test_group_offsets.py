@@ -44,8 +44,9 @@ class TestCommit:
         call = h.commit({T0: 6, T1: 1})
         assert call.is_waiting
         assert (h.offset(*T0), h.offset(*T1)) == (5, -1)
-        unstable = h.machine.fetch_offsets(GROUP, [("topic-1", [0, 1])], require_stable=True)
-        for entry in unstable.topics[0].partitions:
+        (unstable,) = h.fetch_stable(T0, T1).response
+        for topic in unstable.topics:
+            (entry,) = topic.partitions
             assert entry.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
             assert entry.committed_offset == -1
         h.release()
@@ -58,7 +59,8 @@ class TestCommit:
         h.held.reverse()
         h.release()
         assert h.offset(*T0) == 2
-        stable = h.machine.fetch_offsets(GROUP, [("topic-1", [0])], require_stable=True)
+        h.is_holding = False
+        (stable,) = h.fetch_stable(T0).response
         assert stable.topics[0].partitions[0].committed_offset == 2
 
     @pytest.mark.parametrize(
@@ -81,8 +83,69 @@ class TestCommit:
         h.release(append_error)
         assert partition_errors(call) == {T0: client_error}
         assert h.offset(*T0) == 5
-        stable = h.machine.fetch_offsets(GROUP, [("topic-1", [0])], require_stable=True)
+        h.is_holding = False
+        (stable,) = h.fetch_stable(T0).response
         assert stable.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    @pytest.mark.parametrize(
+        ("append_error", "error"),
+        [
+            (ErrorCode.NONE, ErrorCode.NONE),
+            (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE),
+            (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NONE),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        ],
+    )
+    def test_stable_offsets_are_told_when_the_isr_has_heard_of_them(
+        self, h: Harness, append_error: ErrorCode, error: ErrorCode
+    ) -> None:
+        h.commit({T0: 5})
+        h.advance(1_000)
+        h.is_holding = True
+        known, unknown = h.fetch_stable(T0), h.fetch_stable(T1, group="nobody")
+        assert known.is_waiting
+        assert unknown.is_waiting
+        h.release(append_error)
+        for call, offset in ((known, 5), (unknown, -1)):
+            (answer,) = call.response
+            assert answer.error_code == error
+            told = [entry.committed_offset for t in answer.topics for entry in t.partitions]
+            assert told == ([] if error else [offset])
+        h.restart()
+        assert (h.offset(*T0), h.offset(*T1, group="nobody")) == (5, -1)
+        assert [group.group_id for group in h.machine.groups] == [GROUP]
+
+    def test_without_proof_stable_offsets_come_from_memory(self) -> None:
+        """pybroker.coordinator.proof=false: as Apache Kafka 3.9."""
+        h = Harness(GroupConfig(proves=False))
+        h.commit({T0: 5})
+        h.is_holding = True
+        (answer,) = h.fetch_stable(T0).response
+        assert answer.topics[0].partitions[0].committed_offset == 5
+        assert not h.held
+
+    def test_several_groups_are_proved_by_their_partitions(self, h: Harness) -> None:
+        groups = [f"group-{n}" for n in range(8)]
+        for group in groups:
+            h.commit({T0: 1}, group=group)
+        h.is_holding = True
+        call = h._call("fetch of all")
+        wanted = [(group, [("topic-1", [0])]) for group in groups]
+        h.perform(h.machine.fetch_stable_offsets(call, wanted, h.now_ms))
+        partitions = {h.machine.partition_for(group) for group in groups}
+        assert sorted(append.partition for append, _ in h.held) == sorted(partitions)
+        failing = h.held.pop()
+        h.release()
+        assert call.is_waiting
+        h.held = [failing]
+        h.release(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for answer in call.response:
+            is_lost = h.machine.partition_for(answer.group_id) == failing[0].partition
+            expected = ErrorCode.NOT_COORDINATOR if is_lost else ErrorCode.NONE
+            assert answer.error_code == expected
+        assert [answer.group_id for answer in call.response] == groups
 
     def test_checks(self, h: Harness) -> None:
         def error(**options: object) -> ErrorCode:

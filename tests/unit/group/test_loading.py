@@ -247,5 +247,5 @@ def test_a_marker_completes_offsets_that_were_loaded() -> None:
     h.machine.complete_transaction(8, {0}, committed=False)
     assert h.offset(*T0, group="g7") == 1
     assert h.offset(*T0, group="g8") == -1
-    stable = h.machine.fetch_offsets("g8", [("topic-1", [0])], require_stable=True)
+    (stable,) = h.fetch_stable(T0, group="g8").response
     assert stable.topics[0].partitions[0].error_code == ErrorCode.NONE

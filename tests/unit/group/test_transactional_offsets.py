@@ -98,7 +98,12 @@ def only_error(call: Call) -> ErrorCode:
 
 def stable_error(broker: Harness, partition: tuple[str, int], *, stable: bool) -> tuple[int, int]:
     topic, index = partition
-    answer = broker.machine.fetch_offsets(GROUP, [(topic, [index])], require_stable=stable)
+    if stable:
+        was_holding, broker.is_holding = broker.is_holding, False
+        (answer,) = broker.fetch_stable(partition).response
+        broker.is_holding = was_holding
+    else:
+        answer = broker.machine.fetch_offsets(GROUP, [(topic, [index])])
     entry = answer.topics[0].partitions[0]
     return entry.error_code, entry.committed_offset
 

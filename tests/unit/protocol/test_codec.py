@@ -171,7 +171,7 @@ def test_known_and_unknown_tags_are_written_in_one_order() -> None:
         ("01 01 04 00000007", "ends too early|differs from its size"),
         ("01 01 09 000000000000000700", "differs from its size"),
         ("01", "ends too early"),
-        ("ff ff ff ff 07", "ends too early"),
+        ("ff ff ff ff 07", "are too many"),
         ("ff ff ff ff 08", "31 bits"),
         ("80 80 80 80 80 00", "longer than 5 bytes"),
     ],

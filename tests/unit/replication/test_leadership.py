@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from protocol.errors import ErrorCode
 from protocol.messages.replication import (
     LeaderAndIsrPartitionState,
@@ -12,7 +14,7 @@ from protocol.messages.replication import (
     StopReplicaTopicState,
 )
 from replication.types import AlterIsr, FailedLogDir, RoleChange
-from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster
+from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
 
 REPLICAS = (ME, 2, 3)
 
@@ -242,3 +244,59 @@ def test_one_directory_fails_the_other_lives(tmp_path: Path) -> None:
     assert effects == [FailedLogDir(first.log.health.path, (KEY,))]
     assert set(cluster.manager.partitions) == {(TOPIC, 1)}
     assert cluster.produce("p").result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "end_offset"),
+    [(ME, (ME,), 2), (2, (2, ME), 2), (2, (2, 3), 0)],
+)
+def test_a_log_whose_topic_id_is_lost(
+    tmp_path: Path, leader: int, isr: tuple[int, ...], end_offset: int
+) -> None:
+    """A member of the ISR has this topic's records; any other replica may be of an earlier topic
+    of the name, which was deleted while this broker was down, and is copied anew."""
+    before = ReplicaCluster(tmp_path)
+    before.role()
+    before.produce("p", b"a", b"b", acks=1)
+    before.log_manager.clean_shutdown()
+    (tmp_path / "logs0" / f"{TOPIC}-0" / "partition.metadata").write_bytes(b"\xff garbage")
+    after = ReplicaCluster(tmp_path)
+    result = after.role(leader, replicas=REPLICAS, isr=isr, leader_epoch=1)
+    assert result.partition_errors == {KEY: ErrorCode.NONE}
+    assert after.partition.log.log_end_offset == end_offset
+    assert after.partition.topic_id == TOPIC_ID
+    after.log_manager.clean_shutdown()
+    again = ReplicaCluster(tmp_path).log_manager.get_log(*KEY)
+    assert again is not None
+    assert (again.topic_id, again.log_end_offset) == (TOPIC_ID, end_offset)
+
+
+def test_a_damaged_partition_is_offline_until_its_topic_is_deleted(tmp_path: Path) -> None:
+    before = ReplicaCluster(tmp_path)
+    before.role()
+    before.produce("p", b"a", acks=1)
+    before.log_manager.clean_shutdown()
+    (data,) = (tmp_path / "logs0" / f"{TOPIC}-0").glob("*.log")
+    data.write_bytes(b"garbage" * 20)
+    after = ReplicaCluster(tmp_path)
+    result = after.role(leader_epoch=1)
+    assert result.partition_errors == {KEY: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert after.role(topic="other").partition_errors == {("other", 0): ErrorCode.NONE}
+    assert not after.manager.effects, "the directory is online"
+    stop = StopReplicaRequest(
+        controller_id=ME,
+        controller_epoch=1,
+        topic_states=[
+            StopReplicaTopicState(
+                topic_name=TOPIC,
+                partition_states=[
+                    StopReplicaPartitionState(
+                        partition_index=0, leader_epoch=-2, delete_partition=True
+                    )
+                ],
+            )
+        ],
+    )
+    assert after.manager.stop_replicas(stop, after.now_ms).deleted == [KEY]
+    assert after.role(leader_epoch=0).partition_errors == {KEY: ErrorCode.NONE}
+    assert after.partition.log.log_end_offset == 0

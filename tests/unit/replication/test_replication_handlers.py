@@ -22,7 +22,7 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from tests.support.handlers import Call
+from tests.support.handlers import CLOSED, Call
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker, versions
 
@@ -115,6 +115,40 @@ def test_update_metadata(broker: HandlerBroker, version: int) -> None:
         message.controller_epoch, message.broker_epoch = 3, 49
         assert send() == ErrorCode.STALE_BROKER_EPOCH
     assert len(updates) == 1
+
+
+def test_what_comes_late_from_a_controller_changes_nothing(broker: HandlerBroker) -> None:
+    """A request was sent again on a new connection; then the first one is read after all."""
+
+    def send(leader: int, *, connection: int, epoch: int = 3) -> object:
+        state = UpdateMetadataPartitionState(partition_index=0, leader=leader, isr=[2])
+        message = UpdateMetadataRequest(
+            controller_id=2,
+            controller_epoch=epoch,
+            topic_states=[UpdateMetadataTopicState(topic_name=TOPIC, partition_states=[state])],
+        )
+        call = Call(broker.replication, ApiKey.UPDATE_METADATA, 8, message, connection=connection)
+        return call.answer if call.answer == CLOSED else ErrorCode(call.answer.error_code)
+
+    def leader() -> int:
+        state = broker.cluster.metadata.partition_state(TOPIC, 0)
+        assert state is not None
+        return state.leader
+
+    assert send(-1, connection=7) is ErrorCode.NONE
+    assert send(-1, connection=8) is ErrorCode.NONE
+    assert send(2, connection=8) is ErrorCode.NONE
+    assert send(-1, connection=7) == CLOSED
+    assert leader() == 2
+    stop = StopReplicaRequest(controller_id=2, controller_epoch=3)
+    late = Call(broker.replication, ApiKey.STOP_REPLICA, 4, stop, connection=7)
+    assert late.answer == CLOSED
+    lead = LeaderAndIsrRequest(controller_id=2, controller_epoch=3)
+    late = Call(broker.replication, ApiKey.LEADER_AND_ISR, 7, lead, connection=7)
+    assert late.answer == CLOSED
+    # The next controller may have been connected for longer.
+    assert send(3, connection=5, epoch=4) is ErrorCode.NONE
+    assert leader() == 3
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_LOG_DIRS))

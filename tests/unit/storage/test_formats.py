@@ -172,7 +172,7 @@ def test_offset_checkpoint(tmp_path: Path) -> None:
     assert Path(path).read_text() == "0\n2\na-b 0 1099511627776\nb 1 5\n"
     assert checkpoints.read_offsets(FILES, path) == {("b", 1): 5, ("a-b", 0): 2**40}
     assert not os.path.exists(path + ".tmp")
-    Path(path).write_text("")
+    Path(path).write_text("0\n0\n")
     assert checkpoints.read_offsets(FILES, path) == {}
     assert checkpoints.read_offsets(FILES, str(tmp_path / "absent")) == {}
 

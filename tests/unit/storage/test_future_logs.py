@@ -8,7 +8,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.log import Log
-from storage.log_directory import REPLACED_MARK, StartupError, parse_future_name
+from storage.log_directory import REPLACED_MARK, parse_future_name
 from storage.log_manager import LogManager
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
@@ -127,8 +127,11 @@ def test_a_crash_in_the_swap(tmp_path: Path, where: str) -> None:
 def test_without_a_mark_nobody_knows_which_one_is_old(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name / "t-0").mkdir(parents=True)
-    with pytest.raises(StartupError, match="Duplicate log directories"):
-        two(tmp_path)
+    manager = two(tmp_path)
+    assert manager.get_log(*KEY) is None
+    assert manager.is_offline(*KEY)
+    assert [path.name for path in sorted(tmp_path.glob("*/t-0"))] == ["t-0", "t-0"]
+    manager.release()
 
 
 def test_a_replaced_log_on_a_disk_that_fails_is_left_there(tmp_path: Path) -> None:

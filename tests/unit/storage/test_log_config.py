@@ -140,7 +140,7 @@ def test_compression_levels(codec: Compression, level: int | None) -> None:
 
 def test_types_of_values() -> None:
     assert parse_value("k", ConfigType.LIST, "") == []
-    assert parse_value("k", ConfigType.PASSWORD, " s ") == " s "
+    assert parse_value("k", ConfigType.PASSWORD, " s ") == "s"
     assert parse_value("k", ConfigType.DOUBLE, "1e3") == 1000.0
     assert format_value(ConfigType.BOOLEAN, False) == "false"
     assert format_value(ConfigType.LIST, ["a", "b"]) == "a,b"

@@ -15,6 +15,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.log import Log
 from storage.log_directory import StartupError, parse_partition_name
 from storage.log_manager import LogManager, LogManagerConfig
+from storage.recovery_notes import NEW_FILE
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 
@@ -94,17 +95,99 @@ def test_a_damaged_owner_takes_the_directory_offline(tmp_path: Path) -> None:
     assert [d.path for d in manager.online_directories()] == [str(tmp_path / "b")]
 
 
-def test_strange_sub_directories_stop_the_start(tmp_path: Path) -> None:
-    (tmp_path / "holiday pictures").mkdir()
-    with pytest.raises(StartupError, match="not in the form of topic-partition"):
-        manager_of(tmp_path)
+STRANGE_NAMES = [
+    b"holiday pictures",
+    b"lost+found",
+    b"t-00",
+    b"t-99999999999",
+    b"t-\xc2\xb2",
+    b"t\xff-0",
+    b"a b-0",
+    b"..-0",
+    b"t-1.old",
+    b"t-1-future",
+]
 
 
-def test_one_partition_in_two_directories_stops_the_start(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name / "t-0").mkdir(parents=True)
-    with pytest.raises(StartupError, match="Duplicate log directories"):
-        manager_of(tmp_path / "a", tmp_path / "b")
+def test_strange_sub_directories_are_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = manager_of(tmp_path)
+    filled(manager)
+    manager.clean_shutdown()
+    for name in STRANGE_NAMES:
+        os.mkdir(os.path.join(os.fsencode(tmp_path), name))
+    manager = manager_of(tmp_path)
+    assert [log.name for log in manager.logs()] == ["t-0"]
+    manager.clean_shutdown()
+    assert set(STRANGE_NAMES) <= set(os.listdir(os.fsencode(tmp_path)))
+    told = [r.getMessage() for r in caplog.records if "its name is not that of" in r.getMessage()]
+    assert len(told) == len(STRANGE_NAMES)
+    assert all(message.isascii() for message in told)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00000000000000000000.log",
+        "00000000000000000000.index",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "stale-recovery-points",
+    ],
+)
+def test_a_directory_in_place_of_a_file_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    manager = manager_of(tmp_path)
+    filled(manager)
+    filled(manager, partition=1)
+    manager.clean_shutdown()
+    path = tmp_path / "t-0" / name
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    manager = manager_of(tmp_path)
+    assert [log.name for log in manager.logs()] == ["t-1"]
+    assert manager.is_offline("t", 0)
+    assert str(path) in caplog.text
+    manager.clean_shutdown()
+    path.rmdir()
+    # Nothing that its checkpoints said of it is forgotten meanwhile.
+    assert "t 0 3\n" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_one_partition_in_two_directories_is_offline(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path / "a", tmp_path / "b")
+    for partition in range(2):
+        filled(manager, partition=partition)
+    manager.clean_shutdown()
+    (tmp_path / "b" / "t-0").mkdir()
+    manager = manager_of(tmp_path / "a", tmp_path / "b")
+    assert [log.name for log in manager.logs()] == ["t-1"]
+    with pytest.raises(KafkaError) as error:
+        manager.get_or_create_log("t", 0, TOPIC_ID, None, 0, is_new=True)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    # Nothing is lost: the one that is empty is removed by hand.
+    manager.clean_shutdown()
+    (tmp_path / "b" / "t-0").rmdir()
+    again = manager_of(tmp_path / "a", tmp_path / "b").get_log("t", 0)
+    assert again is not None
+    assert again.log_end_offset == 3
+
+
+def test_a_deleted_topic_takes_its_damaged_partitions_with_it(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path)
+    filled(manager)
+    manager.clean_shutdown()
+    (tmp_path / "t-0" / "00000000000000000000.log").unlink()
+    (tmp_path / "t-0" / "00000000000000000000.log").mkdir()
+    manager = manager_of(tmp_path)
+    assert manager.is_offline("t", 0)
+    assert manager.delete_failed("t", 0, 0)
+    assert not manager.delete_failed("t", 0, 0)
+    filled(manager, count=1)
+    run(manager, 10)
+    assert sorted(path.name for path in tmp_path.glob("t-*")) == ["t-0"]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +223,57 @@ def test_checkpoints_after_a_clean_stop(tmp_path: Path) -> None:
     again = manager_of(tmp_path).get_log("t", 0)
     assert again is not None
     assert (again.log_start_offset, again.high_watermark, again.log_end_offset) == (2, 4, 5)
+
+
+def written(manager: LogManager, *, leader_epoch: int = 0) -> Log:
+    """Ten records, four of them deleted, and the checkpoints show it."""
+    log = filled(manager, count=10)
+    log.update_high_watermark(10)
+    log.maybe_increment_log_start_offset(4)
+    log.first_dirty_offset = 7
+    log.flush()
+    run(manager, 60_000)
+    return log
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_a_topic_made_anew_inherits_nothing_by_a_kill(
+    tmp_path: Path, restarted: bool, ticks: int
+) -> None:
+    """Deleted and made again before a checkpoint was written, also over a kill in between."""
+    manager = manager_of(tmp_path)
+    written(manager)
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 10\n"
+    manager.delete_log("t", 0, 60_000)
+    if restarted:
+        manager.release()
+        manager = manager_of(tmp_path, now_ms=60_000)
+    new = manager.get_or_create_log("t", 0, bytes(16)[:15] + b"x", None, 60_000)
+    for _ in range(12):
+        new.append_as_leader(batch_of(b"new"), leader_epoch=0, now_ms=60_000)
+    new.update_high_watermark(1)
+    note = tmp_path / "t-0" / NEW_FILE
+    assert note.exists()
+    for tick in range(ticks):
+        run(manager, 60_001 + tick)
+        assert not note.exists()
+    manager.release()
+    again = manager_of(tmp_path, now_ms=60_010)
+    log = again.get_log("t", 0)
+    assert log is not None
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, ticks, 12)
+    assert log.first_dirty_offset is None
+    again.clean_shutdown()
+    assert not note.exists()
+
+
+def test_a_topic_that_was_never_checkpointed_needs_no_note(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path)
+    filled(manager)
+    manager.delete_log("t", 0, 0)
+    filled(manager)
+    assert not (tmp_path / "t-0" / NEW_FILE).exists()
 
 
 def test_damaged_recovery_points_count_as_absent(tmp_path: Path) -> None:

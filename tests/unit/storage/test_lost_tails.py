@@ -271,6 +271,41 @@ def test_a_truncation_inside_of_the_batch_of_the_log_start_begins_anew(replica: 
     assert log.segments.base_offsets == [2]
 
 
+# -- indexes of a segment that was flushed while it was active ------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("how", ["cut", "zero", "hole"])
+@pytest.mark.parametrize("lost", [1, 8, 13, 40, 1000])
+def test_indexes_that_no_flush_has_seen(tmp_path: Path, suffix: str, how: str, lost: int) -> None:
+    """All is flushed, then a roll: the indexes of the old segment are below the recovery point."""
+    many = {"segment_bytes": 12 * SIZE, "index_interval_bytes": SIZE // 2}
+    replica = Replica(tmp_path, **many)
+    for number in range(12):
+        batch = batch_of(b"v" * 20, timestamp=1000 + number)
+        replica.log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+    replica.flush()
+    replica.log.roll(0)
+    path = tmp_path / "t-0" / f"{segment(0)}{suffix}"
+    before = path.read_bytes()
+    assert len(before) > 80
+    replica.manager.release()
+    replica.files.crash(
+        str(tmp_path / "t-0"), lambda name, _: (how, lost if name == str(path) else 0)
+    )
+    replica.open()
+    assert replica.offsets == list(range(12))
+    for number in range(12):
+        found = replica.log.offset_for_timestamp(1000 + number)
+        assert found is not None
+        assert found.offset == number
+        read = replica.log.read(number, 1, upper_bound_offset=12).records.read()
+        assert next(iter(iter_batch_headers(read)))[1].base_offset == number
+    replica.manager.clean_shutdown()
+    # Rebuilt, unless entries are only missing, or each look-up finds that the data denies them.
+    assert path.read_bytes() == before or how == "cut" or (how, suffix) == ("hole", ".timeindex")
+
+
 # -- gaps that are none of a lost tail -----------------------------------------------------------
 
 
@@ -319,22 +354,41 @@ def test_a_gap_above_what_was_cleaned_is_a_lost_tail(tmp_path: Path, policy: str
     assert compacted.log.log_end_offset == 8
 
 
+@pytest.mark.parametrize("checkpointed", [True, False])
 @pytest.mark.parametrize("content", [None, b"", b"0\n1\nx\n"])
 def test_gaps_of_a_cleaner_that_leaves_no_note_are_kept(
-    tmp_path: Path, content: bytes | None
+    tmp_path: Path, content: bytes | None, checkpointed: bool
 ) -> None:
-    """Apache Kafka's, which was ended before its checkpoint; or the note is damaged."""
+    """Apache Kafka's, which was ended before its checkpoint, in its first cleaning too; or the
+    note is damaged."""
     compacted = with_gaps(tmp_path)
     before = surviving(compacted.log)
     compacted.manager.release()
     note = tmp_path / "t-0" / GAPS_FILE
     if content is None:
-        note.unlink()
-        (tmp_path / CLEANER_FILE).write_text("0\n1\nt 0 3\n")
+        note.unlink()  # as Apache Kafka does with files of this suffix
     else:
         note.write_bytes(content)
+    if checkpointed:
+        (tmp_path / CLEANER_FILE).write_text("0\n1\nt 0 3\n")
     compacted.open()
     assert surviving(compacted.log) == before
+    # What comes now is ours, and noted.
+    assert note.read_text() == "0\n1\n10\n" if content is None else note.exists()
+
+
+def test_a_new_compacted_log_vouches_for_itself(tmp_path: Path) -> None:
+    """Its first lost tail is cut, though it was never cleaned; the note costs a sync at a roll."""
+    replica = Replica(tmp_path, cleanup_policy="compact")
+    note = tmp_path / "t-0" / GAPS_FILE
+    assert note.read_text() == "0\n1\n0\n"
+    syncs = replica.files.syncs
+    replica.append(3)
+    assert replica.files.syncs == syncs
+    replica.append(3)
+    assert replica.files.syncs == syncs + 1
+    replica.lose_power({segment(0): ("cut", SIZE), "gaps-below": ("cut", 100)})
+    assert replica.offsets == [0, 1]
 
 
 def test_the_note_of_gaps_never_goes_down(tmp_path: Path) -> None:

@@ -178,7 +178,9 @@ def test_snapshots_are_kept_at_segment_bases_and_the_end(tmp_path: Path) -> None
 
 
 def test_a_log_that_ends_below_its_start_is_dropped(tmp_path: Path) -> None:
+    """All its records were deleted; a power cut took its end, which nobody wants any more."""
     stopped_directory(tmp_path, 2, clean=False)
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 100\n")
     checkpoints.write_offsets(
         Files(), str(tmp_path / checkpoints.LOG_START_OFFSET_FILE), {("t", 0): 100}
     )
@@ -238,11 +240,30 @@ def test_metadata_damaged_before_its_first_sync(tmp_path: Path, name: str, conte
     assert log.topic_id == (None if name == "partition.metadata" else TOPIC_ID)
 
 
-def test_metadata_damaged_later_takes_the_directory_offline(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("wrong", [7, 100, 2**63 - 1])
+def test_a_log_start_that_the_epochs_do_not_know_is_wrong(
+    tmp_path: Path, clean: bool, wrong: int
+) -> None:
+    """No damaged number takes records away."""
+    stopped_directory(tmp_path, 4, clean=clean)
+    checkpoints.write_offsets(
+        Files(), str(tmp_path / checkpoints.LOG_START_OFFSET_FILE), {("t", 0): wrong}
+    )
+    _, log = reopened(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 12)
+
+
+def test_epochs_that_cannot_be_read_are_in_the_batches(tmp_path: Path) -> None:
     partition = stopped_directory(tmp_path / "a", 4, clean=True)
-    (partition / "leader-epoch-checkpoint").write_text("0\n9\n")
-    manager = manager_of(tmp_path / "a", tmp_path / "b")
-    assert [d.path for d in manager.online_directories()] == [str(tmp_path / "b")]
+    epochs = (partition / "leader-epoch-checkpoint").read_bytes()
+    for damaged in (b"0\n9\n", b"", b"\xff\xfe", b"0\n2\n5 0\n4 3\n", b"0\n1\n3000000000 0\n"):
+        (partition / "leader-epoch-checkpoint").write_bytes(damaged)
+        manager = manager_of(tmp_path / "a", tmp_path / "b")
+        assert len(manager.online_directories()) == 2
+        assert manager.get_log("t", 0) is not None
+        assert (partition / "leader-epoch-checkpoint").read_bytes() == epochs
+        manager.clean_shutdown()
 
 
 def test_recovery_of_a_later_segment_keeps_where_its_epoch_began(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from protocol.records.batch import iter_batch_headers
 from storage.log import Log
 from storage.log_manager import LogManager, LogManagerConfig
 from storage.log_upkeep import SEGMENTS_PER_STEP
-from storage.retention import delete_old_segments, delete_segments_below_start
+from storage.retention import date_text, delete_old_segments, delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of, manager_of
 
@@ -41,6 +41,30 @@ def test_time(tmp_path: Path) -> None:
     assert (bases(log), log.log_start_offset) == ([2, 4], 2)
     assert delete_old_segments(log, 1104) == 1
     assert bases(log) == [4]
+
+
+def test_a_deletion_by_time_says_how_old_and_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    day_ms = 1440 * MINUTE_MS
+    log = log_of(tmp_path, segment_bytes=2 * SIZE, retention_ms=7 * day_ms)
+    fill(log, 5, timestamp=1_700_000_000_000)
+    with caplog.at_level("INFO", "storage.retention"):
+        assert delete_old_segments(log, 1_700_000_000_000 + 1000 * day_ms, limit=2) == 2
+        assert delete_old_segments(log, 1_700_000_000_000) == 0
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == (
+        f"{log.name}: deleted 2 old segments, up to offset 4: their newest record is of "
+        "2023-11-14 22:13:20 UTC (1700000000003), 999 days old; retention.ms is 604800000 (7 days)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "text"),
+    [(-1, "1969-12-31 23:59:59 UTC"), (0, "1970-01-01 00:00:00 UTC"), (2**63 - 1, "no date")],
+)
+def test_any_timestamp_can_be_told(timestamp_ms: int, text: str) -> None:
+    assert date_text(timestamp_ms) == text
 
 
 def test_the_active_segment_is_rolled_when_all_is_old(tmp_path: Path) -> None:

@@ -2,10 +2,16 @@
 
 import pytest
 
-from coordinator.transaction.core import RETRY_DELAY_MS, Append, SendMarkers
+from coordinator.transaction.core import (
+    RETRY_DELAY_MS,
+    Append,
+    SendMarkers,
+    TransactionConfig,
+)
 from coordinator.transaction.states import TransactionState
 from protocol.errors import ErrorCode
-from tests.unit.transaction.harness import A, B, Harness
+from protocol.records.batch import iter_records
+from tests.unit.transaction.harness import NAME, A, B, Harness
 
 E, S = ErrorCode, TransactionState
 
@@ -71,7 +77,56 @@ def test_while_something_is_under_way() -> None:
             harness.write_markers()
         else:
             harness.acknowledge()
+    harness.holds = set()
     assert harness.end(producer).error is E.NONE
+
+
+@pytest.mark.parametrize(
+    ("log_error", "answer"),
+    [
+        (E.NONE, E.NONE),
+        (E.NOT_LEADER_OR_FOLLOWER, E.NOT_COORDINATOR),
+        (E.REQUEST_TIMED_OUT, E.COORDINATOR_NOT_AVAILABLE),
+        (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_retry_is_answered_when_the_isr_has_heard_of_it(
+    log_error: ErrorCode, answer: ErrorCode
+) -> None:
+    harness = Harness()
+    producer = harness.begin()
+    harness.end(producer)
+    before = harness.logs[0][-1]
+    harness.holds = {Append}
+    call = harness.end(producer)
+    assert not call.answers
+    harness.acknowledge(log_error, is_logged=True)
+    assert call.error is answer
+    (again,), (known,) = (list(iter_records(b)) for b in (harness.logs[0][-1], before))
+    assert (again.key, again.value) == (known.key, known.value)
+
+
+def test_without_proof_the_answer_comes_from_memory() -> None:
+    """pybroker.coordinator.proof=false: as Apache Kafka 3.9."""
+    harness = Harness(TransactionConfig(proves=False))
+    producer = harness.begin()
+    harness.end(producer)
+    harness.holds = {Append}
+    assert harness.end(producer).error is E.NONE
+    assert harness.end((producer[0], producer[1] + 1)).error is E.PRODUCER_FENCED
+    assert not harness.held_appends
+
+
+def test_a_coordinator_that_is_none_any_more_proves_nothing() -> None:
+    harness = Harness()
+    producer = harness.begin()
+    harness.end(producer)
+    harness.holds = {Append}
+    calls = [harness.end(producer), harness.end((producer[0], producer[1] + 1))]
+    harness.unload()
+    for call in calls:
+        harness.acknowledge()
+        assert call.error is E.NOT_COORDINATOR
 
 
 def test_wrong_producers() -> None:
@@ -237,3 +292,37 @@ def test_an_unloaded_completion_is_not_tried_again() -> None:
     harness.pass_time(RETRY_DELAY_MS)
     assert not harness.held_appends
     assert harness.machine.log_append_retries == 0
+
+
+def test_an_end_that_comes_late_does_not_end_the_next_transaction() -> None:
+    """It was sent again on a new connection, which has begun the next one meanwhile."""
+    harness = Harness()
+    producer = harness.begin(A)
+
+    def end(connection: int) -> ErrorCode:
+        call = harness.call("EndTxn")
+        harness.perform(
+            harness.machine.end_transaction(
+                call, NAME, *producer, harness.now_ms, committed=True, connection=connection
+            )
+        )
+        return call.error
+
+    def add(connection: int) -> ErrorCode:
+        call = harness.call("AddPartitionsToTxn")
+        harness.perform(
+            harness.machine.add_partitions(call, NAME, *producer, [B], harness.now_ms, connection)
+        )
+        return call.error
+
+    assert end(5) is E.NONE
+    assert add(5) is E.NONE
+    assert (end(4), harness.state) == (E.NOT_COORDINATOR, S.ONGOING)
+    assert (end(5), harness.state) == (E.NONE, S.COMPLETE_COMMIT)
+    assert (add(3), harness.state) == (E.NOT_COORDINATOR, S.COMPLETE_COMMIT)
+    # Whoever is refused and asks again is no left-over.
+    assert (add(3), harness.state) == (E.NONE, S.ONGOING)
+    assert (end(3), harness.state) == (E.NONE, S.COMPLETE_COMMIT)
+    # Another producer's connections are its own.
+    harness.holds = set()
+    assert harness.start()[1] == producer[1] + 1

@@ -24,13 +24,23 @@ def test_partitions_are_added() -> None:
     assert (harness.metadata.start_ms, harness.metadata.update_ms) == (START_MS, START_MS + 5)
 
 
-def test_known_partitions_are_not_logged_again() -> None:
+def test_known_partitions_are_answered_when_the_isr_has_heard_of_it() -> None:
     harness = Harness()
     producer = harness.begin(A, B)
-    logged = len(harness.logs[0])
-    assert harness.add(producer, B).error is E.NONE
-    assert harness.add(producer).error is E.NONE
-    assert len(harness.logs[0]) == logged
+    known = (harness.metadata.partitions, harness.metadata.update_ms)
+    harness.pass_time(5)
+    harness.holds = {Append}
+    for partitions in ((B,), ()):
+        call = harness.add(producer, *partitions)
+        assert not call.answers
+        harness.acknowledge()
+        assert call.error is E.NONE
+    call = harness.add(producer, A)
+    harness.acknowledge(E.NOT_LEADER_OR_FOLLOWER)
+    assert call.error is E.NOT_COORDINATOR
+    harness.holds = set()
+    harness.fail_over()
+    assert (harness.metadata.partitions, harness.metadata.update_ms) == known
 
 
 def test_a_new_transaction_has_a_new_start() -> None:

@@ -162,6 +162,14 @@ async def until(is_true: Callable[[], bool]) -> None:
         await trio.sleep(0.01)
 
 
+async def replicated(node: Node, call: Call) -> Call:
+    """A call that waits for its append, once the follower has that."""
+    await until(lambda: node.runtime.machine.appends_in_flight == 1)
+    assert call.is_waiting
+    node.follower_catches_up()
+    return call
+
+
 @asynccontextmanager
 async def a_node(
     directory: Path, *, replicas: tuple[int, ...] = (ME,)
@@ -305,6 +313,43 @@ async def test_what_the_next_leader_finds(tmp_path: Path, autojump_clock: MockCl
         await until(lambda: node.state is S.COMPLETE_COMMIT)
         epochs = {r.markers[0].coordinator_epoch for _, r in leaders.requests}
         assert epochs == {2}
+
+
+async def test_what_only_this_broker_has_is_not_acted_on(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """It leads again with a record that the ISR did not get: it waits until it has it."""
+    async with a_node(tmp_path, replicas=(ME, 2)) as (node, _):
+        assert (await replicated(node, node.init())).error is E.NONE
+        node.add(A, B)
+        node.lead(2, epoch=1)
+        node.lead(ME, epoch=2)
+        for _ in range(20):
+            await trio.sleep(0.05)
+            assert node.add(A).error is E.COORDINATOR_LOAD_IN_PROGRESS
+        node.follower_catches_up()
+        await until(lambda: len(list(node.runtime.machine.transactions())) == 1)
+        assert (await replicated(node, node.add(A))).error is E.NONE
+
+
+async def test_a_coordinator_that_is_none_any_more_tells_nothing(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Its followers follow somebody else: what it remembers of a transaction is not confirmed."""
+    async with a_node(tmp_path, replicas=(ME, 2)) as (node, _):
+        for ask in (node.init, lambda: node.add(B), node.end):
+            assert (await replicated(node, ask())).error is E.NONE
+        await until(lambda: node.runtime.machine.appends_in_flight == 1)
+        node.follower_catches_up()
+        assert node.state is S.COMPLETE_COMMIT
+        call = node.end()
+        await trio.sleep(0.9)
+        assert call.is_waiting
+        await until(lambda: not call.is_waiting)
+        assert call.error is E.COORDINATOR_NOT_AVAILABLE
+        call = node.end()
+        node.lead(2, epoch=1)
+        assert call.error is E.NOT_COORDINATOR
 
 
 async def test_a_log_that_cannot_be_read(tmp_path: Path, autojump_clock: MockClock) -> None:

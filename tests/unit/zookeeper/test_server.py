@@ -72,7 +72,13 @@ def test_four_letter_words(port: int) -> None:
     assert talk(port, b"ruok") == b"imok"
     assert talk(port, b"isro") == b"rw"
     assert b"Mode: standalone\n" in talk(port, b"srvr")
-    assert f"(session {client.session_id:#x})".encode() in talk(port, b"stat")
+    create(client, "/counted")
+    host, own_port = client.sock.getsockname()
+    line = f" /{host}:{own_port}[1](queued=0,recved=2,sent=2"
+    assert f"{line})\n".encode() in talk(port, b"stat")
+    assert f"{line},sid={client.session_id:#x},lop=CREA,".encode() in talk(port, b"cons")
+    assert b"zookeeper.version=3.9.3-" in talk(port, b"envi")
+    assert talk(port, b"srst") == b"srst is not executed because it is not in the whitelist.\n"
     monitored = dict(line.split(b"\t") for line in talk(port, b"mntr").splitlines())
     assert int(monitored[b"zk_znode_count"]) >= 4
     assert monitored[b"zk_server_state"] == b"standalone"

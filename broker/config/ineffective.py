@@ -1,0 +1,163 @@
+"""Security settings that have no effect here, one by one: a broker with one of them does not start.
+
+A key that was meant to keep someone out, to prove who someone is, or to hide what is said, and that
+nothing here reads, would leave open what its owner believes shut. So it stops the start with a line
+that names it, and cannot be altered dynamically, unless `pybroker.allow.ineffective.security=true`.
+Each such key of Kafka's is in exactly one of two tables: `PROTECTIONS`, with what is not done, or
+`NO_PROTECTION`, the keys of the same features that keep nobody out by themselves. A key that is
+served one day leaves both.
+
+Listeners of another security protocol than PLAINTEXT are refused by `checks`, with or without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from broker.config.definitions import base_key
+from storage.config_def import ConfigDef
+
+ALLOW = "pybroker.allow.ineffective.security"
+
+_NO_AUTHORIZER = "every client may do everything"
+_NO_POLICY = "no policy is asked"
+_NO_QUOTAS = "no client is held back"
+_NO_ACL = "everyone may read and write ZooKeeper's nodes"
+_NO_ZOOKEEPER_TLS = "the connection to ZooKeeper is in plain text"
+_NO_NAMES = "every client is anonymous"
+_NO_TLS = "connections are in plain text and clients show no certificate"
+_NO_SASL = "clients need no password, ticket or token"
+
+PROTECTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "authorizer.class.name": _NO_AUTHORIZER,
+        "create.topic.policy.class.name": _NO_POLICY,
+        "alter.config.policy.class.name": _NO_POLICY,
+        "client.quota.callback.class": _NO_QUOTAS,
+        "zookeeper.set.acl": _NO_ACL,
+        **dict.fromkeys(
+            (
+                "zookeeper.ssl.client.enable", "zookeeper.ssl.keystore.location",
+                "zookeeper.ssl.keystore.password", "zookeeper.ssl.truststore.location",
+                "zookeeper.ssl.truststore.password", "zookeeper.ssl.protocol",
+                "zookeeper.ssl.enabled.protocols", "zookeeper.ssl.cipher.suites",
+                "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable",
+            ),
+            _NO_ZOOKEEPER_TLS,
+        ),
+        **dict.fromkeys(
+            (
+                "principal.builder.class", "ssl.principal.mapping.rules",
+                "sasl.kerberos.principal.to.local.rules", "sasl.oauthbearer.sub.claim.name",
+            ),
+            _NO_NAMES,
+        ),
+        **dict.fromkeys(
+            (
+                "ssl.client.auth", "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites",
+                "ssl.engine.factory.class", "ssl.keystore.location", "ssl.keystore.password",
+                "ssl.key.password", "ssl.keystore.key", "ssl.keystore.certificate.chain",
+                "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.certificates",
+                "ssl.trustmanager.algorithm",
+            ),
+            _NO_TLS,
+        ),
+        **dict.fromkeys(
+            (
+                "sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.callback.handler.class",
+                "sasl.mechanism.inter.broker.protocol", "connections.max.reauth.ms",
+                "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.jwks.endpoint.url",
+                "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer",
+            ),
+            _NO_SASL,
+        ),
+    }
+)  # fmt: skip
+
+NO_PROTECTION: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("zookeeper.clientCnxnSocket", "ssl.provider", "security.providers",
+             "ssl.keymanager.algorithm", "ssl.secure.random.implementation"),
+            "which implementation does it",
+        ),
+        **dict.fromkeys(
+            ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type", "ssl.keystore.type",
+             "ssl.truststore.type"),
+            "the format of a file that another key names",
+        ),
+        **dict.fromkeys(
+            ("ssl.endpoint.identification.algorithm", "ssl.allow.dn.changes",
+             "ssl.allow.san.changes", "zookeeper.ssl.endpoint.identification.algorithm",
+             "sasl.oauthbearer.clock.skew.seconds"),
+            "any value but the default takes a check away",
+        ),
+        **dict.fromkeys(
+            ("sasl.client.callback.handler.class", "sasl.login.class",
+             "sasl.login.callback.handler.class", "sasl.kerberos.service.name",
+             "sasl.kerberos.kinit.cmd", "sasl.kerberos.ticket.renew.window.factor",
+             "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.min.time.before.relogin",
+             "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+             "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds",
+             "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
+             "sasl.login.retry.backoff.max.ms", "sasl.login.retry.backoff.ms",
+             "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+             "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+             "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+             "sasl.mechanism.controller.protocol"),
+            "how and when this broker itself logs in somewhere",
+        ),
+        **dict.fromkeys(
+            ("sasl.server.max.receive.size", "connection.failed.authentication.delay.ms"),
+            "about logins, and there are none; frames have socket.request.max.bytes",
+        ),
+        **dict.fromkeys(
+            ("delegation.token.master.key", "delegation.token.secret.key",
+             "delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms",
+             "delegation.token.expiry.check.interval.ms"),
+            "tokens let in, and there are none",
+        ),
+        **dict.fromkeys(
+            ("password.encoder.secret", "password.encoder.old.secret",
+             "password.encoder.keyfactory.algorithm", "password.encoder.cipher.algorithm",
+             "password.encoder.key.length", "password.encoder.iterations"),
+            "no password is ever written to ZooKeeper",
+        ),
+    }
+)  # fmt: skip
+
+
+def protection_of(name: str) -> str | None:
+    """What does not happen although this key asks for it; None for any other key."""
+    base = base_key(name)
+    return None if base is None else PROTECTIONS.get(base.name)
+
+
+def asked_for(values: Mapping[str, str]) -> dict[str, str]:
+    """The protections that `values` ask for in vain, each with what is not done."""
+    return {
+        name: missing
+        for name, text in values.items()
+        if (missing := protection_of(name)) is not None and _asks(base_key(name), text)
+    }
+
+
+def explained(missing: Mapping[str, str]) -> str:
+    """One line that names the keys."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        reasons.setdefault(reason, []).append(name)
+    told = "; ".join(f"{_listed(names)}: {reason}" for reason, names in reasons.items())
+    return f"without effect here: {told}"
+
+
+def _asks(definition: ConfigDef | None, text: str) -> bool:
+    """Neither the default nor nothing, which switch nothing on."""
+    assert definition is not None
+    value = definition.parse(text)
+    return bool(value) and value != definition.default_value()
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

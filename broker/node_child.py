@@ -1,0 +1,62 @@
+"""A node as its supervisor knows it: its process, what it said, and what became of it.
+
+A node reports on its status pipe with one line of JSON: `{"ready": PORT}` or `{"error": TEXT}`; the
+latter also as its last words, when it stops on an error later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker.cluster_state import NodeState, NodeStatus
+
+STATUS_LINE_MAX_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class NodeChild:
+    state: NodeState
+    status_fd: int = -1
+    received: bytearray = field(default_factory=bytearray)
+    exit_status: int | None = None
+    last_words: str = ""  # why it stopped, as it said itself
+    has_open_session: bool = False  # it is dead, and its ZooKeeper session is ours to close
+
+    def end(self, wait_status: int) -> None:
+        self._hear_last_words()
+        self.exit_status = os.waitstatus_to_exitcode(wait_status)
+        self.state.status = _status_of_exit(self.exit_status)
+        # A clean stop closes its own.
+        self.has_open_session = self.state.kind == "broker" and self.exit_status != 0
+
+    def _hear_last_words(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.set_blocking(self.status_fd, False)
+            self.received += os.read(self.status_fd, STATUS_LINE_MAX_BYTES)
+        with contextlib.suppress(ValueError):
+            last = json.loads(self.received.strip().rpartition(b"\n")[2])
+            self.last_words = last.get("error", "")
+
+    @property
+    def fate(self) -> str:
+        assert self.exit_status is not None
+        if self.exit_status < 0:
+            return f"was killed by {signal.Signals(-self.exit_status).name}"
+        why = f": {self.last_words}" if self.last_words else f" with status {self.exit_status}"
+        return f"stopped{why}; its log is {self.state.log_file}"
+
+
+class Lifeline(NamedTuple):
+    read: int
+    write: int
+
+
+def _status_of_exit(exit_status: int) -> NodeStatus:
+    if exit_status == 0:
+        return NodeStatus.STOPPED
+    return NodeStatus.KILLED if exit_status < 0 else NodeStatus.FAILED

@@ -1,0 +1,57 @@
+"""What signals and pipes mean to the processes of a local cluster.
+
+| process    | stops in order on   | at once on                 | ignores                   |
+|------------|---------------------|----------------------------|---------------------------|
+| supervisor | TERM, INT, HUP      |                            | HUP, if told so (`nohup`) |
+| broker     | TERM: hands over    | the end of its lifeline    | INT, HUP                  |
+| ZooKeeper  | USR1                | the end of its lifeline    | TERM, INT, HUP            |
+
+A signal to the whole group (a closed terminal, `timeout`, systemd) is then a clean stop: the
+supervisor, which hears it as well, ends the brokers' lifeline, and ZooKeeper outlives them.
+
+A lifeline is a pipe that carries nothing; its end says that everybody who held it is gone. The
+brokers' is held by the supervisor alone, so it ends with the supervisor, however that went.
+ZooKeeper's is held by the supervisor and by every broker, so that they find it to say goodbye to.
+
+Where the system can (Linux), a paused node is woken by the death of its supervisor: it could not
+see the end of its lifeline otherwise. An orphan that does not end in time is ended by its alarm.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+STOP_SIGNALS = {"broker": signal.SIGTERM, "zookeeper": signal.SIGUSR1}
+ORPHAN_STOP_SECONDS = 30
+PR_SET_PDEATHSIG = 1
+
+
+def prepare_for_forks() -> None:
+    """What a node needs after its fork, loaded once before."""
+    if sys.platform == "linux":
+        import ctypes  # noqa: F401
+
+
+def behave_as_node(kind: str, supervisor_pid: int) -> None:
+    """In a forked node, before anything else."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    if kind == "zookeeper":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
+    if os.getppid() != supervisor_pid:
+        raise ProcessLookupError("the supervisor was gone before this node had begun")
+
+
+def end_of_lifeline() -> None:
+    """From now on this process has a limited time to live."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(ORPHAN_STOP_SECONDS)

@@ -1,0 +1,38 @@
+"""Whose connection is given up when there are no file descriptors for new ones.
+
+First those that have never said who they are, then those that have been idle the longest, and these
+only after a minute: among them are other brokers, for whom it is not easy to come in again either.
+Never one with a request in progress. Clients connect again when they need to.
+
+Goes beyond Kafka, which stops accepting until somebody leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .connection import Connection
+from .mute_state import READING
+
+SILENT_SECONDS = 5.0
+IDLE_SECONDS = 60.0
+# Of all connections at once, an eighth.
+CLOSED_SHARE = 8
+
+
+def idlest(connections: Iterable[Connection], now: float) -> list[Connection]:
+    everyone = list(connections)
+    idle = [
+        connection
+        for connection in everyone
+        if connection.state is READING
+        and not connection.blocked
+        and now - connection.last_active
+        >= (SILENT_SECONDS if connection.client_id is None else IDLE_SECONDS)
+    ]
+    idle.sort(key=_worth)
+    return idle[: len(everyone) // CLOSED_SHARE + 1]
+
+
+def _worth(connection: Connection) -> tuple[bool, float]:
+    return connection.client_id is not None, connection.last_active

@@ -1,0 +1,65 @@
+"""Receive buffers: how they grow, and how much all of a broker's hold together.
+
+A buffer begins small and doubles when it is full, so it is at most twice as large as what came in.
+Large ones are mappings of their own: nothing is cleared for them, and they are gone for the rest of
+the system the moment nobody refers to them, whatever the allocator keeps.
+
+`ReceiveMemory` bounds the sum. A connection whose buffer may not grow is not read until others have
+given theirs back (see `memory_shortage`); what every connection may have anyway is enough for small
+requests, which therefore never wait.
+
+In the place of Kafka's `queued.max.request.bytes`, which is unlimited by default. Where that key is
+set it has Kafka's meaning (`limits.MemoryPool`), and there is no other limit.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+FIRST_BUFFER_BYTES = 2 * 1024
+# Up to here a buffer grows whatever others hold, and as soon as a receive has filled it.
+COMMON_BUFFER_BYTES = 16 * 1024
+# A larger one is given back if no large request has come since the last sweep.
+KEPT_BUFFER_BYTES = 2 * 1024 * 1024
+MAPPED_BYTES = 128 * 1024
+ROUNDED_TO_BYTES = 16 * 1024
+UNLIMITED_BYTES = 2**63 - 1
+# What all buffers hold together by default, but room for two of the largest requests.
+DEFAULT_MEMORY_BYTES = 256 * 1024 * 1024
+
+ReceiveBuffer = bytearray | mmap.mmap
+
+
+def new_buffer(size: int) -> ReceiveBuffer:
+    if size < MAPPED_BYTES:
+        return bytearray(size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def grown_size(capacity: int, needed: int) -> int:
+    """Of the buffer that takes the place of a full one, for a frame of `needed` bytes."""
+    return min(2 * capacity, -(-needed // ROUNDED_TO_BYTES) * ROUNDED_TO_BYTES)
+
+
+class ReceiveMemory:
+    """The bytes of all receive buffers of a broker."""
+
+    __slots__ = ("is_short", "limit", "used")
+
+    def __init__(self, limit: int = UNLIMITED_BYTES) -> None:
+        self.limit = limit
+        self.used = 0
+        self.is_short = False  # somebody waits
+
+    def try_take(self, size: int, instead_of: int) -> bool:
+        """Whether a buffer of `size` may take the place of one that is smaller."""
+        more = size - instead_of
+        if size > COMMON_BUFFER_BYTES and self.used + more > self.limit:
+            self.is_short = True
+            return False
+        self.used += more
+        return True
+
+    def give(self, amount: int) -> None:
+        self.used -= amount
+        assert self.used >= 0, "more receive memory given back than taken"

@@ -1,0 +1,162 @@
+"""Long work in short turns: nobody holds the event loop longer than TURN_SECONDS.
+
+Job: what may take long is a generator ("steps") that yields often, about once a millisecond or
+more: the decoding of a large frame, a handler's loop over what was asked for, the encoding of a
+large response. `begin` goes on with it at once, as the handlers of small requests do, and if it is
+not done when its turn is over, `run` goes on with it behind whatever else is under way: one turn,
+then the other tasks of the loop, then the turn of the next one. `finish` is the same for
+coroutines, which wait for it; a coroutine whose own loop may be long calls its `Pace` in it.
+
+Invariants: between two steps others run, so that a step is a whole state change, or none; one turn
+is taken between two rounds of the network, however many wait. What fails ends with its own error
+(`finish`), or is the defect of whoever gave steps that raise (`begin`).
+
+Mirrors nothing in Kafka, whose request handler threads the operating system takes in turns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable
+from time import perf_counter
+from typing import Any, TypeVar
+
+import trio
+
+from protocol.discarding import discard_all
+
+# Kafka's own clients wait for a broker some milliseconds at the best of times.
+TURN_SECONDS = 0.002
+# Of a coroutine, of which many may begin at the same time.
+FIRST_TURN_SECONDS = 0.0005
+
+Steps = Generator[None, None, None]
+T = TypeVar("T")
+
+
+class Turns:
+    __slots__ = ("_parked", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Steps | trio.Event] = deque()
+        self._parked: trio.lowlevel.Task | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, steps: Steps) -> None:
+        """Do the first turn of this now, and what is left of it in turns."""
+        if not _take_turn(steps, perf_counter() + TURN_SECONDS):
+            self.add(steps)
+
+    def add(self, steps: Steps) -> None:
+        """Do this in turns."""
+        self._put(steps)
+
+    async def wait_for_turn(self) -> None:
+        """Return when this coroutine may take a turn of its own."""
+        event = trio.Event()
+        self._put(event)
+        await event.wait()
+
+    def _put(self, work: Steps | trio.Event) -> None:
+        self._waiting.append(work)
+        task = self._parked
+        if task is not None:
+            self._parked = None
+            trio.lowlevel.reschedule(task)
+
+    async def finish(self, steps: Generator[None, None, T]) -> T:
+        """Wait until this is done in turns; its result."""
+        work = _Awaited(steps)
+        self.add(work.run())
+        try:
+            await work.done.wait()
+        finally:
+            work.is_wanted = False
+        if work.error is not None:
+            raise work.error
+        return work.result  # type: ignore[no-any-return]
+
+    async def run(self) -> None:
+        """Take turns for ever."""
+        waiting = self._waiting
+        while True:
+            if not waiting:
+                await self._wait_for_work()
+            ends = perf_counter() + TURN_SECONDS
+            while waiting:
+                work = waiting.popleft()
+                if isinstance(work, trio.Event):
+                    work.set()
+                    break
+                if not _take_turn(work, ends):
+                    waiting.append(work)
+                    break
+            await trio.lowlevel.checkpoint()
+
+    async def _wait_for_work(self) -> None:
+        assert self._parked is None
+        self._parked = trio.lowlevel.current_task()
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            self._parked = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+
+def _take_turn(steps: Steps, ends: float) -> bool:
+    """Step until then; True if nothing is left."""
+    return all(perf_counter() < ends for _ in steps)
+
+
+class Pace:
+    """Called in a coroutine's loop, lets others have their turn when its own is over."""
+
+    __slots__ = ("_ends", "_turns")
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._ends = perf_counter() + FIRST_TURN_SECONDS
+
+    async def __call__(self) -> None:
+        if perf_counter() > self._ends:
+            await self._turns.wait_for_turn()
+            self._ends = perf_counter() + TURN_SECONDS
+
+
+def distinct(items: Iterable[T]) -> Generator[None, None, list[T]]:
+    """Steps that leave out what is there already, in the order of the first ones."""
+    found: dict[T, None] = {}
+    for item in items:
+        found[item] = None
+        yield
+    items = list(found)
+    yield from discard_all(found)
+    return items
+
+
+class _Awaited:
+    """Steps that a coroutine waits for."""
+
+    __slots__ = ("_steps", "done", "error", "is_wanted", "result")
+
+    def __init__(self, steps: Generator[None, None, Any]) -> None:
+        self._steps = steps
+        self.done = trio.Event()
+        self.is_wanted = True
+        self.error: Exception | None = None
+        self.result: Any = None
+
+    def run(self) -> Steps:
+        steps = self._steps
+        try:
+            while self.is_wanted:
+                next(steps)
+                yield
+        except StopIteration as end:
+            self.result = end.value
+        except Exception as error:
+            self.error = error
+        self.done.set()

@@ -1,0 +1,108 @@
+"""OffsetFetch with `require_stable` (KIP-447): offsets to go on from, exactly once.
+
+Who asks for stable offsets will read on from there and count on nobody having been further. A
+broker that is cut off from the controller still believes that it is the coordinator, and what it
+remembers may be old. So the answer is given when the ISR has heard of it: of one offset for each
+partition of `__consumer_offsets` that is concerned, what is known (a value, or that there is none)
+is appended once more. Nothing changes by that: an offset with a commit on its way is unstable, and
+not chosen. If the append fails, the client is sent to look for the coordinator (NOT_COORDINATOR);
+but with fewer replicas than min.insync.replicas, when nothing can be committed, the answer stands.
+
+Mirrors nothing in Kafka, which answers at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from coordinator.group.commits import Commits
+from coordinator.group.core import Core
+from coordinator.group.offsets import TopicPartition
+from coordinator.group.records import offset_commit_records, offset_tombstones
+from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import OffsetFetchResponseGroup
+from protocol.records.record import SimpleRecord
+
+# A group, and the partitions by topic that are asked for; None: all that have an offset.
+Wanted = tuple[str, Iterable[tuple[str, Iterable[int]]] | None]
+
+_STANDS = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+
+
+class _Attempt:
+    """A request: its answers, and the partitions of the offsets topic that are asked."""
+
+    __slots__ = ("answers", "open_partitions", "token")
+
+    def __init__(self, token: object, answers: list[OffsetFetchResponseGroup]) -> None:
+        self.token = token
+        self.answers = answers
+        self.open_partitions: set[int] = set()
+
+
+class StableFetches:
+    """The part of the coordinator that proves what it says of offsets."""
+
+    __slots__ = ("_commits", "_core")
+
+    def __init__(self, core: Core, commits: Commits) -> None:
+        self._core = core
+        self._commits = commits
+
+    def fetch(self, token: object, wanted: Sequence[Wanted], now_ms: int) -> None:
+        """Answered with an OffsetFetchResponseGroup for each group, in their order."""
+        answers = [
+            self._commits.fetch(group_id, topics, require_stable=True)
+            for group_id, topics in wanted
+        ]
+        attempt = _Attempt(token, answers)
+        for answer in answers if self._core.config.proves else ():
+            offset = _stable_offset(answer)
+            log_partition = self._core.partition_for(answer.group_id)
+            if offset is not None and log_partition not in attempt.open_partitions:
+                attempt.open_partitions.add(log_partition)
+                records = self._as_known(answer.group_id, offset, now_ms)
+                proved = partial(self._proved, attempt, log_partition)
+                self._core.append_proof(log_partition, records, proved)
+        if not attempt.open_partitions:
+            self._core.reply(token, answers)
+
+    def _as_known(self, group_id: str, offset: TopicPartition, now_ms: int) -> list[SimpleRecord]:
+        group = self._core.groups.get(group_id)
+        value = None if group is None else group.offsets.get(offset)
+        if value is None:
+            return offset_tombstones(group_id, [offset], now_ms)
+        return offset_commit_records(group_id, {offset: value}, now_ms)
+
+    def _proved(
+        self,
+        attempt: _Attempt,
+        log_partition: int,
+        append_id: int,
+        error: ErrorCode,
+        base_offset: int,
+        now_ms: int,
+    ) -> None:
+        if error not in _STANDS:
+            for index, answer in enumerate(attempt.answers):
+                if self._core.partition_for(answer.group_id) == log_partition:
+                    attempt.answers[index] = OffsetFetchResponseGroup(
+                        group_id=answer.group_id, error_code=ErrorCode.NOT_COORDINATOR
+                    )
+        attempt.open_partitions.discard(log_partition)
+        if not attempt.open_partitions:
+            self._core.reply(attempt.token, attempt.answers)
+
+
+def _stable_offset(answer: OffsetFetchResponseGroup) -> TopicPartition | None:
+    """A partition of which the answer says something that counts."""
+    for topic in answer.topics:
+        for entry in topic.partitions:
+            if entry.error_code == ErrorCode.NONE:
+                return topic.name, entry.partition_index
+    return None

@@ -1,0 +1,38 @@
+"""What storage does when no file descriptor is left: refuse, wait, try again; no disk is broken.
+
+`Files` keeps a few descriptors spare and gives them to whoever opens a file when there are no
+others. So a step that has begun comes to its end; one that would keep descriptors, or that cannot
+be undone, asks beforehand (`require_descriptors`) and is refused unless all spare ones are there.
+
+Goes beyond Kafka, where a failed open takes the log directory offline.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.files import Files
+
+__all__ = ["LEFT_BY_PARTITIONS", "LEFT_BY_SEGMENTS", "OutOfDescriptors", "require_descriptors"]
+
+# What keeps a descriptor leaves some for what is in use for a while: other brokers and ZooKeeper
+# are connected to, checkpoints are written, threads sync files.
+LEFT_BY_PARTITIONS = 32
+LEFT_BY_SEGMENTS = 16
+
+
+class OutOfDescriptors(KafkaError):
+    """There was no descriptor for what was to be done. Clients try again for this code."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"Out of file descriptors while {doing}; it can be tried again. Allow this process to "
+            "open more files (ulimit -n)",
+        )
+
+
+def require_descriptors(files: Files, doing: str, *, leaving: int = 0) -> None:
+    """Raises OutOfDescriptors, before anything has been changed, if there may be too few, or fewer
+    than `leaving` for others."""
+    if not files.has_spare_descriptors(leaving):
+        raise OutOfDescriptors(doing)

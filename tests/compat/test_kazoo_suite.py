@@ -1,0 +1,35 @@
+"""A part of kazoo's own test suite against the embedded ZooKeeper; `kazoo_suite` runs all of it.
+
+Its client tests: every operation, authentication, lost connections and sessions, transactions. Not
+those that give a server five seconds to start: on a busy machine it may take longer.
+"""
+
+import subprocess
+
+import pytest
+
+from tests.compat import kazoo_suite
+
+TESTS = ["kazoo/tests/test_client.py", "kazoo/tests/test_counter.py"]
+NOT_FOR_A_BUSY_MACHINE = ["-k", "not request_queuing"]
+WORKERS = 4
+FEWEST_PASSED = 100
+
+
+@pytest.mark.timeout(300)
+def test_kazoos_own_client_tests() -> None:
+    try:
+        sources = kazoo_suite.sources()
+    except kazoo_suite.Unavailable as error:
+        pytest.skip(f"kazoo's sdist comes from PyPI: {error}")
+    done = subprocess.run(
+        kazoo_suite.command(WORKERS, [*NOT_FOR_A_BUSY_MACHINE, *TESTS]),
+        cwd=sources,
+        env=kazoo_suite.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stdout.splitlines()[-1]
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert int(last.partition(" passed")[0]) >= FEWEST_PASSED, last

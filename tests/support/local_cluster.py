@@ -1,0 +1,234 @@
+"""A local cluster as its user has it: `pybroker start` in a session and process group of its own.
+
+All processes of a start are of its session, so that a test finds every one of them, however they
+have been orphaned, and none of anybody else's. `finish` ends what is left. The commands are forked
+from the zygote: starting an interpreter and importing costs more than the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import psutil
+
+from tests.support.processes import PYBROKER, free_port
+from tests.support.zygote import ForkedProcess, shared_zygote
+
+READY_TIMEOUT_SECONDS = 60.0
+END_TIMEOUT_SECONDS = 60.0
+CLIENT_TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.02
+
+
+class StartRefused(Exception):
+    """`pybroker start` ended with this line instead of a cluster."""
+
+
+class LocalCluster:
+    """One data directory and its ports; started and ended any number of times."""
+
+    def __init__(self, directory: Path, brokers: int = 2) -> None:
+        self.directory = directory
+        self.brokers = brokers
+        self.port = _free_ports(brokers)
+        self.zookeeper_port = free_port()
+        self.output = directory.parent / f"{directory.name}.out"
+        self._sessions: set[int] = set()
+        self._process: ForkedProcess | None = None
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Another command on this data directory; what it prints, of both kinds, is `stdout`."""
+        command = [*PYBROKER, *words, "--data-dir", str(self.directory)]
+        output = self.output.with_suffix(".command")
+        output.unlink(missing_ok=True)
+        status = shared_zygote().spawn(command, output).wait(END_TIMEOUT_SECONDS)
+        return subprocess.CompletedProcess(command, status, output.read_text(), "")
+
+    def succeed(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, (words, done.stdout)
+        return done.stdout
+
+    def start(self, *more: str) -> float:
+        """Start in the foreground of a group of its own; returns the seconds until it was ready.
+
+        Raises StartRefused with the last line if it ends instead.
+        """
+        self.launch(*more)
+        return self.wait_until_ready()
+
+    def launch(self, *more: str) -> None:
+        self.launch_as_remembered(
+            *(() if "--brokers" in more else ("--brokers", str(self.brokers))), *more
+        )
+
+    def launch_as_remembered(self, *more: str) -> None:
+        words = ["start", "--data-dir", str(self.directory)]
+        words += ["--port", str(self.port), "--zookeeper-port", str(self.zookeeper_port)]
+        self._launched = time.monotonic()
+        self.output.unlink(missing_ok=True)
+        self._process = shared_zygote().spawn(
+            [*PYBROKER, *words, *more], self.output, new_session=True
+        )
+        self._sessions.add(self._process.pid)
+
+    def wait_until_ready(self) -> float:
+        assert self._process is not None
+        deadline = time.monotonic() + READY_TIMEOUT_SECONDS
+        while "ready after" not in self.told:
+            assert time.monotonic() < deadline, self.told
+            if self._process.poll() is not None:
+                raise StartRefused(self.told.strip().rpartition("\n")[2])
+            time.sleep(POLL_SECONDS)
+        return time.monotonic() - self._launched
+
+    @property
+    def told(self) -> str:
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    # --- processes ------------------------------------------------------------------------------
+
+    @property
+    def supervisor(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the supervisor alone."""
+        os.kill(self.supervisor, number)
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """To every process, as a terminal, `timeout` or systemd would."""
+        os.killpg(self.supervisor, number)
+
+    def wait_for_end(self) -> int:
+        """The supervisor's exit status."""
+        assert self._process is not None
+        return self._process.wait(END_TIMEOUT_SECONDS)
+
+    def processes(self) -> list[psutil.Process]:
+        """All of our sessions that are no zombies."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if (
+                    os.getsid(process.pid) in self._sessions
+                    and process.status() != psutil.STATUS_ZOMBIE
+                ):
+                    found.append(process)
+        return found
+
+    def wait_until_gone(self, timeout_s: float = END_TIMEOUT_SECONDS) -> float:
+        """Until nothing of it runs any more; returns the seconds."""
+        started = time.monotonic()
+        while left := self.processes():
+            if time.monotonic() - started > timeout_s:
+                told = [(process.pid, process.status(), process.cmdline()) for process in left]
+                raise AssertionError(f"still running after {timeout_s:.0f} s: {told}")
+            time.sleep(POLL_SECONDS)
+        return time.monotonic() - started
+
+    def node_pid(self, name: str) -> int:
+        state = json.loads((self.directory / "cluster.json").read_text())
+        (pid,) = [
+            node["pid"]
+            for node in state["nodes"]
+            if name == (node["kind"] if node["kind"] == "zookeeper" else str(node["node_id"]))
+        ]
+        assert isinstance(pid, int)
+        return pid
+
+    def finish(self) -> None:
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    # --- records --------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        state = json.loads((self.directory / "cluster.json").read_text())
+        return ",".join(
+            f"{node['host']}:{node['port']}" for node in state["nodes"] if node["kind"] == "broker"
+        )
+
+    def produce(self, topic: str, values: list[str]) -> None:
+        """With acks=all; returns when all are acknowledged."""
+        failures = []
+
+        def delivered(error: object, _message: object) -> None:
+            if error is not None:
+                failures.append(error)
+
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "acks": "all",
+                "message.timeout.ms": int(CLIENT_TIMEOUT_SECONDS * 1000),
+            }
+        )
+        for value in values:
+            producer.produce(topic, value, partition=0, on_delivery=delivered)
+        assert producer.flush(CLIENT_TIMEOUT_SECONDS) == 0
+        assert not failures, failures
+
+    def consume(self, topic: str) -> list[str]:
+        """All that is in partition 0."""
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.auto.commit": False}
+        )
+        try:
+            where = confluent_kafka.TopicPartition(topic, 0, 0)
+            _, end = consumer.get_watermark_offsets(where, timeout=CLIENT_TIMEOUT_SECONDS)
+            consumer.assign([where])
+            values: list[str] = []
+            deadline = time.monotonic() + CLIENT_TIMEOUT_SECONDS
+            position = 0
+            while position < end:
+                assert time.monotonic() < deadline, (position, end)
+                message = consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    values.append(message.value().decode())
+                    position = message.offset() + 1
+            return values
+        finally:
+            consumer.close()
+
+
+def _free_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    while True:
+        first = free_port()
+        if all(_is_free(first + more) for more in range(1, count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def local_cluster(directory: Path, brokers: int = 2) -> Iterator[LocalCluster]:
+    """Whatever happens in the block, nothing of the cluster outlives it."""
+    cluster = LocalCluster(directory, brokers)
+    try:
+        yield cluster
+    finally:
+        cluster.finish()

@@ -1,0 +1,1 @@
+"""Random sequences of what users and machines do to a local cluster, see `run`."""

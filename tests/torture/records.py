@@ -1,0 +1,97 @@
+"""What was acknowledged, and whether it is all there.
+
+Our own client, since the commands are forked from this process and other clients start threads.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import trio
+
+from broker.cluster_state import STATE_FILE
+from client.cluster import Cluster
+from client.connection import ClientError
+from client.consumer import EARLIEST, LATEST, Consumer
+from client.producer import Producer
+from protocol.records.record import SimpleRecord
+from tests.torture.commands import wait_until
+
+TOPIC = "ledger"
+WRITE_SECONDS = 3.0
+READ_SECONDS = 15.0
+
+
+def bootstrap(data_dir: Path) -> str:
+    state = json.loads((data_dir / STATE_FILE).read_text())
+    return ",".join(
+        f"{node['host']}:{node['port']}" for node in state["nodes"] if node["kind"] == "broker"
+    )
+
+
+class Ledger:
+    """The numbers that were acknowledged, on one cluster."""
+
+    def __init__(self, data_dir: Path, now_ms: int) -> None:
+        self._data_dir = data_dir
+        self._next = 0
+        self._now_ms = now_ms
+        self.acknowledged: set[int] = set()
+
+    def write(self, count: int) -> int:
+        """Try for a moment to have numbers acknowledged; returns how many were."""
+        before = len(self.acknowledged)
+        trio.run(self._write, count)
+        return len(self.acknowledged) - before
+
+    async def _write(self, count: int) -> None:
+        with trio.move_on_after(WRITE_SECONDS):
+            try:
+                async with Cluster(bootstrap(self._data_dir)) as cluster:
+                    producer = Producer(cluster, TOPIC)
+                    await producer.start()
+                    for _ in range(count):
+                        number = self._next
+                        self._next += 1
+                        value = b"%d" % number
+                        await producer.send([SimpleRecord(self._now_ms + number, None, value)])
+                        self.acknowledged.add(number)
+            except (ClientError, OSError, ExceptionGroup):
+                return  # it was never said that these are there
+
+    def check(self) -> None:
+        """Everything that was acknowledged is there, once. Raises AssertionError."""
+        if not self.acknowledged:
+            return
+        found: list[int] = []
+
+        def is_all_there() -> bool:
+            found[:] = trio.run(self._read)
+            return self.acknowledged <= set(found)
+
+        wait_until(is_all_there, READ_SECONDS, lambda: f"lost: {self._lost(found)}")
+        doubled = sorted(number for number in set(found) if found.count(number) > 1)
+        assert not doubled, f"written twice: {doubled[:10]}"
+
+    def _lost(self, found: list[int]) -> str:
+        lost = sorted(self.acknowledged - set(found))
+        return f"{lost[:10]} ({len(lost)} of {len(self.acknowledged)} acknowledged)"
+
+    async def _read(self) -> list[int]:
+        found: list[int] = []
+        with trio.move_on_after(READ_SECONDS):
+            try:
+                async with Cluster(bootstrap(self._data_dir)) as cluster:
+                    consumer = Consumer(cluster, TOPIC)
+                    await consumer.start()
+                    ends = await consumer.offsets(LATEST)
+                    positions = await consumer.offsets(EARLIEST)
+                    await consumer.seek(EARLIEST)
+                    while any(positions[p] < end for p, end in ends.items()):
+                        for partition, record in await consumer.poll():
+                            positions[partition] = record.offset + 1
+                            found.append(int(bytes(record.value or b"")))
+            except (ClientError, OSError, ExceptionGroup):
+                pass
+        return found

@@ -1,0 +1,31 @@
+"""`pybroker stop` passes on what the supervisor had to report meanwhile."""
+
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from broker import cluster_control, cluster_state
+from broker.cli.main import main
+from broker.cluster_state import SupervisorLog
+
+REPORT = "broker 2 did not stop; killing it"
+
+
+def test_the_supervisors_lines_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SupervisorLog(tmp_path).add("lost, since there is no directory for it")
+    (tmp_path / "logs").mkdir()
+    SupervisorLog(tmp_path).add("of long ago")
+
+    def shut_down(directory: Path, command: str, _node: str) -> str:
+        assert command == "shutdown"
+        SupervisorLog(directory).add(REPORT)
+        return "stopping"
+
+    monkeypatch.setattr(cluster_state, "check_claimed", lambda _: None)
+    monkeypatch.setattr(cluster_state, "is_claimed", lambda _: False)
+    monkeypatch.setattr(cluster_control, "command_node", shut_down)
+    done = click.testing.CliRunner().invoke(main, ["stop", "--data-dir", str(tmp_path)])
+    assert (done.exit_code, done.stderr) == (0, f"{REPORT}\n")
+    lines = (tmp_path / "logs" / cluster_state.SUPERVISOR_LOG).read_text().splitlines()
+    assert [line.partition(" ")[2].partition(" ")[2] for line in lines] == ["of long ago", REPORT]

@@ -1,0 +1,209 @@
+"""Without a file descriptor: what has begun comes to its end, all else is refused and tried again;
+no directory goes offline, nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode
+from storage.descriptors import LEFT_BY_PARTITIONS, LEFT_BY_SEGMENTS, OutOfDescriptors
+from storage.files import Files
+from storage.log import Log
+from storage.log_manager import LogManager
+from storage.offset_index import OffsetIndex
+from tests.support.descriptors import no_descriptors
+from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
+
+SPARE = 8
+
+
+@pytest.fixture
+def files() -> Files:
+    files = Files()
+    files.keep_spare_descriptors(SPARE)
+    return files
+
+
+def values(log: Log) -> list[int]:
+    """The base offsets of all batches."""
+    offsets: list[int] = []
+    while (offset := offsets[-1] + 1 if offsets else 0) < log.log_end_offset:
+        read = log.read(offset, 1, upper_bound_offset=log.log_end_offset)
+        offsets.append(int.from_bytes(read.records.read()[:8], "big"))
+    return offsets
+
+
+def append(log: Log) -> None:
+    log.append_as_leader(batch_of(b"x" * 50), leader_epoch=0, now_ms=0)
+
+
+def append_many(log: Log, count: int) -> None:
+    for _ in range(count):
+        append(log)
+
+
+def test_spare_descriptors_are_for_when_there_are_no_others(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"what it says")
+    path = str(tmp_path / "file")
+    with no_descriptors():
+        for _ in range(2 * SPARE):  # each is closed again
+            assert files.read(path) == b"what it says"
+            assert files.list_directory(str(tmp_path)) == ["file"]
+            files.sync_directory(str(tmp_path))
+            assert files.has_spare_descriptors()
+        held = [files.open(path) for _ in range(SPARE)]
+        assert not files.has_spare_descriptors()
+        with pytest.raises(OSError, match="Too many open files"):
+            files.open(path)
+        held.clear()
+        assert files.has_spare_descriptors()
+
+
+def test_a_roll_is_refused_before_anything_changes(files: Files, tmp_path: Path) -> None:
+    manager = manager_of(tmp_path, files=files, config=config_of(segment_bytes=400))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    for _ in range(3):
+        append(log)
+    with no_descriptors():
+        held = files.open(str(tmp_path / "t-0" / "partition.metadata"))
+        with pytest.raises(OutOfDescriptors, match="beginning a segment of t-0") as refused:
+            append(log)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (len(log.segments), log.log_end_offset) == (1, 3)
+        assert values(log) == [0, 1, 2]
+        with pytest.raises(OutOfDescriptors):
+            log.truncate_to(1)
+        with pytest.raises(OutOfDescriptors):
+            log.truncate_fully_and_start_at(7)
+        assert log.log_end_offset == 3
+    assert not manager.take_newly_offline()
+    assert held.size()
+    append(log)
+    assert (len(log.segments), values(log)) == (2, [0, 1, 2, 3])
+    manager.clean_shutdown()
+    assert values(manager_of(tmp_path).logs()[0]) == [0, 1, 2, 3]
+
+
+def test_a_partition_is_refused_and_leaves_nothing(files: Files, tmp_path: Path) -> None:
+    manager = manager_of(tmp_path, files=files)
+    with no_descriptors(left=2):
+        for partition in range(3):  # the last with a spare one, so that the next is refused
+            manager.get_or_create_log("t", partition, TOPIC_ID, None, 0)
+        with pytest.raises(OutOfDescriptors, match="creating t-3"):
+            manager.get_or_create_log("t", 3, TOPIC_ID, None, 0)
+    assert sorted(path.name for path in tmp_path.glob("t-*")) == ["t-0", "t-1", "t-2"]
+    assert not manager.take_newly_offline()
+    manager.get_or_create_log("t", 3, TOPIC_ID, None, 0)
+    manager.release()
+
+
+def test_what_keeps_a_descriptor_leaves_some_for_others(tmp_path: Path) -> None:
+    files = Files()
+    with no_descriptors(left=LEFT_BY_PARTITIONS + 4):
+        files.keep_spare_descriptors(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        manager = manager_of(tmp_path, files=files, config=config_of(segment_bytes=200))
+        logs: list[Log] = []
+        with pytest.raises(OutOfDescriptors):
+            logs.extend(manager.get_or_create_log("t", n, TOPIC_ID, None, 0) for n in range(9))
+        held = [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(4)]
+        log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+        append(log)
+        append_many(log, LEFT_BY_PARTITIONS - LEFT_BY_SEGMENTS - 5)  # each rolls
+        with pytest.raises(OutOfDescriptors):
+            append_many(log, LEFT_BY_PARTITIONS)
+        held += [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(12)]
+        assert files.has_spare_descriptors()
+    manager.release()
+
+
+def test_batches_are_appended_without_index_entries(files: Files, tmp_path: Path) -> None:
+    manager = manager_of(tmp_path, files=files, config=config_of(index_interval_bytes=1))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    append(log)
+    with no_descriptors():
+        held = [files.open(str(tmp_path / "meta.properties")) for _ in range(SPARE)]
+        for _ in range(3):
+            append(log)
+        assert log.segments.active.offset_index.entries == 0
+    held.clear()
+    append(log)
+    assert log.segments.active.offset_index.entries == 1
+    assert values(log) == [0, 1, 2, 3, 4]
+    manager.release()
+
+
+def test_a_look_up_keeps_no_descriptor_then(files: Files, tmp_path: Path) -> None:
+    path = str(tmp_path / "00000000000000000000.index")
+    index = OffsetIndex(files, path, 0, 800)
+    index.open_for_append(800)
+    for offset in range(1, 50):
+        index.append(offset, 100 * offset)
+    index.trim()
+    with no_descriptors():
+        for offset in range(1, 50):
+            assert index.look_up(offset) == (offset, 100 * offset)
+            assert files.has_spare_descriptors()
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_a_directory_is_not_to_blame(
+    files: Files, tmp_path: Path, error: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = manager_of(tmp_path, files=files)
+    manager.directories[0].health.fail(OSError(error, os.strerror(error)))
+    assert manager.directories[0].is_online
+    assert "no fault of log directory" in caplog.text
+    manager.release()
+
+
+def test_a_checkpoint_is_written_when_there_are_descriptors_again(
+    files: Files, tmp_path: Path
+) -> None:
+    manager = manager_of(tmp_path, files=files)
+    append(manager.get_or_create_log("t", 0, TOPIC_ID, None, 0))
+    (job,) = manager.upkeep.checkpoint_jobs("log-start-offset-checkpoint")
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    with no_descriptors():
+        held = [files.open(str(tmp_path / "meta.properties")) for _ in range(SPARE)]
+        with pytest.raises(OSError, match="Too many open files"):
+            job.run()
+        assert manager.directories[0].is_online
+        assert not checkpoint.exists()
+        held.clear()
+        job.run()
+    assert checkpoint.exists()
+    manager.release()
+
+
+def test_a_flush_forgets_nothing(files: Files, tmp_path: Path) -> None:
+    manager = manager_of(tmp_path, files=files, config=config_of(segment_bytes=200))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    for _ in range(4):
+        append(log)
+    with no_descriptors():
+        held = [files.open(str(tmp_path / "meta.properties")) for _ in range(SPARE)]
+        with pytest.raises(OutOfDescriptors):
+            log.flush()
+        assert log.recovery_point == 0
+    held.clear()
+    log.flush()
+    assert log.recovery_point == 4
+    assert not log.flush_is_due(0)
+    manager.release()
+
+
+def test_a_broker_does_not_start_on_half_of_its_logs(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path)
+    for partition in range(20):
+        append(manager.get_or_create_log("t", partition, TOPIC_ID, None, 0))
+    manager.clean_shutdown()
+    with no_descriptors(left=10), pytest.raises(OSError, match="Too many open files"):
+        manager_of(tmp_path, files=Files())
+    again: LogManager = manager_of(tmp_path)
+    assert len(again.logs()) == 20
+    again.release()
