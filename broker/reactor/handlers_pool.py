@@ -2,8 +2,9 @@
 
 All connections queued in one round are served together, and their responses leave together: when
 a handler answers at once, the next request that is already in the connection's buffer is handled
-in the same turn, and one system call sends all its answers. Handlers run one after the other on the
-loop; those that wait (ZooKeeper, disk, a worker thread) are tasks of their own, which
+in the same turn, and one system call sends all its answers. Whoever has just come is served and
+answered before those that ask for more behind a turn that they have had. Handlers run one after the
+other on the loop; those that wait (ZooKeeper, disk, a worker thread) are tasks of their own, which
 `broker.dispatch` bounds. `num.io.threads` bounds the threads that force data to disk.
 
 A request that is not answered at once (parked in a purgatory, awaiting a coroutine) simply leaves
@@ -58,6 +59,7 @@ MIN_TAKING_BACK_SECONDS = 0.05
 class HandlersPool:
     __slots__ = (
         "_busy_seconds",
+        "_continuing_to_flush",
         "_in_batch",
         "_memory_freed",
         "_serving",
@@ -82,6 +84,7 @@ class HandlersPool:
         self._in_batch = False
         self._memory_freed = False
         self._to_flush: deque[Connection] = deque()
+        self._continuing_to_flush: deque[Connection] = deque()
         self._throttled: list[tuple[float, int, Connection]] = []
         self._throttle_wake = trio.Event()
         self._took_back_at = 0.0
@@ -93,7 +96,7 @@ class HandlersPool:
         """Serve what is queued or answered outside of a processor's round, for ever."""
         channel = self.channel
         while True:
-            if channel.queue or channel.continuing or self._to_flush:
+            if len(channel) or self._to_flush or self._continuing_to_flush:
                 await trio.lowlevel.checkpoint()
             else:
                 await channel.wait_for_work()
@@ -105,25 +108,27 @@ class HandlersPool:
         ends = started + BATCH_SECONDS
         channel = self.channel
         self._in_batch = True
-        for queue in (channel.queue, channel.continuing):
-            # At least one of each: who has just come does not keep the others out for ever.
+        # At least one of each: who has just come does not keep the others out for ever.
+        for queue, to_flush in (
+            (channel.queue, self._to_flush),
+            (channel.continuing, self._continuing_to_flush),
+        ):
             for _ in range(len(queue)):
                 connection = queue.popleft()
                 if not connection.closed:
-                    now = self._serve(connection, now + CONNECTION_TURN_SECONDS)
+                    now = self._serve(connection, now + CONNECTION_TURN_SECONDS, to_flush)
                     if now > ends:
                         break
-        to_flush = self._to_flush
-        while to_flush:
-            connection = to_flush.popleft()
-            connection.flush_queued = False
-            if connection.closed:
-                continue
-            self._flush(connection)
-            if connection.last_active > ends or (connection.blocked and perf_counter() > ends):
-                break
+            while to_flush:
+                connection = to_flush.popleft()
+                connection.flush_queued = False
+                if connection.closed:
+                    continue
+                self._flush(connection)
+                if connection.last_active > ends or (connection.blocked and perf_counter() > ends):
+                    break
         self._in_batch = False
-        if to_flush:
+        if self._to_flush or self._continuing_to_flush:
             channel.wake()
         if self._memory_freed:
             self._memory_freed = False
@@ -131,9 +136,9 @@ class HandlersPool:
                 processor.retry_memory_waiters()
         self._busy_seconds += perf_counter() - started
 
-    def _serve(self, connection: Connection, ends: float) -> float:
+    def _serve(self, connection: Connection, ends: float, to_flush: deque[Connection]) -> float:
         """Handle the requests in the buffer until one is not answered at once, or its time is up;
-        returns when that was."""
+        returns when that was. The answers leave in their turn of `to_flush`."""
         self._serving = connection
         handle_frame = self.dispatcher.handle_frame
         processor = connection.processor
@@ -160,7 +165,7 @@ class HandlersPool:
             self._serving = None
         if not connection.closed and not connection.flush_queued:
             connection.flush_queued = True
-            self._to_flush.append(connection)
+            to_flush.append(connection)
         return now
 
     def end_on_bad_input(self, connection: Connection, error: BadInput) -> None:

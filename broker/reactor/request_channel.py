@@ -14,20 +14,21 @@ from __future__ import annotations
 
 from collections import deque
 
-import trio
-
 from .connection import Connection
+from .parked_task import ParkedTask
 
 
 class RequestChannel:
-    __slots__ = ("_parked", "capacity", "continuing", "queue")
+    __slots__ = ("capacity", "continuing", "queue", "wait_for_work", "wake")
 
     def __init__(self, capacity: int) -> None:
         assert capacity > 0
         self.capacity = capacity
         self.queue: deque[Connection] = deque()
         self.continuing: deque[Connection] = deque()
-        self._parked: trio.lowlevel.Task | None = None
+        handlers = ParkedTask()
+        self.wake = handlers.wake
+        self.wait_for_work = handlers.wait
 
     def __len__(self) -> int:
         return len(self.queue) + len(self.continuing)
@@ -43,20 +44,3 @@ class RequestChannel:
     def put_again(self, connection: Connection) -> None:
         """Queue one that has just had a turn."""
         self.continuing.append(connection)
-
-    def wake(self) -> None:
-        task = self._parked
-        if task is not None:
-            self._parked = None
-            trio.lowlevel.reschedule(task)
-
-    async def wait_for_work(self) -> None:
-        """Park the handler task until `wake`."""
-        assert self._parked is None
-        self._parked = trio.lowlevel.current_task()
-
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            self._parked = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)

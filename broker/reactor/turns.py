@@ -25,6 +25,8 @@ import trio
 
 from protocol.discarding import discard_all
 
+from .parked_task import ParkedTask
+
 # Kafka's own clients wait for a broker some milliseconds at the best of times.
 TURN_SECONDS = 0.002
 # Of a coroutine, of which many may begin at the same time.
@@ -35,11 +37,11 @@ T = TypeVar("T")
 
 
 class Turns:
-    __slots__ = ("_parked", "_waiting")
+    __slots__ = ("_runner", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: deque[Steps | trio.Event] = deque()
-        self._parked: trio.lowlevel.Task | None = None
+        self._runner = ParkedTask()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -61,10 +63,7 @@ class Turns:
 
     def _put(self, work: Steps | trio.Event) -> None:
         self._waiting.append(work)
-        task = self._parked
-        if task is not None:
-            self._parked = None
-            trio.lowlevel.reschedule(task)
+        self._runner.wake()
 
     async def finish(self, steps: Generator[None, None, T]) -> T:
         """Wait until this is done in turns; its result."""
@@ -83,7 +82,7 @@ class Turns:
         waiting = self._waiting
         while True:
             if not waiting:
-                await self._wait_for_work()
+                await self._runner.wait()
             ends = perf_counter() + TURN_SECONDS
             while waiting:
                 work = waiting.popleft()
@@ -94,16 +93,6 @@ class Turns:
                     waiting.append(work)
                     break
             await trio.lowlevel.checkpoint()
-
-    async def _wait_for_work(self) -> None:
-        assert self._parked is None
-        self._parked = trio.lowlevel.current_task()
-
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            self._parked = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
 
 
 def _take_turn(steps: Steps, ends: float) -> bool:
