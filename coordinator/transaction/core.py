@@ -262,9 +262,15 @@ class Core:
         remembers may be long over. So what the log has of the id goes round the ISR once more, as
         a transition would: if that fails, `done` gets that error instead. Kafka answers at once.
 
-        An id that is about to change is not logged in between: it is answered at once.
+        An id that is about to change is not logged in between. While a fence is being logged, or if
+        the log refused it, its epoch is known here only, and the real coordinator may have given
+        the same to a producer, who has to ask again. What else is about to change, or belongs to no producer, is answered
+        at once.
         """
         metadata = found.metadata
+        if self.config.proves and metadata.is_fencing:
+            done(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
         if not (self.config.proves and metadata.is_settled):
             done(answer)
             return

@@ -147,11 +147,9 @@ class Ending:
         )
 
     def _decided(self, end: _End, error: ErrorCode, now_ms: int) -> None:
-        metadata = end.found.metadata
         has_failed = error is not ErrorCode.NONE
         if has_failed and end.is_fence and self._core.is_current(end.found):
-            log.warning("Fencing %s failed: %s", metadata, error.name)
-            metadata.has_failed_fence = True
+            log.warning("Fencing %s failed: %s", end.found.metadata, error.name)
         end.on_end(error)
         if not has_failed:
             self.send_markers(end.found, now_ms)

@@ -235,14 +235,16 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Are these in the producer's open transaction? Pending transitions do not matter."""
+        """Are these in the producer's open transaction? Pending transitions do not matter, but for
+        a fence: see `Core.prove`."""
         found = self._find_id(transactional_id, producer_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(partitions, found)
         metadata = found.metadata
-        if metadata.producer_epoch != producer_epoch:
+        is_unknown = metadata.is_fencing and self._core.config.proves
+        if metadata.producer_epoch != producer_epoch and not is_unknown:
             return dict.fromkeys(partitions, ErrorCode.PRODUCER_FENCED)
-        if metadata.state in PREPARED:
+        if metadata.state in PREPARED or is_unknown:
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
         return {
             partition: ErrorCode.NONE

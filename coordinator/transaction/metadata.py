@@ -54,7 +54,7 @@ class TransactionMetadata:
     __slots__ = (
         "_doubted_connection",
         "_newest_connection",
-        "has_failed_fence",
+        "is_fencing",
         "last_producer_epoch",
         "last_producer_id",
         "partitions",
@@ -92,8 +92,8 @@ class TransactionMetadata:
         self.start_ms = start_ms
         self.update_ms = update_ms
         self.pending_state: TransactionState | None = None
-        # The epoch was raised to fence a producer, but the log did not take it.
-        self.has_failed_fence = False
+        # The epoch was raised to fence a producer, and the log does not have it (yet).
+        self.is_fencing = False
         # The latest connection on which this producer has spoken, and one that it had before of
         # which a request came later; known here only.
         self._newest_connection = 0
@@ -115,7 +115,7 @@ class TransactionMetadata:
         """It is as it was logged, and nothing is on its way: no transition, no markers."""
         return (
             self.pending_state is None
-            and not self.has_failed_fence
+            and not self.is_fencing
             and self.state not in PREPARED
             and self.producer_epoch != NO_PRODUCER_EPOCH
         )
@@ -178,7 +178,7 @@ class TransactionMetadata:
         last of all as well: whoever has opened a transaction with it has made it up.
         """
         self._begin(_S.PREPARE_EPOCH_FENCE)
-        is_ours = self.has_failed_fence or self.producer_epoch == MAX_PRODUCER_EPOCH
+        is_ours = self.is_fencing or self.producer_epoch == MAX_PRODUCER_EPOCH
         return self.producer_epoch if is_ours else self.producer_epoch + 1
 
     def fence(self, producer_epoch: int) -> None:
@@ -188,6 +188,7 @@ class TransactionMetadata:
         self.pending_state = None
         self.producer_epoch = producer_epoch
         self.last_producer_epoch = NO_PRODUCER_EPOCH
+        self.is_fencing = True
 
     def prepare_end(self, now_ms: int, *, committed: bool) -> Transition:
         state = prepare_state(committed=committed)
@@ -195,7 +196,7 @@ class TransactionMetadata:
 
     def prepare_complete(self, now_ms: int) -> Transition:
         """The decision is in the log; what is logged once all markers are written."""
-        self.has_failed_fence = False
+        self.is_fencing = False
         state = complete_state(committed=self.state is _S.PREPARE_COMMIT)
         return self._prepare(state, (), self.start_ms, now_ms)
 

@@ -11,6 +11,7 @@ from unittest.mock import patch
 from coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
 from coordinator.group.stable_fetch import StableFetches
 from coordinator.transaction.core import Core, Found
+from coordinator.transaction.machine import TransactionCoordinator
 from coordinator.transaction.metadata import TransactionMetadata
 from protocol.errors import ErrorCode
 from storage.log_base import LogState
@@ -62,6 +63,12 @@ def _offsets_visible_before_the_commit() -> Any:
 
 
 @contextmanager
+def _both(one: Any, other: Any) -> Iterator[None]:
+    with one, other:
+        yield
+
+
+@contextmanager
 def _nastier(fault: Any, **weights: float) -> Iterator[None]:
     """A fault that few seeds would meet, in clusters to which what shows it happens more often."""
     with fault, patch.multiple(transactions, **weights):
@@ -88,6 +95,33 @@ def _coordinator_answers_from_memory() -> Any:
     return _nastier(patch.object(Core, "prove", say), ISOLATED_COORDINATORS_WEIGHT=15)
 
 
+def _unlogged_fences_are_believed() -> Any:
+    """The epoch that a coordinator could not log counts as if a producer had got it from here."""
+
+    def say(
+        self: Core, found: Found, answer: ErrorCode, now_ms: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        if found.metadata.is_fencing:
+            done(answer)
+        else:
+            prove(self, found, answer, now_ms, done)
+
+    def check(
+        self: TransactionCoordinator, name: str, producer_id: int, epoch: int, partitions: Any
+    ) -> Any:
+        found = self._find_id(name, producer_id)
+        if isinstance(found, ErrorCode):
+            return verify(self, name, producer_id, epoch, partitions)
+        with patch.object(found.metadata, "is_fencing", False):
+            return verify(self, name, producer_id, epoch, partitions)
+
+    prove, verify = Core.prove, TransactionCoordinator.verify_partitions
+    return _both(
+        patch.object(Core, "prove", say),
+        patch.object(TransactionCoordinator, "verify_partitions", check),
+    )
+
+
 def _offsets_answered_from_memory() -> Any:
     """Offsets to go on from are told without asking the ISR, as Kafka does."""
 
@@ -107,6 +141,7 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "offsets visible before the commit": _offsets_visible_before_the_commit,
     "late requests are obeyed": _late_requests_are_obeyed,
     "coordinator answers from memory": _coordinator_answers_from_memory,
+    "unlogged fences are believed": _unlogged_fences_are_believed,
     "offsets answered from memory": _offsets_answered_from_memory,
 }
 

@@ -23,6 +23,7 @@ KNOWN_SEEDS = {
     "late requests are obeyed": 168,
     "coordinator answers from memory": 0,
     "offsets answered from memory": 14,
+    "unlogged fences are believed": 1_001_131,  # by chance: none of the first 800 finds it
 }
 
 
@@ -45,7 +46,7 @@ def test_transactions_keep_their_promises(first_seed: int) -> None:
 @pytest.mark.timeout(600)  # Some are found after tens of seeds, should the known one not do.
 @pytest.mark.parametrize("name", planted_transactions.PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
-    seeds = range(KNOWN_SEEDS[name], planted_transactions.MAX_SEEDS)
+    seeds = range(KNOWN_SEEDS[name], KNOWN_SEEDS[name] + planted_transactions.MAX_SEEDS)
     result = planted_transactions.find(name, seeds)
     assert result is not None, f"not found within {planted_transactions.MAX_SEEDS} seeds"
     print(f"{name}: found at seed {result.seed}: {result.error}")

@@ -77,7 +77,7 @@ class Twin:
             i = self.ids[name] = {
                 "name": name, "pid": new_pid, "epoch": -1, "last_pid": -1, "last_epoch": -1,
                 "timeout": timeout, "state": "Empty", "parts": frozenset(), "start": -1,
-                "update": now, "pending": None, "failed_fence": False,
+                "update": now, "pending": None, "fencing": False,
             }  # fmt: skip
         if i["pending"]:
             return say(E.CONCURRENT_TRANSACTIONS)
@@ -153,17 +153,12 @@ class Twin:
     # Ending
 
     def fence(self, i: Id, now: int, say: Callable[[ErrorCode], None]) -> None:
-        if not i["failed_fence"]:
+        if not i["fencing"]:
             i["epoch"] = min(i["epoch"] + 1, MAX_EPOCH)
         i["last_epoch"] = -1
-        leadership = self.leadership
+        i["fencing"] = True
 
-        def done(error: ErrorCode, _: int) -> None:
-            if error and self.leadership == leadership:
-                i["failed_fence"] = True
-            say(error)
-
-        self.decide(i, now, False, done)
+        self.decide(i, now, False, lambda error, _: say(error))
 
     def decide(self, i: Id, now: int, committed: bool, done: Any) -> None:
         change = {"state": "PrepareCommit" if committed else "PrepareAbort", "update": now}
@@ -177,7 +172,7 @@ class Twin:
 
     def send(self, i: Id, now: int) -> None:
         committed = i["state"] == "PrepareCommit"
-        i["failed_fence"] = False
+        i["fencing"] = False
         change = {"state": "CompleteCommit" if committed else "CompleteAbort", "update": now,
                   "parts": frozenset()}  # fmt: skip
         logged = {**i, **change}
@@ -254,10 +249,10 @@ class Twin:
 
     def prove(self, i: Id, answer: ErrorCode, say: Any) -> None:
         """What is known goes into the log again, if it is what the log has; then the answer."""
-        if (
-            i["pending"] or i["state"].startswith("Prepare") or i["epoch"] == -1
-            or i["failed_fence"]
-        ):  # fmt: skip
+        if i["fencing"]:
+            say(E.CONCURRENT_TRANSACTIONS)
+            return
+        if i["pending"] or i["state"].startswith("Prepare") or i["epoch"] == -1:
             say(answer)
             return
         value = {field: i[field] for field in LOGGED_FIELDS}
@@ -282,7 +277,7 @@ class Twin:
                 values.pop(name, None) if value is None else values.update({name: value})
         self.ids = {
             name: {**value, "name": name, "last_pid": -1, "last_epoch": -1, "pending": None,
-                   "failed_fence": False}
+                   "fencing": False}
             for name, value in values.items()
         }  # fmt: skip
         for i in self.ids.values():

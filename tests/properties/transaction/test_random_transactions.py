@@ -333,7 +333,7 @@ class Run:
                 "start": m.start_ms,
                 "update": m.update_ms,
                 "pending": None if m.pending_state is None else m.pending_state.label,
-                "failed_fence": m.has_failed_fence,
+                "fencing": m.is_fencing,
             }
             for m in self.machine.transactions()
         }
