@@ -264,8 +264,8 @@ class Core:
 
         An id that is about to change is not logged in between. While a fence is being logged, or if
         the log refused it, its epoch is known here only, and the real coordinator may have given
-        the same to a producer, who has to ask again. What else is about to change, or belongs to no producer, is answered
-        at once.
+        the same to a producer, who has to ask again. What else is about to change, or belongs to no
+        producer, is answered at once.
         """
         metadata = found.metadata
         if self.config.proves and metadata.is_fencing:
