@@ -9,7 +9,7 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
@@ -74,7 +74,7 @@ class LogDirDescription(NamedTuple):
 
     path: str
     error: ErrorCode
-    logs: list[LogSize]
+    logs: Iterator[LogSize]
 
 
 class StartupError(Exception):

@@ -409,18 +409,20 @@ class LogManager:
         return None if home is None else home.path
 
     def describe(self) -> list[LogDirDescription]:
-        """Every directory with the sizes of its logs (DescribeLogDirs)."""
+        """Every directory with the sizes of its logs (DescribeLogDirs), which are looked at while
+        somebody iterates over them: there may be many."""
         result = []
         for directory in self.directories:
             error = ErrorCode.NONE if directory.is_online else ErrorCode.KAFKA_STORAGE_ERROR
-            sizes = [
-                LogSize(topic, partition, log.size_bytes, is_future)
-                for logs, is_future in ((self._logs, False), (self._future_logs, True))
-                for (topic, partition), log in logs.items()
-                if not error and log.health is directory.health
-            ]
+            sizes = iter(()) if error else self._sizes(directory)
             result.append(LogDirDescription(directory.path, error, sizes))
         return result
+
+    def _sizes(self, directory: LogDirectory) -> Iterator[LogSize]:
+        for logs, is_future in ((self._logs, False), (self._future_logs, True)):
+            for key, log in list(logs.items()):
+                if log.health is directory.health and logs.get(key) is log:
+                    yield LogSize(*key, log.size_bytes, is_future)
 
     # -- upkeep ----------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_no_torn_batch(tmp_path: Path, files: FaultyFiles, ke
     append(other)
     assert manager.take_newly_offline() == [(str(tmp_path / "a"), [("t", 0)])]
     assert manager.take_newly_offline() == []
-    described = {d.path: (d.error, d.logs) for d in manager.describe()}
+    described = {d.path: (d.error, list(d.logs)) for d in manager.describe()}
     assert described[str(tmp_path / "a")] == (ErrorCode.KAFKA_STORAGE_ERROR, [])
     assert described[str(tmp_path / "b")][1] == [("t", 1, 2 * SIZE, False)]
     manager.clean_shutdown()
