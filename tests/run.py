@@ -63,7 +63,7 @@ class Stage(NamedTuple):
 
 def stages() -> list[Stage]:
     python = sys.executable
-    pytest = [python, "-m", "pytest", "-q"]
+    pytest = [python, "-m", "pytest", "-q", "--durations=8", "--durations-min=5"]
     return [
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."]),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."]),
