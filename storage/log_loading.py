@@ -267,4 +267,7 @@ class _Load:
         log.take_stored_topic_id(topic_id, is_lost=is_lost)
         log.update_high_watermark(known.high_watermark)
         log.first_dirty_offset = known.first_dirty_offset
+        if log.unflushed_from >= 0:
+            # A leader's HW would wait for it, and clients be told OFFSET_NOT_AVAILABLE meanwhile.
+            log.flush()
         manager.loaded(key, log, is_future=self.is_future)

@@ -324,3 +324,14 @@ def test_duplicates_are_known_after_a_truncation_down_to_a_snapshot(tmp_path: Pa
     assert log.snapshots.offsets == [5]
     assert offsets_of_retries(log, range(1, 5)) == [1, 2, 3, 4]
     assert log.log_end_offset == 5
+
+
+@pytest.mark.parametrize(("flush_messages", "is_flushed"), [(1, True), (3, True), (4, False)])
+def test_what_has_to_be_on_disk_is_when_the_log_is_loaded(
+    tmp_path: Path, flush_messages: int, is_flushed: bool
+) -> None:
+    """Or the HW of its leader would wait for that, and clients with it."""
+    stopped_directory(tmp_path, 1, clean=False, flush_messages=flush_messages)
+    _, log = reopened(tmp_path, flush_messages=flush_messages)
+    assert (log.log_end_offset, log.unflushed_from) == (3, -1)
+    assert log.recovery_point == (3 if is_flushed else 0)
