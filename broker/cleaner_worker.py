@@ -1,4 +1,4 @@
-"""The cleaner's own process, `python -m broker.cleaner_worker`, started by `cleaner_process`.
+"""The cleaner's own process: `cleaner_process` runs `python -m pybroker.broker.cleaner_worker`.
 
 Cleaning is all CPU, and a thread would take the interpreter from the broker's loop for milliseconds
 at a time. The worker gets plans as JSON lines on its standard input and tells what is done as JSON
@@ -21,9 +21,9 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from storage.cleaner.cleaner import Cleaner, CleaningAborted, remove_leftovers
-from storage.cleaner.plan import CleaningPlan
-from storage.files import Files, is_out_of_descriptors
+from ..storage.cleaner.cleaner import Cleaner, CleaningAborted, remove_leftovers
+from ..storage.cleaner.plan import CleaningPlan
+from ..storage.files import Files, is_out_of_descriptors
 
 NICENESS = 19
 RECEIVE_BYTES = 1 << 16

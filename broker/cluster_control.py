@@ -21,7 +21,7 @@ from pathlib import Path
 from struct import Struct
 from types import TracebackType
 
-from broker.cluster_state import ClusterError
+from .cluster_state import ClusterError
 
 SOCKET_FILE = "cluster.sock"
 REQUEST_MAX_BYTES = 4096

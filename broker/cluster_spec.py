@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker import cluster_state
-from broker.cluster_state import ClusterError, NodeState
+from . import cluster_state
+from .cluster_state import ClusterError, NodeState
 
 if TYPE_CHECKING:
-    from broker.config import KafkaConfig
+    from .config import KafkaConfig
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 100
@@ -69,7 +69,7 @@ class ClusterSpec:
 
     def broker_config(self, node: NodeState, zookeeper_connect: str) -> KafkaConfig:
         """The config of one broker. Raises ConfigError."""
-        from broker.config.loading import load_config
+        from .config.loading import load_config
 
         overrides = {
             key: value.replace("{id}", str(node.node_id)) for key, value in self.overrides.items()
@@ -104,8 +104,8 @@ class ClusterSpec:
 
     def check(self) -> None:
         """Raise ClusterError for a config that no broker could start with."""
-        from broker.config import ConfigError
-        from broker.config.checks import check_config
+        from .config import ConfigError
+        from .config.checks import check_config
 
         for key, advice in OWN_KEYS.items():
             if key in self.overrides:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from replication.controller import znodes
-from replication.controller.operations import (
+from ..replication.controller import znodes
+from ..replication.controller.operations import (
     Check,
     Create,
     Delete,
@@ -34,9 +34,9 @@ from replication.controller.operations import (
 )
 
 if TYPE_CHECKING:
-    from broker.zookeeper_client import WatchKind, ZooKeeperClient
+    from .zookeeper_client import WatchKind, ZooKeeperClient
 
-log = logging.getLogger("broker.configs")
+log = logging.getLogger("pybroker.broker.configs")
 
 CHANGE_EXPIRY_MS = 15 * 60 * 1000
 MAX_WRITE_ATTEMPTS = 10

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.controller.operations import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..replication.controller.operations import (
     Flow,
     GetData,
     SessionExpired,
@@ -22,7 +22,7 @@ from replication.controller.operations import (
 )
 
 if TYPE_CHECKING:
-    from broker.zookeeper_client import ZooKeeperClient
+    from .zookeeper_client import ZooKeeperClient
 
 
 def offset_path(group: str, topic: str, partition: int) -> str:

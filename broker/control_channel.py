@@ -19,12 +19,12 @@ from typing import TypeAlias
 
 import trio
 
-from client.frames import FrameReader, send_frame
-from protocol.codec import encode
-from protocol.errors import ProtocolError
-from protocol.framing import decode_response, encode_request_header
-from protocol.schema import Message
-from replication.metadata_cache import Endpoint
+from ..client.frames import FrameReader, send_frame
+from ..protocol.codec import encode
+from ..protocol.errors import ProtocolError
+from ..protocol.framing import decode_response, encode_request_header
+from ..protocol.schema import Message
+from ..replication.metadata_cache import Endpoint
 
 log = logging.getLogger(__name__)
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from broker.controller_client import ControllerClient, ControllerUnavailable
-from protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+from ..protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+from .controller_client import ControllerClient, ControllerUnavailable
 
 if TYPE_CHECKING:
-    from broker.config import KafkaConfig
-    from replication.metadata_cache import MetadataCache
+    from ..replication.metadata_cache import MetadataCache
+    from .config import KafkaConfig
 
-log = logging.getLogger("broker.server")
+log = logging.getLogger("pybroker.broker.server")
 
 CONTROLLED_SHUTDOWN_VERSION = 3
 HAND_OVER_TIMEOUT_S = 20.0

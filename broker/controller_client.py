@@ -13,16 +13,16 @@ from collections.abc import Callable
 
 import trio
 
-from broker.control_channel import (
+from ..protocol.errors import ErrorCode
+from ..protocol.schema import Message
+from ..replication.metadata_cache import Endpoint, MetadataCache
+from .control_channel import (
     REQUEST_TIMEOUT_MS,
     BrokerConnection,
     ChannelError,
     Connect,
     connect_plaintext,
 )
-from protocol.errors import ErrorCode
-from protocol.schema import Message
-from replication.metadata_cache import Endpoint, MetadataCache
 
 log = logging.getLogger(__name__)
 

@@ -21,29 +21,29 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from broker.control_channel import (
+from ..protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+from ..protocol.schema import Message
+from ..replication.controller import effects, events
+from ..replication.controller.config import ControllerConfig
+from ..replication.controller.machine import Controller
+from ..replication.controller.operations import Flow, SessionExpired
+from ..replication.controller.partition_states import UNCLEAN_CONFIG
+from ..replication.controller.request_batch import (
+    LEADER_AND_ISR_VERSION,
+    STOP_REPLICA_VERSION,
+    UPDATE_METADATA_VERSION,
+)
+from .control_channel import (
     REQUEST_TIMEOUT_MS,
     BrokerConnection,
     Connect,
     ControlChannel,
     connect_plaintext,
 )
-from broker.zookeeper_client import SessionEvent, WatchKind, ZooKeeperClient
-from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
-from protocol.schema import Message
-from replication.controller import effects, events
-from replication.controller.config import ControllerConfig
-from replication.controller.machine import Controller
-from replication.controller.operations import Flow, SessionExpired
-from replication.controller.partition_states import UNCLEAN_CONFIG
-from replication.controller.request_batch import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-)
+from .zookeeper_client import SessionEvent, WatchKind, ZooKeeperClient
 
 if TYPE_CHECKING:
-    from broker.metrics import BrokerMetrics
+    from .metrics import BrokerMetrics
 
 log = logging.getLogger(__name__)
 

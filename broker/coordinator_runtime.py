@@ -24,18 +24,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
 
-from broker.replica_shell import ReplicaShell
-from coordinator.partition_load import PartitionLoad
-from replication.controller import znodes
-from replication.controller.operations import GetData, ZkCode
-from replication.partition import Partition
-from replication.types import Done, ProduceResults, RoleChange
-from storage.log import AppendOrigin
+from ..coordinator.partition_load import PartitionLoad
+from ..replication.controller import znodes
+from ..replication.controller.operations import GetData, ZkCode
+from ..replication.partition import Partition
+from ..replication.types import Done, ProduceResults, RoleChange
+from ..storage.log import AppendOrigin
+from .replica_shell import ReplicaShell
 
 if TYPE_CHECKING:
     import logging
 
-    from broker.zookeeper_client import ZooKeeperClient
+    from .zookeeper_client import ZooKeeperClient
 
 MAX_LOADING_THREADS = 1
 REPLICATION_POLL_MS = 10

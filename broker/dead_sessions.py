@@ -26,13 +26,13 @@ from pathlib import Path
 from struct import Struct
 from types import TracebackType
 
-from broker.registration import load_session
-from coordinator.zookeeper.constants import NOTIFICATION_XID, Op, ZkCode
-from coordinator.zookeeper.sessions import PASSWORD_SIZE, session_password
-from protocol import jute
-from protocol.errors import ProtocolError
-from protocol.jute import ConnectRequest, ConnectResponse, GetDataResponse, PathWatchRequest
-from replication.controller import znodes
+from ..coordinator.zookeeper.constants import NOTIFICATION_XID, Op, ZkCode
+from ..coordinator.zookeeper.sessions import PASSWORD_SIZE, session_password
+from ..protocol import jute
+from ..protocol.errors import ProtocolError
+from ..protocol.jute import ConnectRequest, ConnectResponse, GetDataResponse, PathWatchRequest
+from ..replication.controller import znodes
+from .registration import load_session
 
 CLOSE_TIMEOUT_S = 2.0
 SESSION_TIMEOUT_MS = 6_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import resource
 
-from broker.cluster_state import ClusterError
+from .cluster_state import ClusterError
 
 # With fewer a broker could not even hold its internal topics.
 MIN_DESCRIPTORS = 128

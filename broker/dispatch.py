@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from protocol import codec, framing
-from protocol.api import API_TABLE, ApiKey
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-
+from ..protocol import codec, framing
+from ..protocol.api import API_TABLE, ApiKey
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .produce_shapes import shape_of
 from .reactor.bad_input import BadInput
 from .reactor.connection import Connection
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from .metrics import BrokerMetrics
     from .reactor.handlers_pool import HandlersPool
 
-log = logging.getLogger("broker.dispatch")
+log = logging.getLogger("pybroker.broker.dispatch")
 
 Handler = (
     Callable[["Request"], None]

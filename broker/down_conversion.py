@@ -20,12 +20,12 @@ from struct import Struct
 from time import perf_counter
 from typing import Final
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BytesLike
-from protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
-from protocol.records.convert import down_convert
-from storage.batch_scan import scan_batches
-from storage.files import FileSlice
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BytesLike
+from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
+from ..protocol.records.convert import down_convert
+from ..storage.batch_scan import scan_batches
+from ..storage.files import FileSlice
 
 CHUNK_BYTES: Final = 64 * 1024
 # Nothing is left after the conversion (control batches): still something for the consumer to

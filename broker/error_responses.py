@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from protocol.api import ApiKey, response_class
-from protocol.errors import ErrorCode
-from protocol.messages import (
+from ..protocol.api import ApiKey, response_class
+from ..protocol.errors import ErrorCode
+from ..protocol.messages import (
     cluster,
     configs,
     consumer_groups,
@@ -32,7 +32,7 @@ from protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from broker.dispatch import Request
+    from .dispatch import Request
 
 Builder = Callable[["Request", int, str | None], Any]
 
@@ -162,7 +162,7 @@ def _metadata(request: Request, code: int, _text: str | None) -> Any:
 
 def _api_versions(request: Request, code: int, _text: str | None) -> Any:
     """An unsupported version is told the supported ones, in the form of version 0."""
-    from protocol.api import API_TABLE
+    from ..protocol.api import API_TABLE
 
     spec = API_TABLE[ApiKey.API_VERSIONS]
     keys = []

@@ -20,17 +20,17 @@ from time import perf_counter
 
 import trio
 
-from broker.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
-from broker.metrics import BrokerMetrics
-from broker.replica_shell import ReplicaShell
-from protocol.schema import Message
-from replication.follower_fetcher import FollowerFetcher
-from replication.follower_fetchers import FollowerFetchers
-from replication.follower_steps import Exchange, FetcherConfig, Wait
-from replication.metadata_cache import Endpoint, MetadataUpdate
-from replication.types import FlushNeeded, LeadershipResult, StopResult
+from ..protocol.schema import Message
+from ..replication.follower_fetcher import FollowerFetcher
+from ..replication.follower_fetchers import FollowerFetchers
+from ..replication.follower_steps import Exchange, FetcherConfig, Wait
+from ..replication.metadata_cache import Endpoint, MetadataUpdate
+from ..replication.types import FlushNeeded, LeadershipResult, StopResult
+from .control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
+from .metrics import BrokerMetrics
+from .replica_shell import ReplicaShell
 
-log = logging.getLogger("broker.fetcher")
+log = logging.getLogger("pybroker.broker.fetcher")
 
 # Long polls of one fetcher are given up no oftener than this, however many partitions come.
 MIN_POLL_MS = 20

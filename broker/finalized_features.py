@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from replication.controller import znodes
-from replication.controller.operations import Exists, SessionExpired
+from ..replication.controller import znodes
+from ..replication.controller.operations import Exists, SessionExpired
 
 if TYPE_CHECKING:
-    from broker.zookeeper_client import WatchKind, ZooKeeperClient
+    from .zookeeper_client import WatchKind, ZooKeeperClient
 
 SESSION_RETRY_SECONDS = 0.1
 

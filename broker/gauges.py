@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.metrics import BrokerMetrics
-from broker.transaction_verifier import TransactionVerifier
-from broker.zookeeper_client import ZooKeeperClient
-from replication.fetch_session import FetchSessions
-from replication.partition import Partition
-from replication.producers import partitions_with_late_transactions
-from replication.replica_manager import ReplicaManager
+from ..replication.fetch_session import FetchSessions
+from ..replication.partition import Partition
+from ..replication.producers import partitions_with_late_transactions
+from ..replication.replica_manager import ReplicaManager
+from .metrics import BrokerMetrics
+from .transaction_verifier import TransactionVerifier
+from .zookeeper_client import ZooKeeperClient
 
 
 def register_gauges(

@@ -16,22 +16,22 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from broker.coordinator_runtime import CoordinatorRuntime, internal_partition_count
-from broker.replica_shell import ReplicaShell
-from coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
-from coordinator.group.machine import GroupCoordinator
-from coordinator.group.states import GroupState
-from protocol.errors import ErrorCode
-from protocol.records.compression import Compression
-from replication.types import PartitionKey, ProduceResults
+from ..coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from ..coordinator.group.machine import GroupCoordinator
+from ..coordinator.group.states import GroupState
+from ..protocol.errors import ErrorCode
+from ..protocol.records.compression import Compression
+from ..replication.types import PartitionKey, ProduceResults
+from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
+from .replica_shell import ReplicaShell
 
 if TYPE_CHECKING:
-    from broker.config.kafka_config import KafkaConfig
-    from broker.dispatch import Request
-    from broker.metrics import BrokerMetrics
-    from broker.zookeeper_client import ZooKeeperClient
+    from .config.kafka_config import KafkaConfig
+    from .dispatch import Request
+    from .metrics import BrokerMetrics
+    from .zookeeper_client import ZooKeeperClient
 
-log = logging.getLogger("broker.groups")
+log = logging.getLogger("pybroker.broker.groups")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -12,7 +12,7 @@ import gc
 
 import trio
 
-from broker.reactor.turns import Turns
+from .reactor.turns import Turns
 
 # A collection of the youngest, and of those that have outlived ten of them, takes a millisecond or
 # two; full ones are ours to call.

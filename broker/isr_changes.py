@@ -14,11 +14,8 @@ from collections.abc import Iterable
 
 import trio
 
-from broker.controller_client import ControllerClient, ControllerUnavailable
-from broker.replica_shell import ReplicaShell
-from broker.zookeeper_client import ZooKeeperClient
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.cluster import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
@@ -26,11 +23,14 @@ from protocol.messages.cluster import (
     AlterPartitionResponsePartitionData,
     BrokerState,
 )
-from replication.controller import znodes
-from replication.controller.operations import Create, SessionExpired
-from replication.types import AlterIsr, FailedLogDir
+from ..replication.controller import znodes
+from ..replication.controller.operations import Create, SessionExpired
+from ..replication.types import AlterIsr, FailedLogDir
+from .controller_client import ControllerClient, ControllerUnavailable
+from .replica_shell import ReplicaShell
+from .zookeeper_client import ZooKeeperClient
 
-log = logging.getLogger("broker.isr")
+log = logging.getLogger("pybroker.broker.isr")
 
 ALTER_PARTITION_VERSION = 3
 RETRY_DELAY_MS = 50

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.handlers.replication import ReplicationHandler
-from broker.topic_configs import TopicConfigs
-from replication.replica_manager import ReplicaManager
+from ..replication.replica_manager import ReplicaManager
+from .handlers.replication import ReplicationHandler
+from .topic_configs import TopicConfigs
 
 if TYPE_CHECKING:
-    from broker.dispatch import Request
+    from .dispatch import Request
 
 
 class LeadershipGate:

@@ -18,22 +18,22 @@ from collections.abc import Mapping
 
 import trio
 
-from broker.dispatch import Handler, Request
-from broker.metrics import BrokerMetrics
-from broker.replica_shell import ReplicaShell
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.log_dirs import (
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from replication import log_dir_moves
-from replication.log_dir_moves import Move, Over, Pause, Prepare, Read
-from replication.types import LeadershipResult, PartitionKey
+from ..replication import log_dir_moves
+from ..replication.log_dir_moves import Move, Over, Pause, Prepare, Read
+from ..replication.types import LeadershipResult, PartitionKey
+from .dispatch import Handler, Request
+from .metrics import BrokerMetrics
+from .replica_shell import ReplicaShell
 
-log = logging.getLogger("broker.moves")
+log = logging.getLogger("pybroker.broker.moves")
 
 _MS = 1000
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import trio
 
-from protocol.errors import KafkaError
-from replication.types import FlushNeeded, PartitionKey
-from storage.descriptors import OutOfDescriptors
+from ..protocol.errors import KafkaError
+from ..replication.types import FlushNeeded, PartitionKey
+from ..storage.descriptors import OutOfDescriptors
 
 MAX_FLUSH_THREADS = 4
 OUT_OF_DESCRIPTORS_PAUSE_SECONDS = 0.5

@@ -14,20 +14,20 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from broker.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
-from coordinator.transaction.core import MarkerJob
-from coordinator.transaction.markers import (
+from ..coordinator.transaction.core import MarkerJob
+from ..coordinator.transaction.markers import (
     NO_BROKER,
     MarkerQueues,
     marker_results,
     markers_request,
 )
-from coordinator.transaction.metadata import TopicPartition
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import WriteTxnMarkersResponse
-from replication.metadata_cache import Endpoint, MetadataCache
+from ..coordinator.transaction.metadata import TopicPartition
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.transactions import WriteTxnMarkersResponse
+from ..replication.metadata_cache import Endpoint, MetadataCache
+from .control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
 
-log = logging.getLogger("broker.transactions")
+log = logging.getLogger("pybroker.broker.transactions")
 
 WRITE_TXN_MARKERS_VERSION = 1
 CLIENT_ID = "transaction-markers"

@@ -18,7 +18,7 @@ from io import FileIO
 
 import trio
 
-log = logging.getLogger("broker.memory")
+log = logging.getLogger("pybroker.broker.memory")
 
 # From this size on a block is a mapping of its own.
 MAPPED_BYTES = 256 * 1024

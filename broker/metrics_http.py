@@ -16,7 +16,7 @@ import trio
 if TYPE_CHECKING:
     from .metrics import BrokerMetrics
 
-log = logging.getLogger("broker.metrics")
+log = logging.getLogger("pybroker.broker.metrics")
 
 MAX_REQUEST_BYTES = 16 * 1024
 REQUEST_TIMEOUT_SECONDS = 5

@@ -13,7 +13,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.cluster_state import NodeState, NodeStatus
+from .cluster_state import NodeState, NodeStatus
 
 STATUS_LINE_MAX_BYTES = 64 * 1024
 

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from broker.cluster_state import ClusterError, NodeState
-from broker.descriptors import raise_descriptor_limit
-from broker.logs import configure_logging
-from broker.memory import configure_allocator, give_back_memory
-from broker.node_signals import STOP_SIGNALS, end_of_lifeline
-from storage.files import is_out_of_descriptors
+from ..storage.files import is_out_of_descriptors
+from .cluster_state import ClusterError, NodeState
+from .descriptors import raise_descriptor_limit
+from .logs import configure_logging
+from .memory import configure_allocator, give_back_memory
+from .node_signals import STOP_SIGNALS, end_of_lifeline
 
 if TYPE_CHECKING:
-    from broker.cluster_spec import ClusterSpec
-    from broker.config import KafkaConfig
+    from .cluster_spec import ClusterSpec
+    from .config import KafkaConfig
 
 logger = logging.getLogger(__name__)
 
@@ -94,8 +94,8 @@ def run_foreground_broker(
     verbose: bool,
 ) -> None:
     """`pybroker broker`. Raises ClusterError for what the user can mend."""
-    from broker.config import ConfigError
-    from broker.config.loading import load_config
+    from .config import ConfigError
+    from .config.loading import load_config
 
     configure_logging(None, verbose=verbose)
     try:
@@ -113,7 +113,7 @@ def run_foreground_zookeeper(data_dir: Path | None, host: str, port: int, *, ver
 
 def cut_zookeeper_log(data_dir: Path) -> list[str]:
     """`pybroker zookeeper --cut-damaged-log`: what was done, line by line."""
-    from broker.zookeeper_storage import DataDirectoryError, cut_damaged_log
+    from .zookeeper_storage import DataDirectoryError, cut_damaged_log
 
     try:
         recovered = cut_damaged_log(data_dir)
@@ -162,11 +162,11 @@ def describe(error: BaseException) -> str:
 
 def is_expected(error: BaseException) -> bool:
     """Whether this error is the user's to mend, and its text says how."""
-    from broker.config import ConfigError
-    from broker.registration import RegistrationError
-    from broker.zookeeper_client import ZooKeeperUnavailable
-    from broker.zookeeper_storage import DataDirectoryError
-    from storage.log_directory import StartupError
+    from ..storage.log_directory import StartupError
+    from .config import ConfigError
+    from .registration import RegistrationError
+    from .zookeeper_client import ZooKeeperUnavailable
+    from .zookeeper_storage import DataDirectoryError
 
     root = root_of(error)
     return isinstance(
@@ -188,7 +188,7 @@ async def _broker(
     ready: Ready,
     orders: StopOrders,
 ) -> None:
-    from broker.server import BoundAddresses, run_broker
+    from .server import BoundAddresses, run_broker
 
     stop = trio.Event()
 
@@ -214,7 +214,7 @@ async def _broker(
 async def _zookeeper(
     data_dir: Path | None, host: str, port: int, ready: Ready, orders: StopOrders
 ) -> None:
-    from broker.zookeeper_server import serve_zookeeper
+    from .zookeeper_server import serve_zookeeper
 
     stop = trio.Event()
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from broker.reactor.receive_buffer import ReceiveBuffer
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ..protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from .reactor.receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
-    from broker.dispatch import Route
+    from .dispatch import Route
 
 # Of a frame with its size: size, api key, version, correlation id; what follows is compared.
 PREFIX_START = 12

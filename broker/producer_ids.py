@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from broker.controller_client import ControllerClient, ControllerUnavailable
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.cluster import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.cluster import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ..replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE
+from .controller_client import ControllerClient, ControllerUnavailable
 
-log = logging.getLogger("broker.producer_ids")
+log = logging.getLogger("pybroker.broker.producer_ids")
 
 PREFETCH_BELOW_IDS = PRODUCER_ID_BLOCK_SIZE // 10
 BLOCK_WAIT_MS = 500

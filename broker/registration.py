@@ -21,9 +21,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from broker.zookeeper_client import ZooKeeperUnavailable, open_zookeeper
-from replication.controller import znodes
-from replication.controller.operations import (
+from ..replication.controller import znodes
+from ..replication.controller.operations import (
     Create,
     Delete,
     Flow,
@@ -36,7 +35,8 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
-from replication.controller.znodes import BrokerRegistration
+from ..replication.controller.znodes import BrokerRegistration
+from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from typing import Any
 
 import trio
 
-from broker.follower_pace import URGENT_BYTES, FollowerPace
-from broker.log_flusher import LogFlusher
-from replication.replica_manager import ReplicaManager
-from replication.types import AlterIsr, FailedLogDir, FlushNeeded, FollowersWait
+from ..replication.replica_manager import ReplicaManager
+from ..replication.types import AlterIsr, FailedLogDir, FlushNeeded, FollowersWait
+from .follower_pace import URGENT_BYTES, FollowerPace
+from .log_flusher import LogFlusher
 
-_log = logging.getLogger("broker.replica_shell")
+_log = logging.getLogger("pybroker.broker.replica_shell")
 
 _MS = 1000
 # While something waits, look at the clock this often: it might have been set back.

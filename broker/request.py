@@ -14,12 +14,11 @@ from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from protocol import codec, framing
-from protocol.api import API_TABLE, ApiKey, request_class
-from protocol.discarding import discard
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import RequestHeader
-
+from ..protocol import codec, framing
+from ..protocol.api import API_TABLE, ApiKey, request_class
+from ..protocol.discarding import discard
+from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.framing import RequestHeader
 from .reactor.connection import Connection, ConnectionInfo
 from .reactor.turns import Pace, Steps
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from .metrics import RequestMetrics
     from .reactor.handlers_pool import HandlersPool
 
-log = logging.getLogger("broker.dispatch")
+log = logging.getLogger("pybroker.broker.dispatch")
 
 T = TypeVar("T")
 

@@ -22,15 +22,14 @@ from copy import copy
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from protocol.api import ApiKey
-from protocol.discarding import discard_all
-from protocol.framing import decode_response
-from protocol.schema import Struct
-
+from ..protocol.api import ApiKey
+from ..protocol.discarding import discard_all
+from ..protocol.framing import decode_response
+from ..protocol.schema import Struct
 from .reactor.turns import Steps
 from .request import Request
 
-log = logging.getLogger("broker.dispatch")
+log = logging.getLogger("pybroker.broker.dispatch")
 
 # A handler takes up to twenty microseconds for each.
 MAX_PART_ELEMENTS = 100

@@ -25,25 +25,30 @@ from typing import NamedTuple
 
 import trio
 
-from broker import heap, startup
-from broker.api_handlers import register_handlers
-from broker.background import run_in_threads, run_storage_jobs
-from broker.cleaner_runtime import CleanerRuntime
-from broker.config import ConfigError, KafkaConfig, dynamic
-from broker.config.checks import check_config
-from broker.config_store import ConfigStore, broker_entity, topic_entity
-from broker.controlled_shutdown import hand_over
-from broker.controller_client import ControllerClient
-from broker.controller_runtime import ControllerRuntime
-from broker.dispatch import Dispatcher
-from broker.fetcher_runtime import FetcherRuntime
-from broker.finalized_features import FinalizedFeatures
-from broker.gauges import register_gauges
-from broker.group_runtime import GroupRuntime, group_config, offsets_partition_count
-from broker.log_dir_mover import LogDirMover
-from broker.metrics import BrokerMetrics
-from broker.reactor.socket_server import SocketServer
-from broker.registration import (
+from ..replication.controller.operations import SessionExpired
+from ..replication.metadata_cache import MetadataCache, MetadataUpdate
+from ..replication.replica_manager import ReplicaManager
+from ..storage.log_config import LogConfig
+from ..storage.log_manager import LogManager
+from . import heap, startup
+from .api_handlers import register_handlers
+from .background import run_in_threads, run_storage_jobs
+from .cleaner_runtime import CleanerRuntime
+from .config import ConfigError, KafkaConfig, dynamic
+from .config.checks import check_config
+from .config_store import ConfigStore, broker_entity, topic_entity
+from .controlled_shutdown import hand_over
+from .controller_client import ControllerClient
+from .controller_runtime import ControllerRuntime
+from .dispatch import Dispatcher
+from .fetcher_runtime import FetcherRuntime
+from .finalized_features import FinalizedFeatures
+from .gauges import register_gauges
+from .group_runtime import GroupRuntime, group_config, offsets_partition_count
+from .log_dir_mover import LogDirMover
+from .metrics import BrokerMetrics
+from .reactor.socket_server import SocketServer
+from .registration import (
     ensure_top_level_paths,
     forget_session,
     generate_broker_id,
@@ -52,24 +57,19 @@ from broker.registration import (
     release_previous_sessions,
     save_sessions,
 )
-from broker.replica_shell import ReplicaShell
-from broker.services import Services
-from broker.topic_configs import TopicConfigs
-from broker.topic_services import TopicServices
-from broker.transaction_runtime import (
+from .replica_shell import ReplicaShell
+from .services import Services
+from .topic_configs import TopicConfigs
+from .topic_services import TopicServices
+from .transaction_runtime import (
     TransactionRuntime,
     transaction_config,
     transactions_partition_count,
 )
-from broker.transaction_verifier import TransactionVerifier
-from broker.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
-from replication.controller.operations import SessionExpired
-from replication.metadata_cache import MetadataCache, MetadataUpdate
-from replication.replica_manager import ReplicaManager
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from .transaction_verifier import TransactionVerifier
+from .zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 
-log = logging.getLogger("broker.server")
+log = logging.getLogger("pybroker.broker.server")
 
 READY_TIMEOUT_SECONDS = 60
 SESSION_LOST = (
@@ -373,7 +373,7 @@ class Broker:
         await services.start("cleaner", self.cleaner.run)
         if metrics_address is None:
             return None
-        from broker.metrics_http import serve_metrics
+        from .metrics_http import serve_metrics
 
         host, port = metrics_address
         serve = functools.partial(serve_metrics, self.metrics, port, host=host)

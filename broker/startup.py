@@ -10,25 +10,25 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 
-from broker.config import ConfigError, KafkaConfig
-from broker.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
-from broker.reactor.acceptor import plain_address
-from broker.reactor.limits import ConnectionQuotas
-from broker.reactor.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
-from broker.reactor.socket_server import ListenerSpec, SocketSettings
-from replication.controller.config import ControllerConfig
-from replication.controller.znodes import BrokerRegistration
-from replication.follower_steps import FetcherConfig
-from replication.metadata_cache import Endpoint, MetadataCache
-from replication.replica_manager import ReplicaManager
-from replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
-from replication.types import ReplicaConfig
-from storage.checkpoints import read_meta_properties
-from storage.files import Files
-from storage.log_directory import parse_future_name, parse_partition_name
-from storage.log_manager import LogManagerConfig
+from ..replication.controller.config import ControllerConfig
+from ..replication.controller.znodes import BrokerRegistration
+from ..replication.follower_steps import FetcherConfig
+from ..replication.metadata_cache import Endpoint, MetadataCache
+from ..replication.replica_manager import ReplicaManager
+from ..replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
+from ..replication.types import ReplicaConfig
+from ..storage.checkpoints import read_meta_properties
+from ..storage.files import Files
+from ..storage.log_directory import parse_future_name, parse_partition_name
+from ..storage.log_manager import LogManagerConfig
+from .config import ConfigError, KafkaConfig
+from .descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
+from .reactor.acceptor import plain_address
+from .reactor.limits import ConnectionQuotas
+from .reactor.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
+from .reactor.socket_server import ListenerSpec, SocketSettings
 
-log = logging.getLogger("broker.server")
+log = logging.getLogger("pybroker.broker.server")
 
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -32,12 +32,12 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from broker import cluster_state
-from broker.cluster_control import ControlSocket
-from broker.cluster_spec import HOST, ClusterSpec, check_ports
-from broker.cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
-from broker.node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
-from broker.node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
+from . import cluster_state
+from .cluster_control import ControlSocket
+from .cluster_spec import HOST, ClusterSpec, check_ports
+from .cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
+from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
+from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
@@ -71,7 +71,7 @@ class Supervisor:
             self.spec.check()
             return self._run(on_ready)
         except OSError as error:
-            from broker.node_process import describe
+            from .node_process import describe
 
             raise ClusterError(
                 f"no cluster can run on {self.spec.data_dir}: {describe(error)}"
@@ -158,13 +158,13 @@ class Supervisor:
 
     def _close_sessions_of(self, dead_broker_ids: Collection[int]) -> str:
         """What our dead brokers have left in ZooKeeper goes. Returns what prevents it, or ""."""
-        from broker.dead_sessions import (
+        from .dead_sessions import (
             CannotClose,
             close_sessions,
             passwords,
             remembered_sessions,
         )
-        from broker.zookeeper_storage import SECRET_FILE
+        from .zookeeper_storage import SECRET_FILE
 
         spec = self.spec
         connect = self.state.zookeeper_connect
@@ -234,7 +234,7 @@ class Supervisor:
 
     def _run_child(self, state: NodeState, status_fd: int, not_ours: Iterable[int]) -> None:
         """In the forked process; never returns."""
-        from broker import node_process
+        from . import node_process
 
         code = 1
         try:
@@ -474,6 +474,4 @@ class Supervisor:
 
 def import_broker_code() -> None:
     """Pay for the imports once, before forking."""
-    import broker.node_process
-    import broker.server
-    import broker.zookeeper_server  # noqa: F401
+    from . import node_process, server, zookeeper_server  # noqa: F401

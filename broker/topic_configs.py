@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.config.kafka_config import KafkaConfig
-from broker.config_store import ConfigStore, topic_entity
-from protocol.errors import KafkaError
-from storage import message_format
-from storage.log_config import TOPIC_CONFIGS, LogConfig
+from ..protocol.errors import KafkaError
+from ..storage import message_format
+from ..storage.log_config import TOPIC_CONFIGS, LogConfig
+from .config.kafka_config import KafkaConfig
+from .config_store import ConfigStore, topic_entity
 
-log = logging.getLogger("broker.configs")
+log = logging.getLogger("pybroker.broker.configs")
 
 
 class TopicConfigs:

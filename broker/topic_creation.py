@@ -17,17 +17,17 @@ from typing import NamedTuple
 
 import trio
 
-from broker.config.kafka_config import KafkaConfig
-from broker.zookeeper_client import ZooKeeperClient
-from protocol.errors import ErrorCode, KafkaError
-from protocol.uuids import ZERO_UUID, new_uuid
-from replication.controller import topic_admin
-from replication.controller.assignment import assign_replicas, usable_racks
-from replication.controller.operations import SessionExpired, ZkError
-from replication.metadata_cache import MetadataCache
-from storage.log_config import validate_topic_configs
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.uuids import ZERO_UUID, new_uuid
+from ..replication.controller import topic_admin
+from ..replication.controller.assignment import assign_replicas, usable_racks
+from ..replication.controller.operations import SessionExpired, ZkError
+from ..replication.metadata_cache import MetadataCache
+from ..storage.log_config import validate_topic_configs
+from .config.kafka_config import KafkaConfig
+from .zookeeper_client import ZooKeeperClient
 
-log = logging.getLogger("broker.topics")
+log = logging.getLogger("pybroker.broker.topics")
 
 UNSET = -1
 MAX_REFUSED_NAMES = 1_000

@@ -11,19 +11,19 @@ from collections.abc import Callable
 
 import trio
 
-from broker.config.kafka_config import KafkaConfig
-from broker.controller_client import ControllerClient
-from broker.controller_runtime import ControllerRuntime
-from broker.dispatch import Dispatcher
-from broker.handlers.control import ControlHandlers
-from broker.handlers.topics import TopicHandlers
-from broker.isr_changes import IsrChanges
-from broker.producer_ids import ProducerIds, allocate_from_controller
-from broker.replica_shell import ReplicaShell
-from broker.topic_creation import TopicCreator
-from broker.topic_waits import TopicWaits
-from broker.zookeeper_client import ZooKeeperClient
-from replication.metadata_cache import MetadataCache, MetadataUpdate
+from ..replication.metadata_cache import MetadataCache, MetadataUpdate
+from .config.kafka_config import KafkaConfig
+from .controller_client import ControllerClient
+from .controller_runtime import ControllerRuntime
+from .dispatch import Dispatcher
+from .handlers.control import ControlHandlers
+from .handlers.topics import TopicHandlers
+from .isr_changes import IsrChanges
+from .producer_ids import ProducerIds, allocate_from_controller
+from .replica_shell import ReplicaShell
+from .topic_creation import TopicCreator
+from .topic_waits import TopicWaits
+from .zookeeper_client import ZooKeeperClient
 
 
 class TopicServices:

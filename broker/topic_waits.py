@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import trio
 
-from replication.metadata_cache import MetadataCache, MetadataUpdate
+from ..replication.metadata_cache import MetadataCache, MetadataUpdate
 
 
 class TopicWaits:

@@ -17,13 +17,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from broker.control_channel import Connect, connect_plaintext
-from broker.coordinator_runtime import CoordinatorRuntime, internal_partition_count
-from broker.marker_sender import MarkerSender, Results
-from broker.replica_shell import ReplicaShell
-from broker.topic_creation import TRANSACTIONS_TOPIC
-from coordinator.partition_load import PartitionLoad
-from coordinator.transaction.core import (
+from ..coordinator.partition_load import PartitionLoad
+from ..coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     Effect,
@@ -33,17 +28,22 @@ from coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from coordinator.transaction.machine import TransactionCoordinator
-from protocol.errors import ErrorCode, KafkaError
-from replication.types import ACKS_ALL, ProduceResults
+from ..coordinator.transaction.machine import TransactionCoordinator
+from ..protocol.errors import ErrorCode, KafkaError
+from ..replication.types import ACKS_ALL, ProduceResults
+from .control_channel import Connect, connect_plaintext
+from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
+from .marker_sender import MarkerSender, Results
+from .replica_shell import ReplicaShell
+from .topic_creation import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
-    from broker.config.kafka_config import KafkaConfig
-    from broker.metrics import BrokerMetrics
-    from broker.producer_ids import ProducerIds
-    from broker.zookeeper_client import ZooKeeperClient
+    from .config.kafka_config import KafkaConfig
+    from .metrics import BrokerMetrics
+    from .producer_ids import ProducerIds
+    from .zookeeper_client import ZooKeeperClient
 
-log = logging.getLogger("broker.transactions")
+log = logging.getLogger("pybroker.broker.transactions")
 
 
 def transaction_config(config: KafkaConfig) -> TransactionConfig:

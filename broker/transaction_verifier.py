@@ -20,27 +20,27 @@ from typing import Any
 
 import trio
 
-from broker.control_channel import (
+from ..coordinator.group.placement import partition_for_key
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.metadata import ApiVersionsRequest
+from ..protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ..replication.metadata_cache import MetadataCache
+from ..replication.types import PartitionKey
+from .control_channel import (
     REQUEST_TIMEOUT_MS,
     BrokerConnection,
     ChannelError,
     Connect,
     connect_plaintext,
 )
-from coordinator.group.placement import partition_for_key
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import ApiVersionsRequest
-from protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from replication.metadata_cache import MetadataCache
-from replication.types import PartitionKey
 
-log = logging.getLogger("broker.transactions")
+log = logging.getLogger("pybroker.broker.transactions")
 
 TRANSACTION_TOPIC = "__transaction_state"
 # The first version for brokers; later ones add error codes only.

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from protocol.api import ApiKey
+from ..protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from broker.dispatch import Request
+    from .dispatch import Request
 
 ANSWERED_FROM_METADATA = frozenset(
     {

@@ -31,7 +31,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from replication.controller.operations import (
+from ..replication.controller.operations import (
     Check,
     Create,
     Delete,

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import trio
 
-from broker import process_facts
-from broker.zookeeper_connection import Client, ClientGone
-from broker.zookeeper_storage import ZooKeeperStorage, open_storage
-from coordinator.zookeeper import four_letter
-from coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
-from coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
-from coordinator.zookeeper.sessions import SessionTable
-from protocol.errors import ProtocolError
+from ..coordinator.zookeeper import four_letter
+from ..coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
+from ..coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
+from ..coordinator.zookeeper.sessions import SessionTable
+from ..protocol.errors import ProtocolError
+from . import process_facts
+from .zookeeper_connection import Client, ClientGone
+from .zookeeper_storage import ZooKeeperStorage, open_storage
 
 MAX_CONNECTIONS_PER_HOST = 60  # maxClientCnxns' default
 MAX_WAITING_FRAMES = 10_000  # for the disk, all clients; above it, requests are not read

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import trio
 
-from coordinator.zookeeper.machine import ZooKeeperMachine
-from coordinator.zookeeper.snapshot import Capture, capture, encode_snapshot
-from coordinator.zookeeper.tree import DataTree
-from coordinator.zookeeper.wal import (
+from ..coordinator.zookeeper.machine import ZooKeeperMachine
+from ..coordinator.zookeeper.snapshot import Capture, capture, encode_snapshot
+from ..coordinator.zookeeper.tree import DataTree
+from ..coordinator.zookeeper.wal import (
     Recovered,
     RecoveryError,
     encode_records,

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from client.cluster import Cluster, retrying
-from client.connection import ClientError
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from protocol.messages.metadata import MetadataResponseTopic
-from protocol.messages.topics import (
+from ..protocol.messages.metadata import MetadataResponseTopic
+from ..protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -28,6 +26,8 @@ from protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from .cluster import Cluster, retrying
+from .connection import ClientError
 
 ADMIN_TIMEOUT_MS = 30_000
 TOPIC_RESOURCE = 2

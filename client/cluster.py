@@ -15,17 +15,17 @@ from typing import TypeVar
 
 import trio
 
-from client.connection import ClientError, Connection
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import (
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.schema import Message
+from ..protocol.schema import Message
+from .connection import ClientError, Connection
 
 RETRY_BACKOFF_SECONDS = 0.1
 RETRY_TIMEOUT_SECONDS = 30.0

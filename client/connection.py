@@ -13,12 +13,12 @@ from typing import TypeVar, cast
 
 import trio
 
-from client.frames import FrameReader, send_frame
-from protocol.api import API_TABLE, ApiKey
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import decode_response, encode_request
-from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
-from protocol.schema import Message
+from ..protocol.api import API_TABLE, ApiKey
+from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.framing import decode_response, encode_request
+from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from ..protocol.schema import Message
+from .frames import FrameReader, send_frame
 
 CLIENT_ID = "pybroker-client"
 CLIENT_VERSION = "0.1"

@@ -10,26 +10,26 @@ from typing import NamedTuple
 
 import trio
 
-from client.cluster import (
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.messages.metadata import MetadataResponseTopic
+from ..protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ..protocol.records.batch import read_records
+from ..protocol.records.record import Record
+from .cluster import (
     RETRY_BACKOFF_SECONDS,
     Cluster,
     partitions_without_leader,
     retrying,
     why_leaderless,
 )
-from client.connection import ClientError
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from protocol.messages.metadata import MetadataResponseTopic
-from protocol.messages.offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from protocol.records.batch import read_records
-from protocol.records.record import Record
+from .connection import ClientError
 
 LATEST = -1
 EARLIEST = -2

@@ -16,7 +16,7 @@ from struct import Struct
 
 import trio
 
-from protocol.errors import ProtocolError
+from ..protocol.errors import ProtocolError
 
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 FIRST_BUFFER_BYTES = 64 * 1024

@@ -13,22 +13,22 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from client.cluster import Cluster, LeaderlessWait, retrying, why_leaderless
-from client.connection import ClientError
-from client.partitioner import partition_for
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataResponseTopic
-from protocol.messages.produce import (
+from ..protocol.api import ApiKey
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.metadata import MetadataResponseTopic
+from ..protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression
-from protocol.records.record import SimpleRecord, increment_sequence
+from ..protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from ..protocol.records.builder import build_batch
+from ..protocol.records.compression import Compression
+from ..protocol.records.record import SimpleRecord, increment_sequence
+from .cluster import Cluster, LeaderlessWait, retrying, why_leaderless
+from .connection import ClientError
+from .partitioner import partition_for
 
 ACKS_ALL = -1
 PRODUCE_TIMEOUT_MS = 30_000

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from protocol.errors import ProtocolError
-from protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
+from ..protocol.errors import ProtocolError
+from ..protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from protocol.schema import Message
+from .schema import Message
 
 
 class ApiKey(IntEnum):
@@ -254,7 +254,7 @@ def _message_class(key: int, suffix: str) -> type[Message]:
         return _classes[key, suffix]
     except KeyError:
         spec = API_TABLE[ApiKey(key)]
-        module = import_module(f"protocol.messages.{spec.area}")
+        module = import_module(f".messages.{spec.area}", __package__)
         found: type[Message] = getattr(module, spec.name + suffix)
         return _classes.setdefault((key, suffix), found)
 

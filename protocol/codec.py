@@ -17,13 +17,13 @@ from struct import error as struct_error
 from struct import unpack_from
 from typing import Any, Final, Generic, TypeVar
 
-from protocol.codec_reader import compile_reader, compile_sliced_reader
-from protocol.codec_source import Reader, SlicedReader, SlicedWriter, Writer
-from protocol.codec_writer import compile_sliced_writer, compile_writer
-from protocol.discarding import discard
-from protocol.errors import ProtocolError
-from protocol.primitives import Buffer, Records
-from protocol.schema import Message, version_range
+from .codec_reader import compile_reader, compile_sliced_reader
+from .codec_source import Reader, SlicedReader, SlicedWriter, Writer
+from .codec_writer import compile_sliced_writer, compile_writer
+from .discarding import discard
+from .errors import ProtocolError
+from .primitives import Buffer, Records
+from .schema import Message, version_range
 
 M = TypeVar("M", bound=Message)
 F = TypeVar("F")

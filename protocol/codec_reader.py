@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from struct import calcsize, unpack_from
 from typing import Any, Final, NoReturn
 
-from protocol.codec_source import (
+from .codec_source import (
     FIXED,
     SLICE_NUMBERS,
     FieldPlan,
@@ -29,9 +29,9 @@ from protocol.codec_source import (
     Source,
     in_range,
 )
-from protocol.errors import ProtocolError
-from protocol.primitives import MAX_STRING_BYTES, decode_uvarint, uvarint_tail
-from protocol.schema import NO_TAGS, ZERO_UUID, Field, Message, Struct
+from .errors import ProtocolError
+from .primitives import MAX_STRING_BYTES, decode_uvarint, uvarint_tail
+from .schema import NO_TAGS, ZERO_UUID, Field, Message, Struct
 
 # A sliced reader yields after about so many bytes: 2 000 elements if they are small.
 SLICE_BYTES: Final = 4096

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from struct import Struct as Layout
 from typing import Any, Final
 
-from protocol.schema import UNSET, Field, Message, Struct, shared_default, version_range
+from .schema import UNSET, Field, Message, Struct, shared_default, version_range
 
 # Kinds of fixed size: their letter in a struct format, and their size.
 FIXED: Final = {

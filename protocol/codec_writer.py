@@ -15,7 +15,7 @@ from __future__ import annotations
 from struct import pack
 from typing import Any, Final, NoReturn
 
-from protocol.codec_source import (
+from .codec_source import (
     FIXED,
     SLICE_NUMBERS,
     FieldPlan,
@@ -25,9 +25,9 @@ from protocol.codec_source import (
     Writer,
     in_range,
 )
-from protocol.errors import ProtocolError
-from protocol.primitives import MAX_STRING_BYTES, ONE_BYTE, encode_uvarint
-from protocol.schema import ZERO_UUID, Field, Message, Struct
+from .errors import ProtocolError
+from .primitives import MAX_STRING_BYTES, ONE_BYTE, encode_uvarint
+from .schema import ZERO_UUID, Field, Message, Struct
 
 # Records up to this size are copied into the message; larger ones become a part of their own.
 MAX_COPIED_RECORDS_BYTES: Final = 4096

@@ -17,11 +17,11 @@ from struct import Struct as Layout
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 
-from protocol.api import API_TABLE, ApiKey, response_class
-from protocol.codec import decode, encode_parts
-from protocol.errors import ProtocolError
-from protocol.primitives import Buffer, Records, decode_uvarint
-from protocol.schema import Message
+from .api import API_TABLE, ApiKey, response_class
+from .codec import decode, encode_parts
+from .errors import ProtocolError
+from .primitives import Buffer, Records, decode_uvarint
+from .schema import Message
 
 _REQUEST_START: Final = Layout(">hhih")
 _REQUEST_V0: Final = Layout(">hhi")

@@ -18,7 +18,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple, TypeVar
 
-from protocol.errors import ProtocolError
+from .errors import ProtocolError
 
 _INT = Struct(">i")
 _LONG = Struct(">q")

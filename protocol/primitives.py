@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Any, Final, TypeAlias
 
-from protocol.errors import ProtocolError
+from .errors import ProtocolError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 # What a `records` field may hold: a buffer, or something with a length that can be sent in its

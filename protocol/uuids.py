@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from protocol.schema import ZERO_UUID
+from .schema import ZERO_UUID
 
 __all__ = ["ZERO_UUID", "new_uuid", "uuid_from_text", "uuid_to_text"]
 

@@ -11,8 +11,8 @@ first one by an effect, and of `urgent_bytes` of records by one more.
 Mirrors nothing in Kafka, which answers at the first append.
 """
 
-from replication.delayed_operations import DelayedFetch
-from replication.types import Effect, FollowersWait
+from .delayed_operations import DelayedFetch
+from .types import Effect, FollowersWait
 
 _TELL_SOON = FollowersWait(is_urgent=False)
 _TELL_NOW = FollowersWait(is_urgent=True)

@@ -29,12 +29,12 @@ decide; the replica manager finds them, reads for them and hands out their resul
 
 from collections.abc import Sequence
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.partition import Partition
-from replication.purgatory import Operation
-from replication.reader import check_readable, find_divergence, read_partition
-from replication.throttle import UNLIMITED, ReplicationQuota
-from replication.types import (
+from ..protocol.errors import ErrorCode, KafkaError
+from .partition import Partition
+from .purgatory import Operation
+from .reader import check_readable, find_divergence, read_partition
+from .throttle import UNLIMITED, ReplicationQuota
+from .types import (
     ACKS_ALL,
     DeleteRecordsResult,
     DeleteRecordsResults,

@@ -18,9 +18,9 @@ share out a lock. The cache is bounded by slots; eviction searches it, which hap
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponsePartitionData
-from replication.types import FetchEntry, FetchResults
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import FetchResponsePartitionData
+from .types import FetchEntry, FetchResults
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.fetch import FetchResponsePartitionData
-from replication.delayed_operations import DelayedFetch
-from replication.partition import Partition
-from replication.reader import error_data, offsets_data, read_partition
-from replication.throttle import UNLIMITED
-from replication.types import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.fetch import FetchResponsePartitionData
+from .delayed_operations import DelayedFetch
+from .partition import Partition
+from .reader import error_data, offsets_data, read_partition
+from .throttle import UNLIMITED
+from .types import (
     ZERO_TOPIC_ID,
     Done,
     FetchEntry,
@@ -31,7 +31,7 @@ from replication.types import (
 )
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 
 def fetch(

@@ -22,9 +22,9 @@ KIP-320, KIP-595). Leaves out tiered storage.
 from enum import Enum
 from typing import NamedTuple
 
-from replication.partition import Partition
-from replication.types import NO_EPOCH, UNKNOWN_OFFSET, PartitionKey
-from storage.log import Log
+from ..storage.log import Log
+from .partition import Partition
+from .types import NO_EPOCH, UNKNOWN_OFFSET, PartitionKey
 
 
 class FollowerState(Enum):

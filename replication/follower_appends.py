@@ -12,15 +12,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.fetch import FetchResponsePartitionData
-from replication.follower import FollowerPartition, FollowerState, truncation_point
-from replication.types import FlushNeeded
-from storage.log import UnexpectedAppendOffset
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.fetch import FetchResponsePartitionData
+from ..storage.log import UnexpectedAppendOffset
+from .follower import FollowerPartition, FollowerState, truncation_point
+from .types import FlushNeeded
 
 if TYPE_CHECKING:
-    from replication.follower_fetcher import FollowerFetcher
-    from replication.replica_manager import ReplicaManager
+    from .follower_fetcher import FollowerFetcher
+    from .replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 

@@ -20,19 +20,20 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.fetch import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchResponsePartitionData,
     ReplicaState,
 )
-from protocol.messages.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
-from protocol.schema import Message
-from replication import follower_appends, follower_queries
-from replication.follower import FollowerPartition, FollowerState
-from replication.follower_session import FollowerSession, SessionRequest, Wanted
-from replication.follower_steps import (
+from ..protocol.messages.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
+from ..protocol.schema import Message
+from ..storage.descriptors import OutOfDescriptors
+from . import follower_appends, follower_queries
+from .follower import FollowerPartition, FollowerState
+from .follower_session import FollowerSession, SessionRequest, Wanted
+from .follower_steps import (
     FETCH_VERSION,
     FETCH_VERSION_BY_NAME,
     THROTTLED_WAIT_MS,
@@ -40,12 +41,11 @@ from replication.follower_steps import (
     FetcherConfig,
     Wait,
 )
-from replication.throttle import UNLIMITED
-from replication.types import CONSUMER_REPLICA_ID, NO_EPOCH, PartitionKey
-from storage.descriptors import OutOfDescriptors
+from .throttle import UNLIMITED
+from .types import CONSUMER_REPLICA_ID, NO_EPOCH, PartitionKey
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 

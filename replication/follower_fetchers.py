@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from protocol.java_hash import java_string_hash
-from replication.follower import FollowerPartition
-from replication.follower_fetcher import FollowerFetcher
-from replication.follower_steps import FetcherConfig
-from replication.types import FlushNeeded, PartitionKey, RoleChange
+from ..protocol.java_hash import java_string_hash
+from .follower import FollowerPartition
+from .follower_fetcher import FollowerFetcher
+from .follower_steps import FetcherConfig
+from .types import FlushNeeded, PartitionKey, RoleChange
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 FetcherKey = tuple[int, int]  # source broker, fetcher id
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.offsets import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -24,18 +24,18 @@ from protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from replication.follower import FollowerPartition, FollowerState, truncation_point
-from replication.follower_appends import start_over, truncate
-from replication.follower_steps import (
+from .follower import FollowerPartition, FollowerState, truncation_point
+from .follower_appends import start_over, truncate
+from .follower_steps import (
     LIST_OFFSETS_VERSION,
     OFFSET_FOR_LEADER_EPOCH_VERSION,
     Exchange,
 )
-from replication.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from replication.types import PartitionKey
+from .offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from .types import PartitionKey
 
 if TYPE_CHECKING:
-    from replication.follower_fetcher import FollowerFetcher
+    from .follower_fetcher import FollowerFetcher
 
 AnswerT = TypeVar(
     "AnswerT", OffsetForLeaderEpochResponseEpochEndOffset, ListOffsetsPartitionResponse

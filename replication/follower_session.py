@@ -14,16 +14,16 @@ Mirrors org.apache.kafka.clients.FetchSessionHandler.
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import (
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import (
     FetchPartition,
     FetchResponse,
     FetchResponsePartitionData,
     FetchTopic,
     ForgottenTopic,
 )
-from replication.fetch_session import INITIAL_EPOCH, NO_SESSION, SessionKey, next_epoch
-from replication.types import ZERO_TOPIC_ID, PartitionKey
+from .fetch_session import INITIAL_EPOCH, NO_SESSION, SessionKey, next_epoch
+from .types import ZERO_TOPIC_ID, PartitionKey
 
 
 class Wanted(NamedTuple):

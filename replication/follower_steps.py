@@ -7,10 +7,10 @@ exchange costs is the same for 100 KB and for megabytes.
 
 from dataclasses import dataclass
 
-from protocol.schema import Message
-from replication.follower import FollowerPartition
-from replication.follower_session import SessionRequest
-from replication.types import PartitionKey
+from ..protocol.schema import Message
+from .follower import FollowerPartition
+from .follower_session import SessionRequest
+from .types import PartitionKey
 
 FETCH_VERSION = 17
 FETCH_VERSION_BY_NAME = 12

@@ -8,7 +8,7 @@ controller decides, no offset below the HW is missing on a member. One proposal 
 Mirrors Replica / ReplicaState and the PartitionState classes of Kafka's Partition (KIP-497).
 """
 
-from replication.types import UNKNOWN_OFFSET
+from .types import UNKNOWN_OFFSET
 
 
 class RemoteReplica:

@@ -16,15 +16,17 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.replication import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     StopReplicaRequest,
 )
-from replication import log_dir_moves
-from replication.partition import Partition
-from replication.types import (
+from ..storage.descriptors import OutOfDescriptors
+from ..storage.log import Log
+from . import log_dir_moves
+from .partition import Partition
+from .types import (
     ZERO_TOPIC_ID,
     FlushNeeded,
     LeadershipResult,
@@ -33,11 +35,9 @@ from replication.types import (
     RoleChange,
     StopResult,
 )
-from storage.descriptors import OutOfDescriptors
-from storage.log import Log
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 

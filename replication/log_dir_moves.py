@@ -22,18 +22,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.follower import truncation_point
-from replication.partition import Partition
-from replication.throttle import UNLIMITED, ReplicationQuota
-from replication.types import FlushNeeded, PartitionKey
-from storage.files import FileSlice
-from storage.log import Log, UnexpectedAppendOffset
-from storage.log_base import NOT_CUT
-from storage.log_directory import is_future_name_too_long
+from ..protocol.errors import ErrorCode, KafkaError
+from ..storage.files import FileSlice
+from ..storage.log import Log, UnexpectedAppendOffset
+from ..storage.log_base import NOT_CUT
+from ..storage.log_directory import is_future_name_too_long
+from .follower import truncation_point
+from .partition import Partition
+from .throttle import UNLIMITED, ReplicationQuota
+from .types import FlushNeeded, PartitionKey
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 

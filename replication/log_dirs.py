@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import (
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from replication.types import UNKNOWN_OFFSET, PartitionKey
+from .types import UNKNOWN_OFFSET, PartitionKey
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 
 def describe_log_dirs(

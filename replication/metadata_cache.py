@@ -11,12 +11,12 @@ replica manager makes them before it calls `update`) and KRaft's full/incrementa
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from protocol.messages.replication import (
+from ..protocol.messages.replication import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
-from protocol.uuids import ZERO_UUID
+from ..protocol.uuids import ZERO_UUID
 
 NO_CONTROLLER = -1
 LEADER_DURING_DELETE = -2

@@ -14,10 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.delayed_operations import DelayedDeleteRecords
-from replication.partition import Partition
-from replication.types import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..storage import log_lookup
+from ..storage.log_lookup import TimestampOffset
+from ..storage.segment import LateBatch
+from .delayed_operations import DelayedDeleteRecords
+from .partition import Partition
+from .types import (
     NO_EPOCH,
     UNKNOWN_OFFSET,
     DeleteRecordsResult,
@@ -27,12 +30,9 @@ from replication.types import (
     Parked,
     PartitionKey,
 )
-from storage import log_lookup
-from storage.log_lookup import TimestampOffset
-from storage.segment import LateBatch
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2

@@ -12,11 +12,14 @@ Mirrors Kafka's Partition. Leaves out future replicas (moves between log directo
 storage. Who waits for what is the replica manager's business: methods say what has moved.
 """
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.replication import LeaderAndIsrPartitionState
-from replication.isr import IsrState, RemoteReplica
-from replication.metadata_cache import MetadataCache
-from replication.types import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.replication import LeaderAndIsrPartitionState
+from ..storage.log import AppendInfo, AppendOrigin, Log
+from ..storage.validation import Sent
+from ..storage.verification import VerificationGuard
+from .isr import IsrState, RemoteReplica
+from .metadata_cache import MetadataCache
+from .types import (
     NO_EPOCH,
     UNKNOWN_OFFSET,
     AlterIsr,
@@ -24,9 +27,6 @@ from replication.types import (
     PartitionKey,
     TopicStats,
 )
-from storage.log import AppendInfo, AppendOrigin, Log
-from storage.validation import Sent
-from storage.verification import VerificationGuard
 
 NO_LEADER = -1
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode
-from replication.types import PartitionKey
-from storage.producer_state import ProducerEntry
-from storage.verification import VerificationGuard
+from ..protocol.errors import ErrorCode
+from ..storage.producer_state import ProducerEntry
+from ..storage.verification import VerificationGuard
+from .types import PartitionKey
 
 if TYPE_CHECKING:
-    from replication.replica_manager import ReplicaManager
+    from .replica_manager import ReplicaManager
 
 
 def begin_verification(

@@ -15,7 +15,7 @@ its purge of finished entries: watchers are ordered sets, a finished operation l
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
-from replication.timer_wheel import TimerEntry, TimerWheel
+from .timer_wheel import TimerEntry, TimerWheel
 
 
 class Operation(TimerEntry):

@@ -7,17 +7,17 @@ the caller turns into `error_data`.
 Mirrors Partition.fetchRecords / readRecords of Kafka (KIP-320, KIP-595's diverging epoch).
 """
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.fetch import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.fetch import (
     AbortedTransaction,
     FetchResponseEpochEndOffset,
     FetchResponseLeaderIdAndEpoch,
     FetchResponsePartitionData,
     SnapshotId,
 )
-from protocol.schema import shared_default
-from replication.partition import Partition
-from replication.types import (
+from ..protocol.schema import shared_default
+from .partition import Partition
+from .types import (
     UNKNOWN_OFFSET,
     ZERO_TOPIC_ID,
     FetchEntry,

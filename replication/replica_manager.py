@@ -18,18 +18,24 @@ out tiered storage and future replicas.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
-from replication import fetching, leadership, offsets
-from replication.collected_fetches import CollectedFetches
-from replication.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
-from replication.log_dir_moves import LogDirMoves
-from replication.metadata_cache import MetadataCache
-from replication.partition import Partition
-from replication.purgatory import Purgatory
-from replication.replica_selector import ReplicaSelector
-from replication.throttle import ReplicationQuota
-from replication.types import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+from ..storage.descriptors import OutOfDescriptors
+from ..storage.log import AppendOrigin
+from ..storage.log_config import LogConfig
+from ..storage.log_manager import LogManager
+from ..storage.validation import Sent
+from ..storage.verification import NOT_VERIFIED, VerificationGuard
+from . import fetching, leadership, offsets
+from .collected_fetches import CollectedFetches
+from .delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from .log_dir_moves import LogDirMoves
+from .metadata_cache import MetadataCache
+from .partition import Partition
+from .purgatory import Purgatory
+from .replica_selector import ReplicaSelector
+from .throttle import ReplicationQuota
+from .types import (
     ACKS_ALL,
     UNKNOWN_OFFSET,
     AlterIsr,
@@ -53,12 +59,6 @@ from replication.types import (
     StopResult,
     TopicStats,
 )
-from storage.descriptors import OutOfDescriptors
-from storage.log import AppendOrigin
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.validation import Sent
-from storage.verification import NOT_VERIFIED, VerificationGuard
 
 # Append errors that Kafka answers without the log start offset.
 _WITHOUT_OFFSETS = frozenset(

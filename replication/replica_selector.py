@@ -9,9 +9,9 @@ Mirrors ReplicaSelector and RackAwareReplicaSelector of Kafka.
 
 from typing import Protocol
 
-from replication.metadata_cache import MetadataCache
-from replication.partition import Partition
-from replication.types import ClientMetadata, FetchEntry
+from .metadata_cache import MetadataCache
+from .partition import Partition
+from .types import ClientMetadata, FetchEntry
 
 
 class ReplicaSelector(Protocol):

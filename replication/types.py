@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponsePartitionData
-from protocol.messages.replication import LeaderAndIsrPartitionState
-from replication.purgatory import Operation
-from storage.log import Log
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import FetchResponsePartitionData
+from ..protocol.messages.replication import LeaderAndIsrPartitionState
+from ..storage.log import Log
+from .purgatory import Operation
 
 PartitionKey = tuple[str, int]
 

@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from spark_jobs import flight_delays
-from spark_jobs.flights import FLIGHT_COUNT, as_record, read_flights
+from . import flight_delays
+from .flights import FLIGHT_COUNT, as_record, read_flights
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ console = Console(highlight=False)
 def local_cluster() -> Iterator[str]:
     """A cluster on free ports with data in a temporary directory; yields its bootstrap string."""
     data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
-    command = [sys.executable, "-P", "-m", "broker.cli.main"]
+    command = [sys.executable, "-P", "-m", "pybroker"]
     ports = ["--port", "0", "--zookeeper-port", "0"]
     subprocess.run([*command, "start", "--detach", *ports, "--data-dir", data_dir], check=True)
     try:
@@ -230,7 +230,7 @@ def main() -> int:
     ).parse_args()
     # Also then the cluster is stopped, as on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    from spark_jobs.session import kafka_session
+    from .session import kafka_session
 
     started = time.monotonic()
     shutil.rmtree(OUTPUT_DIR, ignore_errors=True)
@@ -265,7 +265,7 @@ def main() -> int:
         "\nTry next:\n"
         "  .venv/bin/pybroker start     a cluster on localhost:9092 that keeps its data\n"
         "  .venv/bin/pybroker --help    what else it can do\n"
-        "  .venv/bin/python -m spark_jobs.flight_delays --help    the pipeline on your topics"
+        "  .venv/bin/python -m pybroker.spark_jobs.flight_delays --help    your topics instead"
     )
     return 0 if complete else 1
 

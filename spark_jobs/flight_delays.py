@@ -10,7 +10,7 @@ offsets and the same id, and its Parquet directory is overwritten. Its topic rec
 again, under the same keys: the newest value of a key is the result (the topic suits compaction).
 
 Run it on any master:
-    python -m spark_jobs.flight_delays --bootstrap-servers localhost:9092
+    python -m pybroker.spark_jobs.flight_delays --bootstrap-servers localhost:9092
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 \\
         spark_jobs/flight_delays.py --bootstrap-servers broker:9092 --continuous
 """
@@ -166,7 +166,8 @@ def _parse_arguments() -> tuple[PipelineOptions, str]:
 
 
 def main() -> None:
-    from spark_jobs.session import kafka_session
+    # Named in full: spark-submit runs this file alone, as a script.
+    from pybroker.spark_jobs.session import kafka_session
 
     options, master = _parse_arguments()
     session = kafka_session("flight-delays", master=master)

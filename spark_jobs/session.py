@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from spark_jobs.java import cache_directory, find_java_home
+from .java import cache_directory, find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

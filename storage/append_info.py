@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 
 
 class AppendOrigin(IntEnum):

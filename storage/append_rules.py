@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import (
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.records.batch import (
     BatchHeader,
     Compression,
     InvalidRecord,
@@ -17,10 +17,10 @@ from protocol.records.batch import (
     crc_is_valid,
     iter_records,
 )
-from protocol.records.compression import DamagedBlock, UnpacksTooLarge
-from protocol.records.convert import MAX_RECORDS, check_record_count
-from storage.append_info import AppendOrigin, InvalidRecords, RecordError
-from storage.log_config import LogConfig
+from ..protocol.records.compression import DamagedBlock, UnpacksTooLarge
+from ..protocol.records.convert import MAX_RECORDS, check_record_count
+from .append_info import AppendOrigin, InvalidRecords, RecordError
+from .log_config import LogConfig
 
 MAGIC_V2 = 2
 CODEC_BITS = 0x07

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
-from storage.files import DataFile
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
+from .files import DataFile
 
 _LENGTH = Struct(">i")
 _LENGTH_OFFSET = 8

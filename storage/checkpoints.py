@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from protocol.uuids import uuid_from_text, uuid_to_text
-from storage.files import Files
+from ..protocol.uuids import uuid_from_text, uuid_to_text
+from .files import Files
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"

@@ -22,7 +22,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any
 
-from protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import ErrorCode, KafkaError
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 SHORT_MIN, SHORT_MAX = -(2**15), 2**15 - 1

@@ -9,8 +9,8 @@ Goes beyond Kafka, where a failed open takes the log directory offline.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.files import Files
+from ..protocol.errors import ErrorCode, KafkaError
+from .files import Files
 
 __all__ = ["LEFT_BY_PARTITIONS", "LEFT_BY_SEGMENTS", "OutOfDescriptors", "require_descriptors"]
 

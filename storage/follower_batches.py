@@ -5,10 +5,10 @@ Mirrors: UnifiedLog.analyzeAndValidateRecords and append, for AppendOrigin.REPLI
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
-from storage.append_info import UnexpectedAppendOffset
-from storage.files import ByteBuffer
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
+from .append_info import UnexpectedAppendOffset
+from .files import ByteBuffer
 
 # (position, header) of each batch in a buffer.
 Batches = list[tuple[int, BatchHeader]]

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from storage.batch_scan import scan_batches
-from storage.files import Files
-from storage.offset_index import offset_in_name
-from storage.recovery_notes import KEPT_FILES
-from storage.segment import (
+from .batch_scan import scan_batches
+from .files import Files
+from .offset_index import offset_in_name
+from .recovery_notes import KEPT_FILES
+from .segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     FILE_SUFFIXES,

@@ -14,8 +14,8 @@ import os
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from storage import checkpoints
-from storage.files import Files
+from . import checkpoints
+from .files import Files
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1

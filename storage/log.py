@@ -12,28 +12,28 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import BatchHeader
-from storage import log_lookup, recovery_notes
-from storage.append_info import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import BatchHeader
+from . import log_lookup, recovery_notes
+from .append_info import (
     AppendInfo,
     AppendOrigin,
     InvalidRecords,
     RecordError,
     UnexpectedAppendOffset,
 )
-from storage.append_rules import MAGIC_V2
-from storage.descriptors import LEFT_BY_SEGMENTS, require_descriptors
-from storage.files import EMPTY_SLICE, ByteBuffer, FileSlice
-from storage.follower_batches import Batches, fitting_groups, read_follower_batches
-from storage.log_base import DirectoryHealth, LogState
-from storage.old_format_log import append_old_format
-from storage.producer_state import BatchMetadata
-from storage.recovery import rebuild_producer_state
-from storage.segment import MAX_RELATIVE_OFFSET, Segment
-from storage.transaction_index import AbortedTransaction
-from storage.validation import Sent, validate
-from storage.verification import VerificationGuard
+from .append_rules import MAGIC_V2
+from .descriptors import LEFT_BY_SEGMENTS, require_descriptors
+from .files import EMPTY_SLICE, ByteBuffer, FileSlice
+from .follower_batches import Batches, fitting_groups, read_follower_batches
+from .log_base import DirectoryHealth, LogState
+from .old_format_log import append_old_format
+from .producer_state import BatchMetadata
+from .recovery import rebuild_producer_state
+from .segment import MAX_RELATIVE_OFFSET, Segment
+from .transaction_index import AbortedTransaction
+from .validation import Sent, validate
+from .verification import VerificationGuard
 
 __all__ = [
     "AppendInfo",

@@ -14,16 +14,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from protocol.errors import ErrorCode, KafkaError
-from storage import checkpoints, recovery_notes
-from storage.checkpoints import TopicPartition
-from storage.descriptors import OutOfDescriptors, require_descriptors
-from storage.files import Files, is_out_of_descriptors
-from storage.log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
-from storage.message_format import NEWEST_RECORD_VERSION
-from storage.offset_index import index_path
-from storage.recovery import LogParts
-from storage.segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
+from ..protocol.errors import ErrorCode, KafkaError
+from . import checkpoints, recovery_notes
+from .checkpoints import TopicPartition
+from .descriptors import OutOfDescriptors, require_descriptors
+from .files import Files, is_out_of_descriptors
+from .log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
+from .message_format import NEWEST_RECORD_VERSION
+from .offset_index import index_path
+from .recovery import LogParts
+from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 
 logger = logging.getLogger(__name__)
 

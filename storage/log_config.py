@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import TimestampType
-from protocol.records.compression import Compression
-from storage import message_format
-from storage.config_def import LONG_MAX, parse_integer, trim
-from storage.topic_configs import SYNONYM_FACTORS_MS, TOPIC_CONFIGS
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import TimestampType
+from ..protocol.records.compression import Compression
+from . import message_format
+from .config_def import LONG_MAX, parse_integer, trim
+from .topic_configs import SYNONYM_FACTORS_MS, TOPIC_CONFIGS
 
 __all__ = [
     "SYNONYM_FACTORS_MS",

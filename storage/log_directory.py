@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode
-from storage import checkpoints
-from storage.checkpoints import CheckpointError, MetaProperties, TopicPartition
-from storage.files import DirectoryLock, Files, is_out_of_descriptors
-from storage.log import DirectoryHealth
+from ..protocol.errors import ErrorCode
+from . import checkpoints
+from .checkpoints import CheckpointError, MetaProperties, TopicPartition
+from .files import DirectoryLock, Files, is_out_of_descriptors
+from .log import DirectoryHealth
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode, KafkaError
-from storage import checkpoints
-from storage.checkpoints import TopicPartition
-from storage.files import is_out_of_descriptors
-from storage.log import Log
-from storage.log_directory import REPLACED_MARK, LogDirectory, is_of_one_file
-from storage.recovery_notes import NEW_FILE
+from ..protocol.errors import ErrorCode, KafkaError
+from . import checkpoints
+from .checkpoints import TopicPartition
+from .files import is_out_of_descriptors
+from .log import Log
+from .log_directory import REPLACED_MARK, LogDirectory, is_of_one_file
+from .recovery_notes import NEW_FILE
 
 logger = logging.getLogger(__name__)
 

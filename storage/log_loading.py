@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.errors import KafkaError
-from storage import checkpoints
-from storage.checkpoints import TopicPartition
-from storage.files import Files
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_directory import (
+from ..protocol.errors import KafkaError
+from . import checkpoints
+from .checkpoints import TopicPartition
+from .files import Files
+from .log import Log
+from .log_config import LogConfig
+from .log_directory import (
     DELETE_SUFFIX,
     REPLACED_MARK,
     STRAY_SUFFIX,
@@ -36,11 +36,11 @@ from storage.log_directory import (
     parse_future_name,
     parse_partition_name,
 )
-from storage.recovery import LogLoader
-from storage.recovery_notes import is_new_since_checkpoints, true_recovery_point
+from .recovery import LogLoader
+from .recovery_notes import is_new_since_checkpoints, true_recovery_point
 
 if TYPE_CHECKING:
-    from storage.log_manager import LogManager
+    from .log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 

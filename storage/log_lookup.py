@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from storage.files import FileSlice
-from storage.segment import LateBatch, Segment
-from storage.segments import Segments
-from storage.transaction_index import AbortedTransaction
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from .files import FileSlice
+from .segment import LateBatch, Segment
+from .segments import Segments
+from .transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
-    from storage.log import Log
+    from .log import Log
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2

@@ -18,24 +18,24 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.checkpoints import TopicPartition
-from storage.descriptors import LEFT_BY_PARTITIONS, require_descriptors
-from storage.files import Files
-from storage.log import Log
-from storage.log_base import delete_name
-from storage.log_config import LogConfig, LogManagerConfig
-from storage.log_directory import (
+from ..protocol.errors import ErrorCode, KafkaError
+from .checkpoints import TopicPartition
+from .descriptors import LEFT_BY_PARTITIONS, require_descriptors
+from .files import Files
+from .log import Log
+from .log_base import delete_name
+from .log_config import LogConfig, LogManagerConfig
+from .log_directory import (
     LogDirDescription,
     LogDirectory,
     LogSize,
     StartupError,
     future_name,
 )
-from storage.log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
-from storage.log_loading import Checkpointed, Run, load_directories, open_log
-from storage.log_upkeep import LogUpkeep
-from storage.recovery_notes import note_new
+from .log_jobs import CHECKPOINTED, Job, PrepareSwap, run_serially
+from .log_loading import Checkpointed, Run, load_directories, open_log
+from .log_upkeep import LogUpkeep
+from .recovery_notes import note_new
 
 __all__ = ["Job", "LogDirDescription", "LogManager", "LogManagerConfig", "StartupError"]
 

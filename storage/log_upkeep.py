@@ -13,21 +13,21 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from protocol.errors import KafkaError
-from storage.checkpoints import (
+from ..protocol.errors import KafkaError
+from .checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     TopicPartition,
 )
-from storage.log import Log
-from storage.log_directory import LogDirectory
-from storage.log_jobs import CHECKPOINTED, Delete, ForgetNew, Job, SyncSwaps, WriteCheckpoint
-from storage.retention import delete_old_segments, delete_segments_below_start
+from .log import Log
+from .log_directory import LogDirectory
+from .log_jobs import CHECKPOINTED, Delete, ForgetNew, Job, SyncSwaps, WriteCheckpoint
+from .retention import delete_old_segments, delete_segments_below_start
 
 if TYPE_CHECKING:
-    from storage.log_manager import LogManager
+    from .log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ Mirrors: LogConfig.MessageFormatVersion, MetadataVersion, TopicConfigHandler.exc
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.config_def import shortened, trim
+from ..protocol.errors import ErrorCode, KafkaError
+from .config_def import shortened, trim
 
 INTER_BROKER_VERSION = "inter.broker.protocol.version"
 BROKER_FORMAT_VERSION = "log.message.format.version"

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
 
-from storage.files import DataFile, Files
+from .files import DataFile, Files
 
 _ENTRY = Struct(">ii")
 _OFFSET = Struct(">i")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.records.batch import iter_batch_headers
-from storage.append_info import AppendInfo, AppendOrigin
-from storage.append_rules import AppendRequest
-from storage.old_formats import validate_with_old_format
-from storage.validation import Examined, Sent
+from ..protocol.records.batch import iter_batch_headers
+from .append_info import AppendInfo, AppendOrigin
+from .append_rules import AppendRequest
+from .old_formats import validate_with_old_format
+from .validation import Examined, Sent
 
 if TYPE_CHECKING:
-    from storage.log import Log
+    from .log import Log
 
 
 def append_old_format(

@@ -15,18 +15,18 @@ Mirrors: LogValidator for everything that is not v2 both before and after.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import (
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.records.batch import (
     BatchHeader,
     Compression,
     InvalidRecord,
     TimestampType,
     iter_batch_headers,
 )
-from protocol.records.convert import Entry, convert_produced, read_produced
-from protocol.records.message_set import set_message_timestamp, set_offset
-from storage.append_info import AppendOrigin
-from storage.append_rules import (
+from ..protocol.records.convert import Entry, convert_produced, read_produced
+from ..protocol.records.message_set import set_message_timestamp, set_offset
+from .append_info import AppendOrigin
+from .append_rules import (
     MAGIC_V2,
     NO_TIMESTAMP,
     AppendRequest,

@@ -14,10 +14,10 @@ from struct import Struct
 
 import crc32c
 
-from storage.files import Files
-from storage.offset_index import offset_in_name
-from storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
-from storage.segment import SNAPSHOT_SUFFIX
+from .files import Files
+from .offset_index import offset_in_name
+from .producer_state import BatchMetadata, ProducerEntry, ProducerState
+from .segment import SNAPSHOT_SUFFIX
 
 _HEADER = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import (
     BatchHeader,
     ControlRecordType,
     EndTxnMarker,
     iter_records,
 )
-from protocol.records.record import decrement_sequence, increment_sequence
-from storage.append_info import AppendOrigin
-from storage.files import ByteBuffer
-from storage.transaction_index import AbortedTransaction
-from storage.verification import VerificationGuard, Verifications
+from ..protocol.records.record import decrement_sequence, increment_sequence
+from .append_info import AppendOrigin
+from .files import ByteBuffer
+from .transaction_index import AbortedTransaction
+from .verification import VerificationGuard, Verifications
 
 BATCHES_KEPT = 5
 NO_EPOCH = -1

@@ -21,18 +21,18 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import crc_is_valid
-from storage.batch_scan import scan_batches, scan_headers
-from storage.checkpoints import LEADER_EPOCH_FILE, CheckpointError
-from storage.files import Files
-from storage.interrupted_swap import Report, finish_interrupted_swap, segment_files
-from storage.leader_epochs import LeaderEpochCache
-from storage.log_config import LogConfig
-from storage.producer_snapshot import SnapshotStore
-from storage.producer_state import ProducerState
-from storage.recovery_notes import gaps_below, note_cut, write_gaps
-from storage.segment import (
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import crc_is_valid
+from .batch_scan import scan_batches, scan_headers
+from .checkpoints import LEADER_EPOCH_FILE, CheckpointError
+from .files import Files
+from .interrupted_swap import Report, finish_interrupted_swap, segment_files
+from .leader_epochs import LeaderEpochCache
+from .log_config import LogConfig
+from .producer_snapshot import SnapshotStore
+from .producer_state import ProducerState
+from .recovery_notes import gaps_below, note_cut, write_gaps
+from .segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
@@ -40,7 +40,7 @@ from storage.segment import (
     TRANSACTION_INDEX_SUFFIX,
     Segment,
 )
-from storage.segments import Segments
+from .segments import Segments
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from storage import checkpoints
-from storage.files import Files
+from . import checkpoints
+from .files import Files
 
 STALE_RECOVERY_POINTS_FILE = "stale-recovery-points"
 GAPS_FILE = "gaps-below.deleted"

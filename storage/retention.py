@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.log import Log
-from storage.segment import Segment
+from ..protocol.errors import ErrorCode, KafkaError
+from .log import Log
+from .segment import Segment
 
 NO_LIMIT = 1 << 31
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

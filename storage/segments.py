@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from storage.segment import Segment
+from .segment import Segment
 
 
 class Segments:

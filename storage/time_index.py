@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
 
-from storage.files import Files
-from storage.offset_index import DOUBTED_ENTRIES, IndexFile
+from .files import Files
+from .offset_index import DOUBTED_ENTRIES, IndexFile
 
 _ENTRY = Struct(">qi")
 _TIMESTAMP = Struct(">q")

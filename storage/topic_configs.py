@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from storage.config_def import (
+from .config_def import (
     LONG_MAX,
     ConfigDef,
     ConfigType,
@@ -22,7 +22,7 @@ from storage.config_def import (
     Range,
     RangeOr,
 )
-from storage.message_format import find_version
+from .message_format import find_version
 
 _HOURS_MS = 3_600_000
 _MINUTES_MS = 60_000

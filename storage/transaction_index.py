@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from storage.files import DataFile, Files
+from .files import DataFile, Files
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import final
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import (
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
@@ -31,10 +31,10 @@ from protocol.records.batch import (
     read_batch_header,
     set_max_timestamp,
 )
-from protocol.records.builder import build_batch
-from protocol.records.convert import recompress
-from storage.append_info import AppendOrigin
-from storage.append_rules import (
+from ..protocol.records.builder import build_batch
+from ..protocol.records.convert import recompress
+from .append_info import AppendOrigin
+from .append_rules import (
     CODEC_BITS,
     CONTROL_BIT,
     MAGIC_V2,
@@ -51,9 +51,9 @@ from storage.append_rules import (
     records_of,
     too_large,
 )
-from storage.config_def import LONG_MAX
-from storage.log_config import LogConfig
-from storage.old_formats import validate_with_old_format
+from .config_def import LONG_MAX
+from .log_config import LogConfig
+from .old_formats import validate_with_old_format
 
 _MAGIC_OFFSET = 16
 _ATTRIBUTES_OFFSET = 22  # the low byte of a v2 batch's

@@ -19,16 +19,16 @@ from typing import Any
 from benchmarks.frames import topic_name
 from benchmarks.loads.base import Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.native import LoadError
-from protocol.api import ApiKey
-from protocol.framing import decode_response, encode_request
-from protocol.messages.groups import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import decode_response, encode_request
+from pybroker.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from protocol.schema import Message
+from pybroker.protocol.schema import Message
 from tests.support.wire import WireClient
 
 MEMBERS = (10, 100)

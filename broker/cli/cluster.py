@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from broker import cluster_state
-from broker.cli.options import data_dir_option, metrics_host_option, parse_overrides, user_errors
-from broker.cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
-from broker.cluster_state import ClusterError, ClusterState
+from .. import cluster_state
+from ..cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
+from ..cluster_state import ClusterError, ClusterState
+from .options import data_dir_option, metrics_host_option, parse_overrides, user_errors
 
 if TYPE_CHECKING:
-    from broker.cluster_spec import ClusterSpec
+    from ..cluster_spec import ClusterSpec
 
 
 @click.command(
@@ -102,7 +102,7 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
-    from broker import cluster_spec, descriptors
+    from .. import cluster_spec, descriptors
 
     descriptors.raise_descriptor_limit()
     if ephemeral:
@@ -147,7 +147,7 @@ def _warn_of_fewer(wanted: int, remembered: int) -> None:
 
 
 def _supervise(spec: ClusterSpec, on_ready: Callable[[ClusterState], None]) -> int:
-    from broker.supervisor import Supervisor
+    from ..supervisor import Supervisor
 
     record = cluster_state.SupervisorLog(spec.data_dir)
 
@@ -209,8 +209,8 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float) -> None:
     import trio
     from rich.console import Console
 
-    from broker.cli.cluster_table import look_at, node_table, partition_line
-    from broker.cluster_spec import remembered_brokers
+    from ..cluster_spec import remembered_brokers
+    from .cluster_table import look_at, node_table, partition_line
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(node_table(state, None))

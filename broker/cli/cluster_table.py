@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from broker.cluster_state import ClusterState, NodeState, NodeStatus
+from ..cluster_state import ClusterState, NodeState, NodeStatus
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,8 +44,8 @@ async def look_at(state: ClusterState) -> ClusterView | None:
     """Ask the brokers that run; None when none answers in time."""
     import trio
 
-    from client.cluster import Cluster
-    from client.connection import ClientError
+    from ...client.cluster import Cluster
+    from ...client.connection import ClientError
 
     for node in state.brokers:
         if node.status != NodeStatus.RUNNING:

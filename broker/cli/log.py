@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from broker.cli.options import UserError
+from .options import UserError
 
 MAX_INT = 2**31 - 1
 DEFAULT_MAX_MESSAGE_BYTES = 5 * 1024 * 1024
@@ -71,8 +71,8 @@ def dump(
     \b
     pybroker log dump --print-data-log users-0/00000000000000000000.log
     """
-    from broker.cli.log_decoders import GroupRecords, PlainRecords, TransactionRecords
-    from broker.cli.log_dump import Dump, DumpOptions
+    from .log_decoders import GroupRecords, PlainRecords, TransactionRecords
+    from .log_dump import Dump, DumpOptions
 
     names = [*files, *(more_files or "").split(",")] if more_files else list(files)
     if not names:

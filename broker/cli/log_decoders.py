@@ -11,22 +11,22 @@ import base64
 import json
 from typing import Any
 
-from coordinator.transaction.states import TransactionState
-from protocol.codec import decode_versioned
-from protocol.errors import ProtocolError
-from protocol.messages.consumer_protocol import (
+from ...coordinator.transaction.states import TransactionState
+from ...protocol.codec import decode_versioned
+from ...protocol.errors import ProtocolError
+from ...protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from protocol.messages.group_data import (
+from ...protocol.messages.group_data import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
-from protocol.records.batch import Record
-from protocol.schema import Message, Struct, version_range
+from ...protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
+from ...protocol.records.batch import Record
+from ...protocol.schema import Message, Struct, version_range
 
 Text = tuple[str | None, str | None]
 CONSUMER_PROTOCOL = "consumer"

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.cli.options import UserError
-from protocol.errors import KafkaError, ProtocolError
-from protocol.records.batch import (
+from ...protocol.errors import KafkaError, ProtocolError
+from ...protocol.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     ControlRecordType,
@@ -26,12 +25,13 @@ from protocol.records.batch import (
     iter_records,
     parse_control_record_type,
 )
-from protocol.records.message_set import inner_checksums
-from storage import offset_index, time_index
-from storage.batch_scan import scan_batches, scan_headers
-from storage.files import DataFile, Files
-from storage.producer_snapshot import CorruptSnapshot, decode_snapshot
-from storage.transaction_index import TransactionIndex
+from ...protocol.records.message_set import inner_checksums
+from ...storage import offset_index, time_index
+from ...storage.batch_scan import scan_batches, scan_headers
+from ...storage.files import DataFile, Files
+from ...storage.producer_snapshot import CorruptSnapshot, decode_snapshot
+from ...storage.transaction_index import TransactionIndex
+from .options import UserError
 
 MAX_INT = 2**31 - 1
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,19 +13,19 @@ import click
 
 # name -> (module, attribute, one line for `pybroker --help`), so that help imports none of them
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
-    "start": ("broker.cli.cluster", "start", "Start a local cluster with its own ZooKeeper."),
-    "status": ("broker.cli.nodes", "status", "Show nodes and partitions of a local cluster."),
-    "stop": ("broker.cli.nodes", "stop", "Stop a local cluster, or one node of it."),
-    "restart": ("broker.cli.nodes", "restart", "Restart one node, or start a dead one again."),
-    "kill": ("broker.cli.nodes", "kill", "Kill one node, as a crash would."),
-    "pause": ("broker.cli.nodes", "pause", "Freeze one node, as a hung machine would be."),
-    "resume": ("broker.cli.nodes", "resume", "Let a frozen node go on."),
-    "topics": ("broker.cli.topics", "topics", "Create, list, describe and delete topics."),
-    "produce": ("broker.cli.records", "produce", "Write lines of standard input to a topic."),
-    "consume": ("broker.cli.records", "consume", "Print the records of a topic."),
-    "log": ("broker.cli.log", "log", "Print what is in the files of a partition."),
-    "broker": ("broker.cli.server", "broker", "Run one broker from a server.properties file."),
-    "zookeeper": ("broker.cli.server", "zookeeper", "Run the embedded ZooKeeper alone."),
+    "start": (".cluster", "start", "Start a local cluster with its own ZooKeeper."),
+    "status": (".nodes", "status", "Show nodes and partitions of a local cluster."),
+    "stop": (".nodes", "stop", "Stop a local cluster, or one node of it."),
+    "restart": (".nodes", "restart", "Restart one node, or start a dead one again."),
+    "kill": (".nodes", "kill", "Kill one node, as a crash would."),
+    "pause": (".nodes", "pause", "Freeze one node, as a hung machine would be."),
+    "resume": (".nodes", "resume", "Let a frozen node go on."),
+    "topics": (".topics", "topics", "Create, list, describe and delete topics."),
+    "produce": (".records", "produce", "Write lines of standard input to a topic."),
+    "consume": (".records", "consume", "Print the records of a topic."),
+    "log": (".log", "log", "Print what is in the files of a partition."),
+    "broker": (".server", "broker", "Run one broker from a server.properties file."),
+    "zookeeper": (".server", "zookeeper", "Run the embedded ZooKeeper alone."),
 }
 
 
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
+        command = getattr(importlib.import_module(module, __package__), attribute)
         assert isinstance(command, click.Command)
         return command
 
@@ -64,7 +64,3 @@ def main() -> None:
     pybroker consume flights --from-beginning --max-records 1
     pybroker stop
     """
-
-
-if __name__ == "__main__":
-    main()

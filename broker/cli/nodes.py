@@ -12,16 +12,16 @@ from pathlib import Path
 
 import click
 
-from broker import cluster_state
-from broker.cli.cluster_table import (
+from .. import cluster_state
+from ..cluster_state import ClusterError, ClusterState, NodeStatus
+from .cluster_table import (
     ClusterView,
     look_at,
     node_table,
     partition_line,
     resident_bytes,
 )
-from broker.cli.options import data_dir_option, user_errors
-from broker.cluster_state import ClusterError, ClusterState, NodeStatus
+from .options import data_dir_option, user_errors
 
 STOP_WAIT_SECONDS = 75.0  # longer than a supervisor waits for its nodes
 SETTLE_WAIT_SECONDS = 30.0  # longer than ZooKeeper takes to miss a killed or paused broker
@@ -104,7 +104,7 @@ Examples:
 @user_errors
 def stop(node: str | None, data_dir: Path) -> None:
     """Stop the cluster on --data-dir, brokers first; or only NODE (a broker id, or zookeeper)."""
-    from broker.cluster_control import command_node
+    from ..cluster_control import command_node
 
     directory = data_dir.absolute()
     if node is not None:
@@ -206,7 +206,7 @@ def _command(command: str, node: str, directory: Path) -> None:
     import trio
     from rich.console import Console
 
-    from broker.cluster_control import command_node
+    from ..cluster_control import command_node
 
     cluster_state.load(directory)
     click.echo(command_node(directory, command, node))

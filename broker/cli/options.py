@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from broker import cluster_state
+from .. import cluster_state
 
 EXIT_STATUS_USER_ERROR = 2
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
     """Run a client's main function in a trio loop. Raises UserError for what a user can mend."""
     import trio
 
-    from client.connection import ClientError
+    from ...client.connection import ClientError
 
     try:
         return trio.run(function)

@@ -16,13 +16,13 @@ from collections.abc import AsyncIterator, Iterator
 import click
 import trio
 
-from broker.cli.interrupt import Interrupt, interruptible
-from broker.cli.options import UserError, bootstrap_option, run_client, user_errors
-from client.cluster import Cluster
-from client.consumer import EARLIEST, LATEST, Consumer
-from client.producer import Producer
-from protocol.records.compression import Compression
-from protocol.records.record import Record, SimpleRecord
+from ...client.cluster import Cluster
+from ...client.consumer import EARLIEST, LATEST, Consumer
+from ...client.producer import Producer
+from ...protocol.records.compression import Compression
+from ...protocol.records.record import Record, SimpleRecord
+from .interrupt import Interrupt, interruptible
+from .options import UserError, bootstrap_option, run_client, user_errors
 
 BATCH_MAX_BYTES = 512 * 1024
 READ_BYTES = 1 << 16

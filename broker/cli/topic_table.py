@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from client.admin import TopicConfigs
-from protocol.messages.metadata import MetadataResponseTopic
-from protocol.uuids import uuid_to_text
-from storage.retention import age_text, date_text
+from ...client.admin import TopicConfigs
+from ...protocol.messages.metadata import MetadataResponseTopic
+from ...protocol.uuids import uuid_to_text
+from ...storage.retention import age_text, date_text
 
 COLUMNS = ("partition", "leader", "epoch", "replicas", "ISR", "first", "next", "records")
 UNKNOWN = "-"  # of a partition without a leader

@@ -6,15 +6,15 @@ import time
 
 import click
 
-from broker.cli.options import (
+from ...client.cluster import Cluster
+from .options import (
     UserError,
     bootstrap_option,
     parse_overrides,
     run_client,
     user_errors,
 )
-from broker.cli.topic_table import TopicView, show_topic
-from client.cluster import Cluster
+from .topic_table import TopicView, show_topic
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,7 +53,7 @@ def create(
     name: str, partitions: int, replication_factor: int, configs: dict[str, str], bootstrap: str
 ) -> None:
     """Create topic NAME and wait until it can be written."""
-    from client import admin
+    from ...client import admin
 
     async def run() -> int:
         async with Cluster(bootstrap) as cluster:
@@ -76,7 +76,7 @@ def create(
 @user_errors
 def list_command(internal: bool, bootstrap: str) -> None:
     """Print the names of all topics, one a line."""
-    from client import admin
+    from ...client import admin
 
     async def run() -> list[str]:
         async with Cluster(bootstrap) as cluster:
@@ -96,8 +96,8 @@ def describe(name: str, bootstrap: str) -> None:
 
     It is marked if its newest records are older than its retention.ms allows.
     """
-    from client import admin
-    from client.consumer import EARLIEST, LATEST, NEWEST, Consumer
+    from ...client import admin
+    from ...client.consumer import EARLIEST, LATEST, NEWEST, Consumer
 
     async def run() -> TopicView:
         async with Cluster(bootstrap) as cluster:
@@ -124,7 +124,7 @@ def describe(name: str, bootstrap: str) -> None:
 @user_errors
 def delete(name: str, force: bool, bootstrap: str) -> None:
     """Delete topic NAME and its data, and wait until it is gone."""
-    from client import admin
+    from ...client import admin
 
     async def run() -> None:
         async with Cluster(bootstrap) as cluster:

@@ -12,14 +12,19 @@ from __future__ import annotations
 
 import logging
 
-from broker.config import ineffective
-from broker.config.errors import ConfigError
-from broker.config.kafka_config import KafkaConfig
-from broker.config.listeners import WILDCARD_HOSTS, check_unique
-from protocol.errors import KafkaError
-from storage import message_format
-from storage.cleaner.offset_map import BYTES_PER_SLOT
-from storage.log_config import TOPIC_CONFIGS, LogConfig, topic_config_from_broker, validate_together
+from ...protocol.errors import KafkaError
+from ...storage import message_format
+from ...storage.cleaner.offset_map import BYTES_PER_SLOT
+from ...storage.log_config import (
+    TOPIC_CONFIGS,
+    LogConfig,
+    topic_config_from_broker,
+    validate_together,
+)
+from . import ineffective
+from .errors import ConfigError
+from .kafka_config import KafkaConfig
+from .listeners import WILDCARD_HOSTS, check_unique
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from broker.config.tables import (
+from ...storage.config_def import ConfigDef, DynamicMode
+from .tables import (
     cleaner,
     extensions,
     groups,
@@ -26,7 +27,6 @@ from broker.config.tables import (
     transactions,
     zookeeper,
 )
-from storage.config_def import ConfigDef, DynamicMode
 
 _TABLES = (
     zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,

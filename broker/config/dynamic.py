@@ -17,15 +17,15 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.config import ineffective
-from broker.config.checks import check_changeable
-from broker.config.definitions import LISTENER_PREFIX, base_key, definition_of, is_dynamic
-from broker.config.errors import ConfigError
-from broker.config.kafka_config import KafkaConfig
-from protocol.errors import ErrorCode, KafkaError
-from storage.config_def import ConfigDef, DynamicMode, shortened
+from ...protocol.errors import ErrorCode, KafkaError
+from ...storage.config_def import ConfigDef, DynamicMode, shortened
+from . import ineffective
+from .checks import check_changeable
+from .definitions import LISTENER_PREFIX, base_key, definition_of, is_dynamic
+from .errors import ConfigError
+from .kafka_config import KafkaConfig
 
-log = logging.getLogger("broker.config")
+log = logging.getLogger("pybroker.broker.config")
 
 MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from broker.config.definitions import base_key
-from storage.config_def import ConfigDef
+from ...storage.config_def import ConfigDef
+from .definitions import base_key
 
 ALLOW = "pybroker.allow.ineffective.security"
 

@@ -15,23 +15,23 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from broker.config.definitions import (
+from ...protocol.errors import KafkaError
+from ...storage.config_def import INT_MAX, INT_MIN, parse_integer, shortened, trim
+from .definitions import (
     BROKER_CONFIGS,
     LISTENER_PREFIX,
     SYNONYMS,
     base_key,
     definition_of,
 )
-from broker.config.errors import ConfigError
-from broker.config.listeners import (
+from .errors import ConfigError
+from .listeners import (
     WILDCARD_HOSTS,
     Listener,
     default_advertised_host,
     parse_listeners,
     parse_protocol_map,
 )
-from protocol.errors import KafkaError
-from storage.config_def import INT_MAX, INT_MIN, parse_integer, shortened, trim
 
 __all__ = ["ConfigError", "ConfigSource", "KafkaConfig"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from storage.config_def import (
+from ...storage.config_def import (
     INT_MAX,
     ConfigDef,
     ConfigType,
@@ -23,7 +23,7 @@ from storage.config_def import (
     Validator,
     non_empty,
 )
-from storage.message_format import find_version, parse_version
+from ...storage.message_format import find_version, parse_version
 
 __all__ = [
     "AT_LEAST_0", "AT_LEAST_1", "BOOLEAN", "CLASS", "CLUSTER_WIDE", "DOUBLE", "HIGH", "INT",

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.config.errors import ConfigError
+from .errors import ConfigError
 
 _LISTENER = re.compile(
     r"(?P<name>[^:/]*)://(?:\[(?P<six>[0-9a-fA-F:.%]*)\]|(?P<host>[^:\[\]/]*)):(?P<port>-?\d+)"

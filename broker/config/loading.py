@@ -14,12 +14,12 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker.config import ineffective
-from broker.config.definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
-from broker.config.errors import ConfigError
-from broker.config.kafka_config import KafkaConfig
+from . import ineffective
+from .definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
+from .errors import ConfigError
+from .kafka_config import KafkaConfig
 
-log = logging.getLogger("broker.config")
+log = logging.getLogger("pybroker.broker.config")
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # Variables of Kafka's start scripts and images that are no broker keys.

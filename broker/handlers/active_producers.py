@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.transaction_admin import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from replication.controller.topic_admin import check_topic_name
-from replication.producers import active_producers
-from replication.replica_manager import ReplicaManager
-from storage.producer_state import ProducerEntry
+from ...replication.controller.topic_admin import check_topic_name
+from ...replication.producers import active_producers
+from ...replication.replica_manager import ReplicaManager
+from ...storage.producer_state import ProducerEntry
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
+    from ..dispatch import Handler, Request
 
 
 class ActiveProducersHandler:

@@ -16,27 +16,27 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from broker.config import dynamic
-from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
-from broker.config.kafka_config import KafkaConfig
-from broker.config_store import ConfigStore, NoController, broker_entity, topic_entity
-from broker.handlers import loggers
-from broker.handlers.configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.configs import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.configs import (
     AlterConfigsResponse,
     AlterConfigsResponseAlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
-from replication.controller.znodes import encode_config
-from storage.config_def import ConfigDef, ConfigType, shortened
-from storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+from ...replication.controller.znodes import encode_config
+from ...storage.config_def import ConfigDef, ConfigType, shortened
+from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+from ..config import dynamic
+from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
+from ..config.kafka_config import KafkaConfig
+from ..config_store import ConfigStore, NoController, broker_entity, topic_entity
+from . import loggers
+from .configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
-    from replication.metadata_cache import MetadataCache
+    from ...replication.metadata_cache import MetadataCache
+    from ..dispatch import Handler, Request
 
 
 R = TypeVar("R")

@@ -12,32 +12,32 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from broker.config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
-from broker.config.kafka_config import ConfigSource, KafkaConfig
-from broker.config_store import ConfigStore, topic_entity
-from broker.handlers import loggers
-from broker.handlers.metadata import is_legal_topic_name
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.configs import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from storage.config_def import (
+from ...storage.config_def import (
     ConfigDef,
     ConfigType,
     format_value,
     parse_integer,
     shortened,
 )
-from storage.log_config import TOPIC_CONFIGS, LogConfig
+from ...storage.log_config import TOPIC_CONFIGS, LogConfig
+from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
+from ..config.kafka_config import ConfigSource, KafkaConfig
+from ..config_store import ConfigStore, topic_entity
+from . import loggers
+from .metadata import is_legal_topic_name
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
-    from replication.metadata_cache import MetadataCache
+    from ...replication.metadata_cache import MetadataCache
+    from ..dispatch import Handler, Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 

@@ -12,21 +12,21 @@ from collections.abc import Mapping
 
 import trio
 
-from broker.controller_runtime import ControllerRuntime
-from broker.dispatch import Handler, Request
-from broker.topic_waits import TopicWaits
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UpdateFeaturesResponse
-from protocol.messages.reassignments import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.cluster import UpdateFeaturesResponse
+from ...protocol.messages.reassignments import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from replication.controller import events
-from replication.controller.context import TopicPartition
-from replication.controller.requests import ElectionResult
+from ...replication.controller import events
+from ...replication.controller.context import TopicPartition
+from ...replication.controller.requests import ElectionResult
+from ..controller_runtime import ControllerRuntime
+from ..dispatch import Handler, Request
+from ..topic_waits import TopicWaits
 
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE_VERSION = 1

@@ -17,16 +17,9 @@ from functools import partial
 
 import trio
 
-from broker.dispatch import Handler, Request
-from broker.down_conversion import DownConversion
-from broker.handlers.leaders import current_leader
-from broker.metrics import Conversions
-from broker.reactor.turns import Steps, distinct
-from broker.replica_shell import ReplicaShell
-from broker.request import LARGE_FRAME_BYTES
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.fetch import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -34,9 +27,9 @@ from protocol.messages.fetch import (
     FetchResponseNodeEndpoint,
     FetchResponsePartitionData,
 )
-from protocol.records.compression import Compression
-from replication.fetch_session import Answer, FetchContext, FetchSessions, SessionKey
-from replication.types import (
+from ...protocol.records.compression import Compression
+from ...replication.fetch_session import Answer, FetchContext, FetchSessions, SessionKey
+from ...replication.types import (
     CONSUMER_REPLICA_ID,
     ZERO_TOPIC_ID,
     ClientMetadata,
@@ -47,7 +40,14 @@ from replication.types import (
     Isolation,
     TopicStats,
 )
-from storage.files import FileSlice
+from ...storage.files import FileSlice
+from ..dispatch import Handler, Request
+from ..down_conversion import DownConversion
+from ..metrics import Conversions
+from ..reactor.turns import Steps, distinct
+from ..replica_shell import ReplicaShell
+from ..request import LARGE_FRAME_BYTES
+from .leaders import current_leader
 
 _ANY_CLIENT = ClientMetadata("", "", "")
 _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []

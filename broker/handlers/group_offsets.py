@@ -17,12 +17,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime
-from broker.topic_creation import TRANSACTIONS_TOPIC
-from coordinator.group.offsets import INVALID_OFFSET, TopicPartition
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.group_offsets import (
+from ...coordinator.group.offsets import INVALID_OFFSET, TopicPartition
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -33,13 +31,15 @@ from protocol.messages.group_offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from protocol.messages.groups import Coordinator, FindCoordinatorResponse
+from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
+from ..group_runtime import OFFSETS_TOPIC, GroupRuntime
+from ..topic_creation import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
-    from replication.metadata_cache import MetadataCache
+    from ...replication.metadata_cache import MetadataCache
+    from ..dispatch import Handler, Request
 
-log = logging.getLogger("broker.groups")
+log = logging.getLogger("pybroker.broker.groups")
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1

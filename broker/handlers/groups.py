@@ -23,16 +23,16 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.group_runtime import GroupRuntime
-from broker.reactor.turns import Steps
-from coordinator.group.machine import GROUP_TYPE
-from coordinator.group.states import GroupState
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.group_admin import DescribeGroupsResponse
+from ...coordinator.group.machine import GROUP_TYPE
+from ...coordinator.group.states import GroupState
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.group_admin import DescribeGroupsResponse
+from ..group_runtime import GroupRuntime
+from ..reactor.turns import Steps
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
+    from ..dispatch import Handler, Request
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from replication.replica_manager import ReplicaManager
-from replication.types import PartitionKey
+from ...replication.replica_manager import ReplicaManager
+from ...replication.types import PartitionKey
 
 
 class CurrentLeader(NamedTuple):

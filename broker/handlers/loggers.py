@@ -1,7 +1,7 @@
 """Log levels as configs (KIP-412): resource type BROKER_LOGGER.
 
-Names are Python's logger names; `root` is the root logger. Levels are log4j's: FATAL, ERROR, WARN,
-INFO, DEBUG and TRACE; TRACE is below DEBUG.
+Names are Python's logger names, ours begin with `pybroker.`; `root` is the root logger. Levels are
+log4j's: FATAL, ERROR, WARN, INFO, DEBUG and TRACE; TRACE is below DEBUG.
 
 Mirrors Log4jController and RuntimeLoggerManager.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 
 ROOT = "root"
 TRACE = 5

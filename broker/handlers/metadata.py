@@ -19,9 +19,9 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from protocol.api import API_TABLE, ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import (
+from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.metadata import (
     ApiVersion,
     ApiVersionsResponse,
     DescribeClusterBroker,
@@ -32,17 +32,17 @@ from protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.uuids import ZERO_UUID
+from ...protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
-    from broker.reactor.turns import Steps
-    from replication.metadata_cache import (
+    from ...replication.metadata_cache import (
         BrokerNode,
         MetadataCache,
         MetadataUpdate,
         PartitionState,
     )
+    from ..dispatch import Handler, Request
+    from ..reactor.turns import Steps
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 NOT_ASKED = -2_147_483_648

@@ -14,11 +14,9 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from broker.dispatch import Handler, Request
-from broker.replica_shell import ReplicaShell
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.offsets import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -33,7 +31,7 @@ from protocol.messages.offsets import (
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderTopicResult,
 )
-from replication.offsets import (
+from ...replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     MAX_TIMESTAMP,
@@ -43,7 +41,7 @@ from replication.offsets import (
     batches_to_search,
     legacy_offsets,
 )
-from replication.types import (
+from ...replication.types import (
     CONSUMER_REPLICA_ID,
     DEBUG_REPLICA_ID,
     DeleteRecordsResult,
@@ -52,7 +50,9 @@ from replication.types import (
     Isolation,
     PartitionKey,
 )
-from storage.log_lookup import search
+from ...storage.log_lookup import search
+from ..dispatch import Handler, Request
+from ..replica_shell import ReplicaShell
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP

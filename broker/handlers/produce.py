@@ -21,14 +21,9 @@ from typing import Any
 
 import trio
 
-from broker.dispatch import Handler, Request
-from broker.handlers.leaders import current_leader
-from broker.handlers.quick_answers import QuickAnswers
-from broker.handlers.transactional_produce import Guards, TransactionalProduce
-from broker.replica_shell import ReplicaShell
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.produce import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
@@ -37,10 +32,15 @@ from protocol.messages.produce import (
     ProduceResponseNodeEndpoint,
     TopicProduceResponse,
 )
-from replication.types import Done, PartitionKey, ProduceResult, ProduceResults
-from storage.validation import QUICK_BYTES, Examined, examine, takes_long
+from ...replication.types import Done, PartitionKey, ProduceResult, ProduceResults
+from ...storage.validation import QUICK_BYTES, Examined, examine, takes_long
+from ..dispatch import Handler, Request
+from ..replica_shell import ReplicaShell
+from .leaders import current_leader
+from .quick_answers import QuickAnswers
+from .transactional_produce import Guards, TransactionalProduce
 
-_log = logging.getLogger("broker.handlers.produce")
+_log = logging.getLogger("pybroker.broker.handlers.produce")
 
 ADMIN_CLIENT_ID = "__admin_client"
 _VALID_ACKS = (-1, 0, 1)

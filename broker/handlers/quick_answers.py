@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from protocol.api import ApiKey
-from protocol.framing import encode_response
-from protocol.messages.produce import (
+from ...protocol.api import ApiKey
+from ...protocol.framing import encode_response
+from ...protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from replication.types import PartitionKey, ProduceResult
+from ...replication.types import PartitionKey, ProduceResult
 
 MAX_TEMPLATES = 10_000
 

@@ -16,13 +16,10 @@ and handleDescribeLogDirsRequest. Leaves out authorization and KRaft migration.
 import logging
 from collections.abc import Callable, Mapping
 
-from broker.dispatch import Handler, Request
-from broker.reactor.turns import Steps
-from broker.replica_shell import ReplicaShell
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.messages.replication import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ...protocol.messages.replication import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -33,12 +30,15 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from replication.leadership import check_sender, retry_refused
-from replication.log_dirs import describe_log_dirs
-from replication.metadata_cache import MetadataUpdate
-from replication.types import ZERO_TOPIC_ID, LeadershipResult, PartitionKey, StopResult
+from ...replication.leadership import check_sender, retry_refused
+from ...replication.log_dirs import describe_log_dirs
+from ...replication.metadata_cache import MetadataUpdate
+from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, PartitionKey, StopResult
+from ..dispatch import Handler, Request
+from ..reactor.turns import Steps
+from ..replica_shell import ReplicaShell
 
-log = logging.getLogger("broker.replication")
+log = logging.getLogger("pybroker.broker.replication")
 
 _FIRST_VERSION_BY_TOPIC = 5
 

@@ -15,16 +15,10 @@ from typing import TypeVar
 
 import trio
 
-from broker.config.kafka_config import ConfigSource, KafkaConfig
-from broker.controller_runtime import ControllerRuntime
-from broker.dispatch import Handler, Request
-from broker.topic_creation import UNSET, CreatedTopic, TopicCreator
-from broker.topic_waits import TopicWaits
-from broker.zookeeper_client import ZooKeeperClient
-from protocol.api import ApiKey
-from protocol.discarding import discard_all
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.topics import (
+from ...protocol.api import ApiKey
+from ...protocol.discarding import discard_all
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfigs,
@@ -40,14 +34,20 @@ from protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from protocol.uuids import ZERO_UUID
-from replication.controller import topic_admin
-from replication.controller.assignment import assign_added_partitions, usable_racks
-from replication.controller.operations import SessionExpired, ZkError
-from replication.controller.znodes import MalformedZnode, TopicAssignment
-from replication.metadata_cache import MetadataCache
-from storage.config_def import format_value
-from storage.log_config import TOPIC_CONFIGS, LogConfig
+from ...protocol.uuids import ZERO_UUID
+from ...replication.controller import topic_admin
+from ...replication.controller.assignment import assign_added_partitions, usable_racks
+from ...replication.controller.operations import SessionExpired, ZkError
+from ...replication.controller.znodes import MalformedZnode, TopicAssignment
+from ...replication.metadata_cache import MetadataCache
+from ...storage.config_def import format_value
+from ...storage.log_config import TOPIC_CONFIGS, LogConfig
+from ..config.kafka_config import ConfigSource, KafkaConfig
+from ..controller_runtime import ControllerRuntime
+from ..dispatch import Handler, Request
+from ..topic_creation import UNSET, CreatedTopic, TopicCreator
+from ..topic_waits import TopicWaits
+from ..zookeeper_client import ZooKeeperClient
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3

@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime
-from broker.replica_shell import ReplicaShell
-from broker.transaction_verifier import Answer, Question, TransactionVerifier
-from coordinator.group.commit_attempt import client_error, partition_errors
-from coordinator.group.offsets import TopicPartition
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from replication.producers import begin_verification
-from storage.verification import NOT_VERIFIED, VerificationGuard
+from ...coordinator.group.commit_attempt import client_error, partition_errors
+from ...coordinator.group.offsets import TopicPartition
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ...replication.producers import begin_verification
+from ...storage.verification import NOT_VERIFIED, VerificationGuard
+from ..group_runtime import OFFSETS_TOPIC, GroupRuntime
+from ..replica_shell import ReplicaShell
+from ..transaction_verifier import Answer, Question, TransactionVerifier
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
+    from ..dispatch import Handler, Request
 
 _FIRST_VERSION_WITH_LOADING = 2
 _FIRST_VERSION_WITH_ABORTABLE = 4

@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.replica_shell import ReplicaShell
-from broker.transaction_verifier import Answer, Question, TransactionVerifier
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.produce import ProduceRequest
-from protocol.records.batch import BatchHeader, read_batch_header
-from replication.producers import begin_verification
-from replication.types import PartitionKey, ProduceResult, ProduceResults
-from storage.verification import VerificationGuard
+from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.messages.produce import ProduceRequest
+from ...protocol.records.batch import BatchHeader, read_batch_header
+from ...replication.producers import begin_verification
+from ...replication.types import PartitionKey, ProduceResult, ProduceResults
+from ...storage.verification import VerificationGuard
+from ..replica_shell import ReplicaShell
+from ..transaction_verifier import Answer, Question, TransactionVerifier
 
 if TYPE_CHECKING:
-    from broker.dispatch import Request
+    from ..dispatch import Request
 
 _MAGIC_V2 = 2
 _FIRST_VERSION_WITH_ABORTABLE = 11

@@ -21,21 +21,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from broker.producer_ids import ProducerIds
-from broker.reactor.turns import Steps, distinct
-from broker.topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from broker.transaction_runtime import TransactionRuntime
-from coordinator.transaction.core import InitAttempt, InitResult
-from coordinator.transaction.metadata import (
+from ...coordinator.transaction.core import InitAttempt, InitResult
+from ...coordinator.transaction.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
 )
-from coordinator.transaction.states import STATES_BY_LABEL
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.transaction_admin import DescribeTransactionsResponse
-from protocol.messages.transactions import (
+from ...coordinator.transaction.states import STATES_BY_LABEL
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.transaction_admin import DescribeTransactionsResponse
+from ...protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,
@@ -50,10 +46,14 @@ from protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from ..producer_ids import ProducerIds
+from ..reactor.turns import Steps, distinct
+from ..topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..transaction_runtime import TransactionRuntime
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
-    from replication.metadata_cache import MetadataCache
+    from ...replication.metadata_cache import MetadataCache
+    from ..dispatch import Handler, Request
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.replica_shell import ReplicaShell
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -24,13 +23,14 @@ from protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from protocol.records.batch import ControlRecordType, EndTxnMarker
-from protocol.records.builder import build_end_txn_marker
-from replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
-from storage.log import AppendOrigin
+from ...protocol.records.batch import ControlRecordType, EndTxnMarker
+from ...protocol.records.builder import build_end_txn_marker
+from ...replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
+from ...storage.log import AppendOrigin
+from ..replica_shell import ReplicaShell
 
 if TYPE_CHECKING:
-    from broker.dispatch import Handler, Request
+    from ..dispatch import Handler, Request
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _MAGIC_V2 = 2

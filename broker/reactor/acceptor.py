@@ -21,7 +21,7 @@ from .connection import ConnectionInfo
 from .limits import ConnectionQuotas
 from .processor import Processor
 
-log = logging.getLogger("broker.reactor")
+log = logging.getLogger("pybroker.broker.reactor")
 
 MAX_ACCEPTS_PER_ROUND = 64
 OUT_OF_FILES_PAUSE_SECONDS = 0.05

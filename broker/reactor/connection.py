@@ -20,8 +20,7 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from broker.down_conversion import DownConversion
-
+from ..down_conversion import DownConversion
 from .bad_input import BadInput, describe_frame_start
 from .mute_state import READING, MuteState
 from .receive_buffer import (
@@ -36,9 +35,8 @@ from .receive_buffer import (
 from .selector import READ
 
 if TYPE_CHECKING:
-    from broker.dispatch import Request
-    from broker.produce_shapes import ProduceShape
-
+    from ..dispatch import Request
+    from ..produce_shapes import ProduceShape
     from .pipeline import Pipeline
     from .processor import Processor
 

@@ -39,12 +39,11 @@ from .selector import READ, WRITE
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from broker.dispatch import Dispatcher, Request
-
+    from ..dispatch import Dispatcher, Request
     from .processor import Processor
     from .request_channel import RequestChannel
 
-log = logging.getLogger("broker.reactor")
+log = logging.getLogger("pybroker.broker.reactor")
 
 # A connection's turn ends after this time, which is a request that takes long, or many that do not,
 # or after this many bytes of responses; a batch ends after its time, and who is left is served in

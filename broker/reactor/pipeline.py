@@ -28,11 +28,10 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from protocol.api import ApiKey
+from ...protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from broker.dispatch import Request
-
+    from ..dispatch import Request
     from .connection import Connection
 
 # Requests of one connection that wait for replicas. Java producers send at most 5 ahead.

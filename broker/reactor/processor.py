@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .limits import ConnectionQuotas, MemoryPool
     from .request_channel import RequestChannel
 
-log = logging.getLogger("broker.reactor")
+log = logging.getLogger("pybroker.broker.reactor")
 
 BUFFER_IDLE_SECONDS = 5.0
 # A round that receives large requests ends after this time, and goes on where it was in the next.

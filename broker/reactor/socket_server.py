@@ -27,10 +27,10 @@ from .request_channel import RequestChannel
 from .selector import EpollSelector, SelectorGroup
 
 if TYPE_CHECKING:
-    from broker.dispatch import Dispatcher
-    from broker.metrics import BrokerMetrics
+    from ..dispatch import Dispatcher
+    from ..metrics import BrokerMetrics
 
-log = logging.getLogger("broker.reactor")
+log = logging.getLogger("pybroker.broker.reactor")
 
 MAX_SWEEP_SECONDS = 1.0
 TURN_SECONDS = 0.001

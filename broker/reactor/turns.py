@@ -23,8 +23,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from protocol.discarding import discard_all
-
+from ...protocol.discarding import discard_all
 from .parked_task import ParkedTask
 
 # Kafka's own clients wait for a broker some milliseconds at the best of times.

@@ -7,10 +7,8 @@ error a partition, in the order of the request.
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from coordinator.group.offsets import OffsetAndMetadata, TopicPartition
-from coordinator.group.placement import utf16_length
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -20,12 +18,14 @@ from protocol.messages.group_offsets import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from protocol.messages.transactions import (
+from ...protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from .offsets import OffsetAndMetadata, TopicPartition
+from .placement import utf16_length
 
 RequestT = TypeVar("RequestT", bound=OffsetCommitRequest | TxnOffsetCommitRequest)
 

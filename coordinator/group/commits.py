@@ -16,21 +16,8 @@ import logging
 from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
 
-from coordinator.group.commit_attempt import CommitAttempt, client_error, partition_errors
-from coordinator.group.core import Core
-from coordinator.group.group import CONSUMER_PROTOCOL_TYPE, Group
-from coordinator.group.offsets import (
-    INVALID_OFFSET,
-    NO_EXPIRE_TIMESTAMP,
-    NO_LEADER_EPOCH,
-    OffsetAndMetadata,
-    TopicPartition,
-)
-from coordinator.group.rebalance import Rebalance
-from coordinator.group.records import group_tombstone, offset_commit_records, offset_tombstones
-from coordinator.group.states import GroupState
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetDeleteRequest,
@@ -39,6 +26,19 @@ from protocol.messages.group_offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from .commit_attempt import CommitAttempt, client_error, partition_errors
+from .core import Core
+from .group import CONSUMER_PROTOCOL_TYPE, Group
+from .offsets import (
+    INVALID_OFFSET,
+    NO_EXPIRE_TIMESTAMP,
+    NO_LEADER_EPOCH,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from .rebalance import Rebalance
+from .records import group_tombstone, offset_commit_records, offset_tombstones
+from .states import GroupState
 
 log = logging.getLogger(__name__)
 

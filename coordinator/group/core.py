@@ -10,14 +10,14 @@ Invariant: every Append with acks that was handed out is answered by exactly one
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from coordinator.group.group import Group
-from coordinator.group.loader import PartitionLoad
-from coordinator.group.placement import partition_for_key
-from coordinator.group.timers import Timer, TimerHeap, TimerKind
-from protocol.errors import ErrorCode
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression
-from protocol.records.record import SimpleRecord
+from ...protocol.errors import ErrorCode
+from ...protocol.records.builder import build_batch
+from ...protocol.records.compression import Compression
+from ...protocol.records.record import SimpleRecord
+from .group import Group
+from .loader import PartitionLoad
+from .placement import partition_for_key
+from .timers import Timer, TimerHeap, TimerKind
 
 ACKS_NONE = 0
 ACKS_ALL = -1

@@ -11,15 +11,15 @@ a member or None; `static_members` maps each group.instance.id of the group to i
 from collections import Counter
 from collections.abc import Collection
 
-from coordinator.group.members import JoinTicket, Member, MemberProtocol
-from coordinator.group.offsets import OffsetStore
-from coordinator.group.states import GroupState, check_transition
-from coordinator.group.timers import Timer, TimerKind
-from protocol.codec import decode
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from protocol.messages.group_admin import DescribedGroupMember
-from protocol.messages.groups import JoinGroupResponseMember
+from ...protocol.codec import decode
+from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from ...protocol.messages.group_admin import DescribedGroupMember
+from ...protocol.messages.groups import JoinGroupResponseMember
+from .members import JoinTicket, Member, MemberProtocol
+from .offsets import OffsetStore
+from .states import GroupState, check_transition
+from .timers import Timer, TimerKind
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION_PREFIX_SIZE_BYTES = 2

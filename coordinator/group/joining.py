@@ -15,14 +15,14 @@ REBALANCE_IN_PROGRESS, where Kafka never answers it.
 import logging
 from functools import partial
 
-from coordinator.group.core import Core
-from coordinator.group.group import Group
-from coordinator.group.members import JoinTicket, Member, MemberProtocol, printable_reason
-from coordinator.group.rebalance import Rebalance, store_error
-from coordinator.group.states import GroupState
-from coordinator.group.timers import Timer, TimerKind
-from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroupRequest
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.groups import JoinGroupRequest
+from .core import Core
+from .group import Group
+from .members import JoinTicket, Member, MemberProtocol, printable_reason
+from .rebalance import Rebalance, store_error
+from .states import GroupState
+from .timers import Timer, TimerKind
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,14 @@ kept as bytes, and only what is left at the end is decoded.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from coordinator import partition_load
-from coordinator.group.group import Group
-from coordinator.group.offsets import CommittedOffset, TopicPartition
-from coordinator.group.records import (
+from ...protocol.errors import ProtocolError
+from ...protocol.records.batch import BatchHeader
+from ...protocol.records.control import ControlRecordType, parse_control_record_type
+from ...protocol.records.record import Record
+from .. import partition_load
+from .group import Group
+from .offsets import CommittedOffset, TopicPartition
+from .records import (
     GROUP_KEY_PREFIX,
     MAX_OFFSET_VALUE_VERSION,
     OFFSET_KEY_PREFIXES,
@@ -29,10 +33,6 @@ from coordinator.group.records import (
     decode_offset_value,
     version_of,
 )
-from protocol.errors import ProtocolError
-from protocol.records.batch import BatchHeader
-from protocol.records.control import ControlRecordType, parse_control_record_type
-from protocol.records.record import Record
 
 _PREFIX_BYTES = 2
 

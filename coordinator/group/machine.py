@@ -19,39 +19,39 @@ handlers' matter.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
-from coordinator.group.commits import Commits
-from coordinator.group.core import Core, Effect, GroupConfig, GroupStats
-from coordinator.group.group import Group
-from coordinator.group.joining import JoinAttempt, Joining
-from coordinator.group.loader import PartitionLoad
-from coordinator.group.members import JoinTicket
-from coordinator.group.membership import Membership
-from coordinator.group.offsets import TopicPartition
-from coordinator.group.rebalance import Rebalance
-from coordinator.group.stable_fetch import StableFetches, Wanted
-from coordinator.group.states import GroupState
-from coordinator.group.timers import Timer, TimerKind
-from coordinator.group.transactions import TransactionalCommits
-from protocol.errors import ErrorCode
-from protocol.messages.group_admin import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
     ListedGroup,
     ListGroupsResponse,
 )
-from protocol.messages.group_offsets import (
+from ...protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchResponseGroup,
 )
-from protocol.messages.groups import (
+from ...protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.messages.transactions import TxnOffsetCommitRequest
+from ...protocol.messages.transactions import TxnOffsetCommitRequest
+from .commits import Commits
+from .core import Core, Effect, GroupConfig, GroupStats
+from .group import Group
+from .joining import JoinAttempt, Joining
+from .loader import PartitionLoad
+from .members import JoinTicket
+from .membership import Membership
+from .offsets import TopicPartition
+from .rebalance import Rebalance
+from .stable_fetch import StableFetches, Wanted
+from .states import GroupState
+from .timers import Timer, TimerKind
+from .transactions import TransactionalCommits
 
 log = logging.getLogger(__name__)
 

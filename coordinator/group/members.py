@@ -7,7 +7,7 @@ ticket of a waiting request is answered exactly once, by whoever takes it off th
 from collections.abc import Collection
 from typing import NamedTuple
 
-from coordinator.group.timers import Timer, TimerKind
+from .timers import Timer, TimerKind
 
 MAX_LOGGED_REASON_CHARS = 255
 

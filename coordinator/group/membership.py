@@ -13,13 +13,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from coordinator.group.core import Core
-from coordinator.group.group import Group
-from coordinator.group.members import SyncTicket, printable_reason
-from coordinator.group.rebalance import Rebalance, store_error
-from coordinator.group.states import GroupState
-from protocol.errors import ErrorCode
-from protocol.messages.groups import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
@@ -29,6 +24,11 @@ from protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from .core import Core
+from .group import Group
+from .members import SyncTicket, printable_reason
+from .rebalance import Rebalance, store_error
+from .states import GroupState
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ arithmetic to the bit: 31*h + c over UTF-16 code units in signed 32 bits, then U
 maps Integer.MIN_VALUE to 0.
 """
 
-from protocol.java_hash import java_string_hash
+from ...protocol.java_hash import java_string_hash
 
 _MIN_INT32 = -(2**31)
 

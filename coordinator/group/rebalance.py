@@ -20,13 +20,13 @@ in SyncGroup, where Kafka forgets the request.
 import logging
 from collections.abc import Mapping
 
-from coordinator.group.core import AppendCompletion, Core
-from coordinator.group.group import Group, InitialDelay
-from coordinator.group.members import JoinTicket, Member
-from coordinator.group.records import group_metadata_record
-from coordinator.group.states import GroupState
-from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+from .core import AppendCompletion, Core
+from .group import Group, InitialDelay
+from .members import JoinTicket, Member
+from .records import group_metadata_record
+from .states import GroupState
 
 log = logging.getLogger(__name__)
 

@@ -11,23 +11,23 @@ mode broker never writes; they are reported as unknown and skipped.
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.group.group import Group
-from coordinator.group.members import Member, MemberProtocol
-from coordinator.group.offsets import (
-    NO_EXPIRE_TIMESTAMP,
-    OffsetAndMetadata,
-    TopicPartition,
-)
-from protocol.codec import decode, decode_versioned, encode_versioned
-from protocol.errors import ProtocolError
-from protocol.messages.group_data import (
+from ...protocol.codec import decode, decode_versioned, encode_versioned
+from ...protocol.errors import ProtocolError
+from ...protocol.messages.group_data import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.records.record import SimpleRecord
+from ...protocol.records.record import SimpleRecord
+from .group import Group
+from .members import Member, MemberProtocol
+from .offsets import (
+    NO_EXPIRE_TIMESTAMP,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 
 OFFSET_COMMIT_KEY_VERSION = 1
 OFFSET_COMMIT_VALUE_VERSION = 3

@@ -14,13 +14,13 @@ Mirrors nothing in Kafka, which answers at once.
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from coordinator.group.commits import Commits
-from coordinator.group.core import Core
-from coordinator.group.offsets import TopicPartition
-from coordinator.group.records import offset_commit_records, offset_tombstones
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import OffsetFetchResponseGroup
-from protocol.records.record import SimpleRecord
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.group_offsets import OffsetFetchResponseGroup
+from ...protocol.records.record import SimpleRecord
+from .commits import Commits
+from .core import Core
+from .offsets import TopicPartition
+from .records import offset_commit_records, offset_tombstones
 
 # A group, and the partitions by topic that are asked for; None: all that have an offset.
 Wanted = tuple[str, Iterable[tuple[str, Iterable[int]]] | None]

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coordinator.group.group import Group
+    from .group import Group
 
 _COMPACT_MIN_ENTRIES = 1024
 

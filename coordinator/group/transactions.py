@@ -18,14 +18,14 @@ import logging
 from collections.abc import Container
 from functools import partial
 
-from coordinator.group.commit_attempt import CommitAttempt, client_error
-from coordinator.group.core import Core
-from coordinator.group.group import Group
-from coordinator.group.offsets import OffsetAndMetadata, TopicPartition
-from coordinator.group.records import offset_commit_records
-from coordinator.group.states import GroupState
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import TxnOffsetCommitRequest
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transactions import TxnOffsetCommitRequest
+from .commit_attempt import CommitAttempt, client_error
+from .core import Core
+from .group import Group
+from .offsets import OffsetAndMetadata, TopicPartition
+from .records import offset_commit_records
+from .states import GroupState
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from coordinator.group.placement import partition_for_key
-from coordinator.transaction.loader import PartitionLoad
-from coordinator.transaction.metadata import TopicPartition, TransactionMetadata, Transition
-from coordinator.transaction.records import transaction_record
-from protocol.errors import ErrorCode
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
+from ...protocol.errors import ErrorCode
+from ...protocol.records.builder import build_batch
+from ...protocol.records.record import SimpleRecord
+from ..group.placement import partition_for_key
+from .loader import PartitionLoad
+from .metadata import TopicPartition, TransactionMetadata, Transition
+from .records import transaction_record
 
 RETRY_DELAY_MS = 50
 

@@ -27,15 +27,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from coordinator.transaction.core import Core, Found, MarkerJob, SendMarkers
-from coordinator.transaction.metadata import TopicPartition, TransactionMetadata, Transition
-from coordinator.transaction.states import (
+from ...protocol.errors import ErrorCode
+from .core import Core, Found, MarkerJob, SendMarkers
+from .metadata import TopicPartition, TransactionMetadata, Transition
+from .states import (
     PREPARED,
     TransactionState,
     complete_state,
     prepare_state,
 )
-from protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 

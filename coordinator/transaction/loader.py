@@ -11,11 +11,11 @@ and serves what it has read).
 
 from collections.abc import Iterator
 
-from coordinator import partition_load
-from coordinator.transaction.metadata import TransactionMetadata
-from coordinator.transaction.records import KEY_PREFIX, decode_key, decode_value
-from protocol.errors import ProtocolError
-from protocol.records.batch import BatchHeader, Record
+from ...protocol.errors import ProtocolError
+from ...protocol.records.batch import BatchHeader, Record
+from .. import partition_load
+from .metadata import TransactionMetadata
+from .records import KEY_PREFIX, decode_key, decode_value
 
 
 class PartitionLoad(partition_load.PartitionLoad):

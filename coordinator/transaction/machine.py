@@ -22,7 +22,14 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from coordinator.transaction.core import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transaction_admin import (
+    DescribeTransactionsResponseTopicData,
+    DescribeTransactionsResponseTransactionState,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+)
+from .core import (
     Core,
     Effect,
     Found,
@@ -31,23 +38,16 @@ from coordinator.transaction.core import (
     OwnedPartition,
     TransactionConfig,
 )
-from coordinator.transaction.ending import Ending
-from coordinator.transaction.loader import PartitionLoad
-from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
-from coordinator.transaction.producers import Producers
-from coordinator.transaction.records import transaction_tombstone
-from coordinator.transaction.states import (
+from .ending import Ending
+from .loader import PartitionLoad
+from .metadata import TopicPartition, TransactionMetadata
+from .producers import Producers
+from .records import transaction_tombstone
+from .states import (
     EXPIRING,
     PREPARED,
     STATES_BY_LABEL,
     TransactionState,
-)
-from protocol.errors import ErrorCode
-from protocol.messages.transaction_admin import (
-    DescribeTransactionsResponseTopicData,
-    DescribeTransactionsResponseTransactionState,
-    ListTransactionsResponse,
-    ListTransactionsResponseTransactionState,
 )
 
 log = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from coordinator.transaction.core import MarkerJob
-from coordinator.transaction.metadata import TopicPartition
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from .core import MarkerJob
+from .metadata import TopicPartition
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 

@@ -14,7 +14,7 @@ epoch of all can be fenced (Kafka throws, and is stuck with it).
 
 from typing import NamedTuple
 
-from coordinator.transaction.states import (
+from .states import (
     PREPARED,
     VALID_PREVIOUS,
     TransactionState,

@@ -18,7 +18,8 @@ TransactionMetadata.prepareIncrementProducerEpoch. Producer ids come from outsid
 a request that needs one is handled once more, from the start, when it is there.
 """
 
-from coordinator.transaction.core import (
+from ...protocol.errors import ErrorCode, KafkaError
+from .core import (
     AllocateProducerId,
     Core,
     Found,
@@ -26,15 +27,14 @@ from coordinator.transaction.core import (
     InitResult,
     OwnedPartition,
 )
-from coordinator.transaction.ending import Ending
-from coordinator.transaction.metadata import (
+from .ending import Ending
+from .metadata import (
     NO_PRODUCER_EPOCH,
     TransactionMetadata,
     Transition,
     is_epoch_exhausted,
 )
-from coordinator.transaction.states import PREPARED, TransactionState
-from protocol.errors import ErrorCode, KafkaError
+from .states import PREPARED, TransactionState
 
 
 class Producers:

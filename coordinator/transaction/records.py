@@ -5,16 +5,16 @@ value v0 (v1 belongs to transaction.version 1, which needs KRaft); the list of p
 when the state is Empty. Read: all versions. A null value is a tombstone.
 """
 
-from coordinator.transaction.metadata import TransactionMetadata, Transition
-from coordinator.transaction.states import TransactionState
-from protocol.codec import decode_versioned, encode_versioned
-from protocol.errors import ProtocolError
-from protocol.messages.transaction_data import (
+from ...protocol.codec import decode_versioned, encode_versioned
+from ...protocol.errors import ProtocolError
+from ...protocol.messages.transaction_data import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from protocol.records.record import SimpleRecord
+from ...protocol.records.record import SimpleRecord
+from .metadata import TransactionMetadata, Transition
+from .states import TransactionState
 
 KEY_VERSION = 0
 VALUE_VERSION = 0

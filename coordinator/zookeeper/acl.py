@@ -12,8 +12,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from coordinator.zookeeper.constants import ANYONE, OPEN_ACL, Perm, ZkCode, ZkError
-from protocol.jute import ACL, Id
+from ...protocol.jute import ACL, Id
+from .constants import ANYONE, OPEN_ACL, Perm, ZkCode, ZkError
 
 Acl = tuple[ACL, ...]
 

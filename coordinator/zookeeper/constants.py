@@ -6,7 +6,7 @@ extended types on, so that TTL nodes work without a flag).
 
 from enum import IntEnum, IntFlag
 
-from protocol.jute import ACL, Id
+from ...protocol.jute import ACL, Id
 
 
 class Op(IntEnum):

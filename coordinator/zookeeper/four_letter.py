@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
-from coordinator.zookeeper.machine import Connection, ZooKeeperMachine
+from .connection_stats import ConnectionStats, ServerStats
+from .machine import Connection, ZooKeeperMachine
 
 VERSION = "3.9.3-pybroker"
 REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})

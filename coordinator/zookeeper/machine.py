@@ -15,8 +15,21 @@ seen a zxid is turned away by a server that has not.
 
 from typing import NamedTuple
 
-from coordinator.zookeeper.acl import digest_id, may_read
-from coordinator.zookeeper.constants import (
+from ...protocol import jute
+from ...protocol.errors import ProtocolError
+from ...protocol.jute import (
+    AuthPacket,
+    ConnectResponse,
+    Create2Response,
+    Id,
+    PathResponse,
+    ReconfigRequest,
+    Stat,
+    StatResponse,
+    WatcherEvent,
+)
+from .acl import digest_id, may_read
+from .constants import (
     NO_ZXID,
     NOTIFICATION_XID,
     OPEN_ACL,
@@ -28,8 +41,8 @@ from coordinator.zookeeper.constants import (
     ZkError,
     owner_ttl_ms,
 )
-from coordinator.zookeeper.prepare import Overlay, prepare
-from coordinator.zookeeper.requests import (
+from .prepare import Overlay, prepare
+from .requests import (
     READ_REQUESTS,
     WRITE_REQUESTS,
     Reads,
@@ -37,8 +50,8 @@ from coordinator.zookeeper.requests import (
     read_multi,
     read_write,
 )
-from coordinator.zookeeper.sessions import PASSWORD_SIZE, SessionTable
-from coordinator.zookeeper.transactions import (
+from .sessions import PASSWORD_SIZE, SessionTable
+from .transactions import (
     Body,
     CloseSessionTxn,
     CreateSessionTxn,
@@ -50,21 +63,8 @@ from coordinator.zookeeper.transactions import (
     TxnHeader,
     encode_txn,
 )
-from coordinator.zookeeper.tree import Change, DataTree
-from coordinator.zookeeper.watches import Watches
-from protocol import jute
-from protocol.errors import ProtocolError
-from protocol.jute import (
-    AuthPacket,
-    ConnectResponse,
-    Create2Response,
-    Id,
-    PathResponse,
-    ReconfigRequest,
-    Stat,
-    StatResponse,
-    WatcherEvent,
-)
+from .tree import Change, DataTree
+from .watches import Watches
 
 CONTAINER_CHECK_MS = 60_000
 

@@ -10,8 +10,17 @@ Left out: quotas and reconfig.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.zookeeper.acl import Acl, check_acl, fix_acl
-from coordinator.zookeeper.constants import (
+from ...protocol.jute import (
+    CheckVersionRequest,
+    CreateRequest,
+    CreateTTLRequest,
+    DeleteRequest,
+    Id,
+    SetACLRequest,
+    SetDataRequest,
+)
+from .acl import Acl, check_acl, fix_acl
+from .constants import (
     CONTAINER_OWNER,
     MAX_TTL_MS,
     CreateMode,
@@ -24,7 +33,7 @@ from coordinator.zookeeper.constants import (
     to_int32,
     ttl_owner,
 )
-from coordinator.zookeeper.transactions import (
+from .transactions import (
     Body,
     CheckTxn,
     CreateTxn,
@@ -32,16 +41,7 @@ from coordinator.zookeeper.transactions import (
     SetAclTxn,
     SetDataTxn,
 )
-from coordinator.zookeeper.tree import SPECIAL_PATHS, DataTree
-from protocol.jute import (
-    CheckVersionRequest,
-    CreateRequest,
-    CreateTTLRequest,
-    DeleteRequest,
-    Id,
-    SetACLRequest,
-    SetDataRequest,
-)
+from .tree import SPECIAL_PATHS, DataTree
 
 WriteRequest = (
     CreateRequest

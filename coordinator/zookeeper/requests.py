@@ -8,23 +8,9 @@ machine.
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from coordinator.zookeeper.acl import check_acl, user_name, without_digests
-from coordinator.zookeeper.constants import (
-    AddWatchMode,
-    CreateMode,
-    EventType,
-    Op,
-    Perm,
-    WatcherType,
-    ZkCode,
-    ZkError,
-)
-from coordinator.zookeeper.prepare import WriteRequest
-from coordinator.zookeeper.tree import DataTree, Node
-from coordinator.zookeeper.watches import RECURSIVE, Watches
-from protocol import jute
-from protocol.errors import ProtocolError
-from protocol.jute import (
+from ...protocol import jute
+from ...protocol.errors import ProtocolError
+from ...protocol.jute import (
     CheckVersionRequest,
     ClientInfo,
     CreateRequest,
@@ -48,6 +34,20 @@ from protocol.jute import (
     WatchRequest,
     WhoAmIResponse,
 )
+from .acl import check_acl, user_name, without_digests
+from .constants import (
+    AddWatchMode,
+    CreateMode,
+    EventType,
+    Op,
+    Perm,
+    WatcherType,
+    ZkCode,
+    ZkError,
+)
+from .prepare import WriteRequest
+from .tree import DataTree, Node
+from .watches import RECURSIVE, Watches
 
 WRITE_REQUESTS: dict[int, type] = {
     Op.CREATE: CreateRequest,

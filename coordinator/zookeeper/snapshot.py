@@ -19,10 +19,10 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
-from coordinator.zookeeper.acl import Acl
-from coordinator.zookeeper.tree import DataTree, Node
-from protocol.errors import ProtocolError
-from protocol.jute import ACL, BUFFER, INT, STRING, type_of, vector
+from ...protocol.errors import ProtocolError
+from ...protocol.jute import ACL, BUFFER, INT, STRING, type_of, vector
+from .acl import Acl
+from .tree import DataTree, Node
 
 FORMAT_VERSION = 1
 CHUNK_BYTES = 256 * 1024

@@ -10,10 +10,10 @@ exists since zxid z with this data`), never requests, so that replay needs no ch
 
 from typing import NamedTuple
 
-from coordinator.zookeeper.constants import Op
-from protocol import jute
-from protocol.errors import ProtocolError
-from protocol.jute import ACL, BUFFER, INT, LONG, STRING, record, type_of, vector
+from ...protocol import jute
+from ...protocol.errors import ProtocolError
+from ...protocol.jute import ACL, BUFFER, INT, LONG, STRING, record, type_of, vector
+from .constants import Op
 
 
 @record(LONG, INT, LONG, LONG, INT)

@@ -13,15 +13,16 @@ Mirrors `DataTree` and `DataNode`. Invariants:
 
 from typing import NamedTuple
 
-from coordinator.zookeeper.acl import Acl
-from coordinator.zookeeper.constants import (
+from ...protocol.jute import Stat
+from .acl import Acl
+from .constants import (
     OPEN_ACL,
     READ_ONLY_ACL,
     EventType,
     OwnerKind,
     owner_kind,
 )
-from coordinator.zookeeper.transactions import (
+from .transactions import (
     Body,
     CloseSessionTxn,
     CreateTxn,
@@ -32,7 +33,6 @@ from coordinator.zookeeper.transactions import (
     Txn,
     TxnHeader,
 )
-from protocol.jute import Stat
 
 SPECIAL_PATHS = frozenset({"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"})
 

@@ -23,15 +23,15 @@ from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
-from coordinator.zookeeper.snapshot import decode_snapshot
-from coordinator.zookeeper.transactions import (
+from ...protocol.errors import ProtocolError
+from .snapshot import decode_snapshot
+from .transactions import (
     CloseSessionTxn,
     CreateSessionTxn,
     Txn,
     decode_txn,
 )
-from coordinator.zookeeper.tree import DataTree
-from protocol.errors import ProtocolError
+from .tree import DataTree
 
 LOG_PREFIX = "log."
 SNAPSHOT_PREFIX = "snapshot."

@@ -9,7 +9,7 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, boolean, int8, int16, int32, message, string
+from ..schema import Message, Struct, array, boolean, int8, int16, int32, message, string
 
 
 class DescribeConfigsResource(Struct):

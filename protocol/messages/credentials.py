@@ -8,8 +8,8 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.primitives import Buffer
-from protocol.schema import (
+from ..primitives import Buffer
+from ..schema import (
     Message,
     Struct,
     array,

@@ -12,8 +12,8 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.primitives import Records
-from protocol.schema import (
+from ..primitives import Records
+from ..schema import (
     Message,
     Struct,
     array,

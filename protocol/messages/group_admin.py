@@ -8,8 +8,8 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.primitives import Buffer
-from protocol.schema import Message, Struct, array, binary, boolean, int16, int32, message, string
+from ..primitives import Buffer
+from ..schema import Message, Struct, array, binary, boolean, int16, int32, message, string
 
 
 @message(api_key=16, kind="request", valid="0-5", flexible="3+")

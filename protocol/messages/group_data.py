@@ -9,8 +9,8 @@ Mirrors: the schemas of the same names in group-coordinator/src/main/resources/c
 
 from __future__ import annotations
 
-from protocol.primitives import Buffer
-from protocol.schema import Message, Struct, array, binary, int32, int64, message, string
+from ..primitives import Buffer
+from ..schema import Message, Struct, array, binary, int32, int64, message, string
 
 
 @message(kind="data", valid="0-1")

@@ -12,7 +12,7 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.schema import (
+from ..schema import (
     Message,
     Struct,
     array,

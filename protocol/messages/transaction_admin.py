@@ -8,7 +8,7 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int16, int32, int64, message, string
+from ..schema import Message, Struct, array, int16, int32, int64, message, string
 
 
 class TopicRequest(Struct):

@@ -7,7 +7,7 @@ Mirrors: the schemas of the same names in transaction-coordinator/src/main/resou
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int8, int16, int32, int64, message, string
+from ..schema import Message, Struct, array, int8, int16, int32, int64, message, string
 
 
 @message(kind="data", valid="0")

@@ -10,7 +10,7 @@ Mirrors: the schemas of the same names in clients/src/main/resources/common/mess
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, boolean, int16, int32, int64, message, string
+from ..schema import Message, Struct, array, boolean, int16, int32, int64, message, string
 
 
 @message(api_key=22, kind="request", valid="0-5", flexible="2+")

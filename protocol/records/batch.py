@@ -17,22 +17,22 @@ from typing import Final, NamedTuple
 
 import crc32c
 
-from protocol.errors import ProtocolError
-from protocol.records.compression import (
+from ..errors import ProtocolError
+from .compression import (
     MAX_DECOMPRESSED_BYTES,
     BytesLike,
     Compression,
     compression_of,
     decompress,
 )
-from protocol.records.control import ControlRecordType, EndTxnMarker, parse_control_record_type
-from protocol.records.message_set import (
+from .control import ControlRecordType, EndTxnMarker, parse_control_record_type
+from .message_set import (
     LOG_OVERHEAD,
     MIN_MESSAGE_BYTES,
     message_crc_is_valid,
     read_message,
 )
-from protocol.records.record import (
+from .record import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

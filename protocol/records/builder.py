@@ -8,7 +8,7 @@ producer's last) has base timestamp -1 and count 0.
 from collections.abc import Iterable
 from typing import Final
 
-from protocol.records.batch import (
+from .batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER,
@@ -18,9 +18,9 @@ from protocol.records.batch import (
     BatchHeader,
     update_crc,
 )
-from protocol.records.compression import Compression, compress
-from protocol.records.control import EndTxnMarker
-from protocol.records.record import (
+from .compression import Compression, compress
+from .control import EndTxnMarker
+from .record import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

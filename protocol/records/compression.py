@@ -23,7 +23,7 @@ import lz4.frame
 import snappy
 import zstandard
 
-from protocol.errors import ProtocolError
+from ..errors import ProtocolError
 
 BytesLike = bytes | bytearray | memoryview
 

@@ -8,8 +8,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from protocol.errors import ProtocolError
-from protocol.records.compression import BytesLike
+from ..errors import ProtocolError
+from .compression import BytesLike
 
 _KEY = Struct(">hh")
 _END_TXN_VALUE = Struct(">hi")

@@ -7,23 +7,23 @@ batch by batch as it is sent, see `broker.down_conversion`.
 from collections.abc import Sequence
 from typing import Final
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.records.batch import (
+from ..errors import ErrorCode, KafkaError, ProtocolError
+from .batch import (
     BatchHeader,
     iter_batch_headers,
     iter_records,
     read_batch_header,
     records_block,
 )
-from protocol.records.builder import assemble, build_batch
-from protocol.records.compression import (
+from .builder import assemble, build_batch
+from .compression import (
     MAX_DECOMPRESSED_BYTES,
     BytesLike,
     Compression,
     UnpacksTooLarge,
 )
-from protocol.records.message_set import encode_message_set, read_message
-from protocol.records.record import (
+from .message_set import encode_message_set, read_message
+from .record import (
     NO_PARTITION_LEADER_EPOCH,
     InvalidRecord,
     Record,

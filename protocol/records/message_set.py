@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from protocol.errors import ProtocolError
-from protocol.records.compression import (
+from ..errors import ProtocolError
+from .compression import (
     MAX_DECOMPRESSED_BYTES,
     BytesLike,
     Compression,
@@ -27,7 +27,7 @@ from protocol.records.compression import (
     compression_of,
     decompress,
 )
-from protocol.records.record import (
+from .record import (
     MAX_INT64,
     NO_TIMESTAMP,
     InvalidRecord,

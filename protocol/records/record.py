@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from protocol.errors import ProtocolError
-from protocol.records.varint import (
+from ..errors import ProtocolError
+from .varint import (
     encode_varlong,
     read_varint,
     varint_after,

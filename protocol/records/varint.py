@@ -10,7 +10,7 @@ Callers inline the one-byte case, which is nearly all of them, and come here wit
 
 from typing import Final
 
-from protocol.errors import ProtocolError
+from ..errors import ProtocolError
 
 _MASK_32: Final = 0xFFFFFFFF
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF

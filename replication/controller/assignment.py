@@ -12,7 +12,7 @@ Mirrors kafka.admin.AdminUtils.assignReplicasToBrokers (KIP-36 for racks).
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 
 # A topic is one znode, which holds 1 MB; Kafka fails too, but only after it has tried.
 MAX_PARTITIONS_PER_TOPIC = 100_000

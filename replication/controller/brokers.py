@@ -11,17 +11,17 @@ onReplicasBecomeOffline, doControlledShutdown and the log-directory events.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.replication import LeaderAndIsrResponse
-from replication.controller import partition_states, replica_states, znodes
-from replication.controller.context import Replica, TopicPartition
-from replication.controller.effects import CloseChannel, OpenChannel
-from replication.controller.elections import elect_for_shutdown
-from replication.controller.leadership import fenced_writes
-from replication.controller.operations import Delete, Flow, GetChildren, GetData, run_one
-from replication.controller.parts import ControllerParts
-from replication.controller.reassignment import Reassignments
-from replication.controller.znodes import BrokerRegistration, LeaderAndIsr
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.replication import LeaderAndIsrResponse
+from . import partition_states, replica_states, znodes
+from .context import Replica, TopicPartition
+from .effects import CloseChannel, OpenChannel
+from .elections import elect_for_shutdown
+from .leadership import fenced_writes
+from .operations import Delete, Flow, GetChildren, GetData, run_one
+from .parts import ControllerParts
+from .reassignment import Reassignments
+from .znodes import BrokerRegistration, LeaderAndIsr
 
 log = logging.getLogger(__name__)
 

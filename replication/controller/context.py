@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from protocol.uuids import ZERO_UUID
-from replication.controller.znodes import (
+from ...protocol.uuids import ZERO_UUID
+from .znodes import (
     BrokerRegistration,
     LeaderAndIsr,
     ReplicaAssignment,

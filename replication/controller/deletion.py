@@ -17,15 +17,15 @@ Mirrors kafka.controller.TopicDeletionManager.
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
-from replication.controller import partition_states, replica_states, znodes
-from replication.controller.config import ControllerConfig
-from replication.controller.context import ControllerContext, Replica
-from replication.controller.effects import Effect
-from replication.controller.leadership import fenced_writes
-from replication.controller.operations import Delete, Flow, GetChildren, ZkCode, expect
-from replication.controller.partition_states import PartitionStateMachine
-from replication.controller.replica_states import ReplicaStateMachine
-from replication.controller.request_batch import RequestBatch
+from . import partition_states, replica_states, znodes
+from .config import ControllerConfig
+from .context import ControllerContext, Replica
+from .effects import Effect
+from .leadership import fenced_writes
+from .operations import Delete, Flow, GetChildren, ZkCode, expect
+from .partition_states import PartitionStateMachine
+from .replica_states import ReplicaStateMachine
+from .request_batch import RequestBatch
 
 log = logging.getLogger(__name__)
 

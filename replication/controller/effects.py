@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from protocol.messages.replication import (
+from ...protocol.messages.replication import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from replication.controller.znodes import BrokerRegistration
+from .znodes import BrokerRegistration
 
 ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 

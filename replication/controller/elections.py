@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from replication.controller.context import ControllerContext, TopicPartition
-from replication.controller.znodes import RECOVERING, LeaderAndIsr
+from .context import ControllerContext, TopicPartition
+from .znodes import RECOVERING, LeaderAndIsr
 
 
 class Elected(NamedTuple):

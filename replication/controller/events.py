@@ -6,18 +6,18 @@ A request event carries an opaque `token`; exactly one `Reply` with it follows.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from protocol.messages.cluster import (
+from ...protocol.messages.cluster import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     UpdateFeaturesRequest,
 )
-from protocol.messages.reassignments import (
+from ...protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
 )
-from replication.controller.context import TopicPartition
-from replication.controller.effects import ControlRequest
+from .context import TopicPartition
+from .effects import ControlRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,18 @@ Mirrors KafkaController.setupFeatureVersioning and processFeatureUpdates. Unlike
 import logging
 from collections.abc import Callable, Mapping
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.java_hash import java_string_hash
-from protocol.messages.cluster import (
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.java_hash import java_string_hash
+from ...protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from replication.controller import znodes
-from replication.controller.context import ControllerContext
-from replication.controller.leadership import fenced_writes
-from replication.controller.operations import (
+from . import znodes
+from .context import ControllerContext
+from .leadership import fenced_writes
+from .operations import (
     Create,
     Flow,
     GetData,

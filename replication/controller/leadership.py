@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
-from replication.controller import znodes
-from replication.controller.context import ControllerContext, TopicPartition
-from replication.controller.operations import (
+from . import znodes
+from .context import ControllerContext, TopicPartition
+from .operations import (
     Check,
     Create,
     Flow,
@@ -29,7 +29,7 @@ from replication.controller.operations import (
     ZkResult,
     run_one,
 )
-from replication.controller.znodes import LeaderAndIsr
+from .znodes import LeaderAndIsr
 
 log = logging.getLogger(__name__)
 

@@ -19,32 +19,32 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.cluster import (
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.cluster import (
     AllocateProducerIdsResponse,
     AlterPartitionResponse,
     ControlledShutdownResponse,
     RemainingPartition,
     UpdateFeaturesResponse,
 )
-from protocol.messages.reassignments import (
+from ...protocol.messages.reassignments import (
     AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsResponse,
 )
-from protocol.messages.replication import LeaderAndIsrResponse, StopReplicaResponse
-from replication.controller import events, features, replica_states, znodes
-from replication.controller.brokers import BrokerChanges, read_live_brokers
-from replication.controller.config import ControllerConfig
-from replication.controller.context import ControllerContext, Replica, TopicPartition
-from replication.controller.effects import (
+from ...protocol.messages.replication import LeaderAndIsrResponse, StopReplicaResponse
+from . import events, features, replica_states, znodes
+from .brokers import BrokerChanges, read_live_brokers
+from .config import ControllerConfig
+from .context import ControllerContext, Replica, TopicPartition
+from .effects import (
     Effect,
     OpenChannel,
     Reply,
     Resigned,
     StartTimer,
 )
-from replication.controller.leadership import ControllerMoved, fenced_writes, refresh_leadership
-from replication.controller.operations import (
+from .leadership import ControllerMoved, fenced_writes, refresh_leadership
+from .operations import (
     Create,
     Delete,
     Exists,
@@ -58,12 +58,12 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
-from replication.controller.partition_states import PartitionStateMachine
-from replication.controller.parts import ControllerParts
-from replication.controller.reassignment import Reassignments
-from replication.controller.reassignment_requests import answer_alter, answer_list
-from replication.controller.requests import ControllerRequests, ElectionResult
-from replication.controller.topics import TopicChanges, read_assignments, read_topic_names
+from .partition_states import PartitionStateMachine
+from .parts import ControllerParts
+from .reassignment import Reassignments
+from .reassignment_requests import answer_alter, answer_list
+from .requests import ControllerRequests, ElectionResult
+from .topics import TopicChanges, read_assignments, read_topic_names
 
 log = logging.getLogger(__name__)
 

@@ -20,21 +20,21 @@ Mirrors kafka.controller.ZkPartitionStateMachine.
 import logging
 from collections.abc import Mapping, Sequence
 
-from replication.controller import znodes
-from replication.controller.config import ControllerConfig
-from replication.controller.context import ControllerContext, PartitionStateName, TopicPartition
-from replication.controller.effects import Effect
-from replication.controller.elections import Elected, Election, elect_offline
-from replication.controller.leadership import (
+from . import znodes
+from .config import ControllerConfig
+from .context import ControllerContext, PartitionStateName, TopicPartition
+from .effects import Effect
+from .elections import Elected, Election, elect_offline
+from .leadership import (
     Failure,
     Outcome,
     create_states,
     read_states,
     write_states,
 )
-from replication.controller.operations import Flow, GetData, ZkCode
-from replication.controller.request_batch import RequestBatch
-from replication.controller.znodes import LeaderAndIsr
+from .operations import Flow, GetData, ZkCode
+from .request_batch import RequestBatch
+from .znodes import LeaderAndIsr
 
 log = logging.getLogger(__name__)
 

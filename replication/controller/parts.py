@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable
 
-from replication.controller.config import ControllerConfig
-from replication.controller.context import ControllerContext, TopicPartition
-from replication.controller.deletion import TopicDeletion
-from replication.controller.effects import Effect
-from replication.controller.partition_states import PartitionStateMachine
-from replication.controller.replica_states import ReplicaStateMachine
-from replication.controller.request_batch import RequestBatch
+from .config import ControllerConfig
+from .context import ControllerContext, TopicPartition
+from .deletion import TopicDeletion
+from .effects import Effect
+from .partition_states import PartitionStateMachine
+from .replica_states import ReplicaStateMachine
+from .request_batch import RequestBatch
 
 
 class ControllerParts:

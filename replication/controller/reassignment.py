@@ -36,12 +36,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.controller import partition_states, replica_states, znodes
-from replication.controller.context import Replica, TopicPartition
-from replication.controller.elections import elect_for_reassignment, elect_offline
-from replication.controller.leadership import fenced_writes, read_states, write_states
-from replication.controller.operations import (
+from ...protocol.errors import ErrorCode, KafkaError
+from . import partition_states, replica_states, znodes
+from .context import Replica, TopicPartition
+from .elections import elect_for_reassignment, elect_offline
+from .leadership import fenced_writes, read_states, write_states
+from .operations import (
     Delete,
     Exists,
     Flow,
@@ -52,8 +52,8 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
-from replication.controller.parts import ControllerParts
-from replication.controller.znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
+from .parts import ControllerParts
+from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 
 log = logging.getLogger(__name__)
 

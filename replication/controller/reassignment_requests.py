@@ -9,8 +9,8 @@ Mirrors the handlers of the same names in KafkaApis.
 from collections.abc import Iterable
 from typing import TypeVar
 
-from protocol.errors import ErrorCode
-from protocol.messages.reassignments import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest,
@@ -20,9 +20,9 @@ from protocol.messages.reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from replication.controller.context import TopicPartition
-from replication.controller.operations import Flow
-from replication.controller.reassignment import Reassignments
+from .context import TopicPartition
+from .operations import Flow
+from .reassignment import Reassignments
 
 T = TypeVar("T")
 

@@ -23,19 +23,19 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from replication.controller.config import ControllerConfig
-from replication.controller.context import (
+from .config import ControllerConfig
+from .context import (
     NO_LEADER,
     ControllerContext,
     Replica,
     ReplicaStateName,
     TopicPartition,
 )
-from replication.controller.effects import Effect
-from replication.controller.leadership import read_states, write_states
-from replication.controller.operations import Flow
-from replication.controller.request_batch import RequestBatch
-from replication.controller.znodes import LeaderAndIsr
+from .effects import Effect
+from .leadership import read_states, write_states
+from .operations import Flow
+from .request_batch import RequestBatch
+from .znodes import LeaderAndIsr
 
 log = logging.getLogger(__name__)
 

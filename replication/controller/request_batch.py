@@ -14,7 +14,7 @@ inter.broker.protocol.version below 3.4 and KRaft's `type`.
 
 from collections.abc import Iterable
 
-from protocol.messages.replication import (
+from ...protocol.messages.replication import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -28,10 +28,10 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from replication.controller.context import ControllerContext, TopicPartition
-from replication.controller.effects import SendRequest
-from replication.controller.znodes import LeaderAndIsr, ReplicaAssignment
-from replication.metadata_cache import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS
+from ..metadata_cache import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS
+from .context import ControllerContext, TopicPartition
+from .effects import SendRequest
+from .znodes import LeaderAndIsr, ReplicaAssignment
 
 LEADER_AND_ISR_VERSION = 7
 UPDATE_METADATA_VERSION = 8

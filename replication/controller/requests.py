@@ -15,8 +15,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.cluster import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
@@ -25,11 +25,11 @@ from protocol.messages.cluster import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from replication.controller import partition_states, znodes
-from replication.controller.context import NO_LEADER, TopicPartition
-from replication.controller.elections import elect_offline, elect_preferred
-from replication.controller.leadership import refresh_leadership, write_states
-from replication.controller.operations import (
+from . import partition_states, znodes
+from .context import NO_LEADER, TopicPartition
+from .elections import elect_offline, elect_preferred
+from .leadership import refresh_leadership, write_states
+from .operations import (
     Create,
     Flow,
     GetData,
@@ -38,8 +38,8 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
-from replication.controller.parts import ControllerParts
-from replication.controller.znodes import RECOVERED, RECOVERING, LeaderAndIsr
+from .parts import ControllerParts
+from .znodes import RECOVERED, RECOVERING, LeaderAndIsr
 
 log = logging.getLogger(__name__)
 

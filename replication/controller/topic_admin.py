@@ -13,9 +13,9 @@ Mirrors kafka.zk.AdminZkClient, which writes config and assignment one after the
 import re
 from collections.abc import Mapping, Sequence
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.controller import znodes
-from replication.controller.operations import (
+from ...protocol.errors import ErrorCode, KafkaError
+from . import znodes
+from .operations import (
     Check,
     Create,
     Exists,
@@ -30,7 +30,7 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
-from replication.controller.znodes import ReplicaAssignment, TopicAssignment
+from .znodes import ReplicaAssignment, TopicAssignment
 
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from replication.controller import partition_states, replica_states, znodes
-from replication.controller.context import TopicPartition
-from replication.controller.elections import elect_offline
-from replication.controller.leadership import fenced_writes, refresh_leadership
-from replication.controller.operations import (
+from . import partition_states, replica_states, znodes
+from .context import TopicPartition
+from .elections import elect_offline
+from .leadership import fenced_writes, refresh_leadership
+from .operations import (
     Delete,
     Flow,
     GetChildren,
@@ -25,8 +25,8 @@ from replication.controller.operations import (
     expect,
     run_one,
 )
-from replication.controller.parts import ControllerParts
-from replication.controller.znodes import ReplicaAssignment, TopicAssignment
+from .parts import ControllerParts
+from .znodes import ReplicaAssignment, TopicAssignment
 
 log = logging.getLogger(__name__)
 

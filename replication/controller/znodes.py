@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.uuids import uuid_from_text, uuid_to_text
-from replication.metadata_cache import Endpoint
+from ...protocol.uuids import uuid_from_text, uuid_to_text
+from ..metadata_cache import Endpoint
 
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"

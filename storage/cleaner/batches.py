@@ -14,21 +14,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.records.batch import (
+from ...protocol.records.batch import (
     DELETE_HORIZON_BIT,
     BatchHeader,
     TimestampType,
     iter_records,
     records_block,
 )
-from protocol.records.builder import assemble, build_empty_batch
-from protocol.records.compression import MAX_DECOMPRESSED_BYTES, compression_of
-from protocol.records.message_set import encode_message_set
-from protocol.records.record import MAX_INT64, MIN_INT64
-from protocol.records.varint import encode_varlong, wrap_int64
-from storage.cleaner.offset_map import OffsetMap
-from storage.cleaner.record_scan import Chosen, choose_records, timestamp_delta
-from storage.files import ByteBuffer
+from ...protocol.records.builder import assemble, build_empty_batch
+from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, compression_of
+from ...protocol.records.message_set import encode_message_set
+from ...protocol.records.record import MAX_INT64, MIN_INT64
+from ...protocol.records.varint import encode_varlong, wrap_int64
+from ..files import ByteBuffer
+from .offset_map import OffsetMap
+from .record_scan import Chosen, choose_records, timestamp_delta
 
 
 class Kept(NamedTuple):

@@ -17,20 +17,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import BatchHeader, crc_is_valid, iter_records, records_block
-from protocol.records.compression import MAX_DECOMPRESSED_BYTES
-from storage.batch_scan import scan_batches
-from storage.cleaner.batches import BatchFilter, Kept, emptied
-from storage.cleaner.offset_map import OffsetMap
-from storage.cleaner.plan import CleanedGroup, CleaningPlan, CleaningStats, SourceSegment
-from storage.cleaner.record_scan import scan_keys
-from storage.cleaner.transactions import CleanedTransactions
-from storage.files import ByteBuffer, DataFile, Files
-from storage.log_config import LogConfig
-from storage.offset_index import OffsetIndex, index_path
-from storage.recovery_notes import note_gaps
-from storage.segment import (
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.records.batch import BatchHeader, crc_is_valid, iter_records, records_block
+from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES
+from ..batch_scan import scan_batches
+from ..files import ByteBuffer, DataFile, Files
+from ..log_config import LogConfig
+from ..offset_index import OffsetIndex, index_path
+from ..recovery_notes import note_gaps
+from ..segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -39,8 +34,13 @@ from storage.segment import (
     TRANSACTION_INDEX_SUFFIX,
     Segment,
 )
-from storage.time_index import TimeIndex
-from storage.transaction_index import AbortedTransaction, TransactionIndex
+from ..time_index import TimeIndex
+from ..transaction_index import AbortedTransaction, TransactionIndex
+from .batches import BatchFilter, Kept, emptied
+from .offset_map import OffsetMap
+from .plan import CleanedGroup, CleaningPlan, CleaningStats, SourceSegment
+from .record_scan import scan_keys
+from .transactions import CleanedTransactions
 
 Pace = Callable[[int], None]
 _SYNC_BYTES = 32 << 20

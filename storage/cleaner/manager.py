@@ -18,14 +18,14 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.errors import KafkaError
-from storage.checkpoints import TopicPartition
-from storage.cleaner.cleaner import CleaningAborted
-from storage.cleaner.plan import CleanedGroup, CleaningPlan, LastRecord
-from storage.config_def import LONG_MAX
-from storage.log import Log
-from storage.log_manager import LogManager
-from storage.retention import delete_old_segments
+from ...protocol.errors import KafkaError
+from ..checkpoints import TopicPartition
+from ..config_def import LONG_MAX
+from ..log import Log
+from ..log_manager import LogManager
+from ..retention import delete_old_segments
+from .cleaner import CleaningAborted
+from .plan import CleanedGroup, CleaningPlan, LastRecord
 
 logger = logging.getLogger(__name__)
 

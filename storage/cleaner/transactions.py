@@ -12,10 +12,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from protocol.records.batch import BatchHeader, ControlRecordType
-from storage.files import ByteBuffer
-from storage.producer_state import end_txn_marker
-from storage.transaction_index import AbortedTransaction, TransactionIndex
+from ...protocol.records.batch import BatchHeader, ControlRecordType
+from ..files import ByteBuffer
+from ..producer_state import end_txn_marker
+from ..transaction_index import AbortedTransaction, TransactionIndex
 
 
 class CleanedTransactions:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.abuse.beside import TABLE, WATCHED, Bystander, Row, bystander
 from tests.support.descriptors import limited
 from tests.support.processes import PYBROKER, BrokerProcess, zookeeper_process

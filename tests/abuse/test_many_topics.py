@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.abuse.beside import assert_unharmed, bystander
 from tests.support.wire import WireClient
 

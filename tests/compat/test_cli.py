@@ -16,8 +16,8 @@ import click.testing
 import psutil
 import pytest
 
-from broker.cli.main import COMMANDS, main
-from broker.cluster_state import SUPERVISOR_LOG
+from pybroker.broker.cli.main import COMMANDS, main
+from pybroker.broker.cluster_state import SUPERVISOR_LOG
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 90

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,10 +20,8 @@ import pytest
 import yaml
 from kafka import KafkaConsumer, KafkaProducer
 
-from tests.support.processes import free_port
+from tests.support.processes import PYBROKER, ROOT, free_port
 
-ROOT = Path(__file__).parents[2]
-PYBROKER = [sys.executable, "-m", "broker.cli.main"]
 VOLUME = "/var/lib/pybroker"
 INSIDE_PORT = "19092"
 BROKERS = 3
@@ -103,7 +100,8 @@ def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> No
     text = (ROOT / "docker/Dockerfile").read_text()
     copied = {found[1] for found in re.finditer(r"^COPY (\w+) /src/\1$", text, re.MULTILINE)}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert copied == packages - {"tests", "benchmarks"}
+    assert copied == packages - {"benchmarks"}
+    assert re.search(r"^COPY .*__init__\.py __main__\.py py\.typed /src/$", text, re.MULTILINE)
     found = re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)
     assert found is not None
     port, zookeeper_port = free_port(), free_port()

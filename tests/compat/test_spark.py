@@ -22,9 +22,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from spark_jobs import flight_delays
-from spark_jobs.session import kafka_session
-from tests.support.processes import ROOT, BrokerProcess
+from pybroker.spark_jobs import flight_delays
+from pybroker.spark_jobs.session import kafka_session
+from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 90.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
@@ -208,9 +208,9 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
 
 def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-m", "spark_jobs.demo"],
+        [sys.executable, "-P", "-m", "pybroker.spark_jobs.demo"],
         cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=str(ROOT), TMPDIR=str(tmp_path), COLUMNS="200"),
+        env=dict(os.environ, TMPDIR=str(tmp_path), COLUMNS="200"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

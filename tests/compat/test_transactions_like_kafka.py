@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.transaction_admin import ListTransactionsRequest
-from protocol.messages.transactions import AddPartitionsToTxnRequest
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.transaction_admin import ListTransactionsRequest
+from pybroker.protocol.messages.transactions import AddPartitionsToTxnRequest
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import TRANSACTION, WireClient

@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-import broker.startup
-from broker.cli.main import main
-from storage.files import ByteBuffer, DataFile, Files
+import pybroker.broker.startup
+from pybroker.broker.cli.main import main
+from pybroker.storage.files import ByteBuffer, DataFile, Files
 
 MARK = Path(sys.argv[-1]).parent / "broken-disk"
 
@@ -47,5 +47,5 @@ class BreakableFiles(Files):
 
 
 if __name__ == "__main__":
-    broker.startup.Files = BreakableFiles  # type: ignore[misc]
+    pybroker.broker.startup.Files = BreakableFiles  # type: ignore[misc]
     main()

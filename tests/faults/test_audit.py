@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
 from tests.support.audit import consumer_violations, differences_of, disorder, producer_violations
 from tests.support.cluster import Cluster
 from tests.support.ledger import KEYS, ConsumerLoad, ProducerLoad

@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from protocol.messages.offsets import (
+from pybroker.protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.faults.directories import content, directory_of, give_directories, move, paths_of
 from tests.support.cluster import Cluster, cluster
 from tests.support.wire import WireClient, batch

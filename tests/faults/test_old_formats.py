@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.group_offsets import (
+from pybroker.protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -18,8 +18,13 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.records.batch import Compression, SimpleRecord, iter_batch_headers, read_records
-from protocol.records.builder import build_batch
+from pybroker.protocol.records.batch import (
+    Compression,
+    SimpleRecord,
+    iter_batch_headers,
+    read_records,
+)
+from pybroker.protocol.records.builder import build_batch
 from tests.support.cluster import Cluster, cluster
 from tests.support.conversions import build_message_set
 from tests.support.wire import Topic, WireClient

@@ -19,17 +19,17 @@ import psutil
 import pytest
 import trio
 
-import client.cluster
-from broker.cli.main import main
-from broker.cluster_state import LOCK_FILE, STATE_FILE, claim
-from broker.registration import SESSION_FILE
-from broker.zookeeper_storage import open_storage
-from client.cluster import Cluster
-from client.connection import ClientError
-from client.producer import Producer
-from coordinator.zookeeper.wal import LOG_PREFIX
-from protocol.records.record import SimpleRecord
-from storage.checkpoints import CLEAN_SHUTDOWN_FILE
+import pybroker.client.cluster
+from pybroker.broker.cli.main import main
+from pybroker.broker.cluster_state import LOCK_FILE, STATE_FILE, claim
+from pybroker.broker.registration import SESSION_FILE
+from pybroker.broker.zookeeper_storage import open_storage
+from pybroker.client.cluster import Cluster
+from pybroker.client.connection import ClientError
+from pybroker.client.producer import Producer
+from pybroker.coordinator.zookeeper.wal import LOG_PREFIX
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 from tests.support.local_cluster import LocalCluster, local_cluster
 from tests.support.processes import PYBROKER, ZooKeeperProcess, free_port
 
@@ -219,8 +219,8 @@ def test_another_users_cluster(command: str, tmp_path: Path) -> None:
 
 
 def test_fewer_brokers_than_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client.cluster, "LEADERLESS_NOTICE_SECONDS", 0.1)
-    monkeypatch.setattr(client.cluster, "LEADERLESS_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(pybroker.client.cluster, "LEADERLESS_NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr(pybroker.client.cluster, "LEADERLESS_TIMEOUT_SECONDS", 0.5)
     with local_cluster(tmp_path / "data") as cluster:
         cluster.start()
         words = ["topics", "create", "spread", "-p", "4", "-r", "1"]

@@ -12,9 +12,9 @@ from pathlib import Path
 from struct import error as StructError  # noqa: N812
 from struct import pack
 
-from coordinator.zookeeper.constants import OPEN_ACL, PING_XID, Op
-from protocol import jute
-from protocol.jute import (
+from pybroker.coordinator.zookeeper.constants import OPEN_ACL, PING_XID, Op
+from pybroker.protocol import jute
+from pybroker.protocol.jute import (
     CreateRequest,
     GetChildren2Response,
     PathWatchRequest,
@@ -31,9 +31,9 @@ PING = pack(">ii", PING_XID, Op.PING)
 SERVER = """
 import sys, trio
 from pathlib import Path
-import broker.zookeeper_storage
-from broker.zookeeper_server import serve_zookeeper
-broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS = 300
+import pybroker.broker.zookeeper_storage
+from pybroker.broker.zookeeper_server import serve_zookeeper
+pybroker.broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS = 300
 
 async def main():
     async with trio.open_nursery() as nursery:

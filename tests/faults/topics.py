@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.messages.reassignments import (
+from pybroker.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.faults.scenario import TOPIC, Scenario, case
 from tests.support.audit import replicas_of
 

@@ -19,13 +19,13 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.messages.offsets import (
+from pybroker.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -33,8 +33,8 @@ from protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.messages.transaction_admin import ListTransactionsRequest
-from protocol.messages.transactions import InitProducerIdRequest
+from pybroker.protocol.messages.transaction_admin import ListTransactionsRequest
+from pybroker.protocol.messages.transactions import InitProducerIdRequest
 from tests.support.apache_kafka import kafka_jars
 from tests.support.maven import compiled
 from tests.support.old_formats import rows

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     BatchHeader,
     Compression,
     ControlRecordType,
@@ -28,20 +28,20 @@ from protocol.records.batch import (
     iter_batch_headers,
     iter_records,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker
-from protocol.uuids import uuid_to_text
-from storage.append_info import AppendOrigin
-from storage.checkpoints import (
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.protocol.uuids import uuid_to_text
+from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
     read_offsets,
 )
-from storage.cleaner.manager import CleanerManager
-from storage.files import Files
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from pybroker.storage.cleaner.manager import CleanerManager
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.cleaning import clean
 from tests.support.conversions import build_message_set

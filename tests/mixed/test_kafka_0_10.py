@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import Compression, iter_batch_headers
+from pybroker.protocol.records.batch import Compression, iter_batch_headers
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient, unique

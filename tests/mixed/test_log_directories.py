@@ -18,7 +18,7 @@ import click.testing
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from broker.cli.log import log
+from pybroker.broker.cli.log import log
 from tests.mixed.one_directory import (
     CONFIG,
     EVERYTHING,

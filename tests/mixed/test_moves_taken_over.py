@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.log_directory import REPLACED_MARK
+from pybroker.storage.log_directory import REPLACED_MARK
 from tests.mixed.one_directory import forget_registration
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.topics import (
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.records.batch import Compression, SimpleRecord, iter_batch_headers
-from protocol.records.builder import build_batch
+from pybroker.protocol.records.batch import Compression, SimpleRecord, iter_batch_headers
+from pybroker.protocol.records.builder import build_batch
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.conversions import build_message_set
 from tests.support.processes import BrokerProcess, zookeeper_process

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from protocol.messages.reassignments import (
+from pybroker.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

@@ -16,8 +16,8 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from coordinator.group.placement import partition_for_key
-from protocol.messages.reassignments import ElectLeadersRequest
+from pybroker.coordinator.group.placement import partition_for_key
+from pybroker.protocol.messages.reassignments import ElectLeadersRequest
 from tests.mixed.cluster import EACH_LEADS, KAFKA_A, KAFKA_B, OURS, MixedCluster
 from tests.support.apache_kafka import java_command
 from tests.support.kafka_tools import kafka_tool

@@ -15,9 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.links import ZOOKEEPER, Links
 from tests.support.processes import BrokerProcess, zookeeper_process

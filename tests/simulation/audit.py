@@ -21,12 +21,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from protocol.messages.replication import LeaderAndIsrRequest
-from protocol.records.batch import iter_batch_headers
-from replication.controller import znodes
-from replication.controller.znodes import LeaderAndIsr
-from replication.types import PartitionKey, ProduceResult
-from storage.log import Log
+from pybroker.protocol.messages.replication import LeaderAndIsrRequest
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.znodes import LeaderAndIsr
+from pybroker.replication.types import PartitionKey, ProduceResult
+from pybroker.storage.log import Log
 from tests.simulation.kernel import Process
 
 if TYPE_CHECKING:

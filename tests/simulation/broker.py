@@ -9,34 +9,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.handlers.fetch import FetchHandler
-from broker.handlers.offsets import OffsetsHandler
-from broker.handlers.replication import ReplicationHandler
-from broker.isr_changes import ALTER_PARTITION_VERSION, IsrChanges
-from broker.reactor.connection import ConnectionInfo
-from broker.registration import RegistrationError, register_broker
-from protocol import codec
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from protocol.messages.reassignments import AlterPartitionReassignmentsRequest
-from protocol.messages.replication import (
+from pybroker.broker.handlers.fetch import FetchHandler
+from pybroker.broker.handlers.offsets import OffsetsHandler
+from pybroker.broker.handlers.replication import ReplicationHandler
+from pybroker.broker.isr_changes import ALTER_PARTITION_VERSION, IsrChanges
+from pybroker.broker.reactor.connection import ConnectionInfo
+from pybroker.broker.registration import RegistrationError, register_broker
+from pybroker.protocol import codec
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
+from pybroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from pybroker.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pybroker.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
+from pybroker.protocol.messages.replication import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from replication.controller import events
-from replication.controller.config import ControllerConfig
-from replication.controller.operations import SessionExpired
-from replication.controller.znodes import BrokerRegistration
-from replication.fetch_session import FetchSessions
-from replication.follower_fetcher import FollowerFetcher
-from replication.follower_fetchers import FollowerFetchers
-from replication.follower_steps import FetcherConfig
-from replication.metadata_cache import Endpoint, MetadataCache
-from replication.replica_manager import ReplicaManager
-from replication.types import (
+from pybroker.replication.controller import events
+from pybroker.replication.controller.config import ControllerConfig
+from pybroker.replication.controller.operations import SessionExpired
+from pybroker.replication.controller.znodes import BrokerRegistration
+from pybroker.replication.fetch_session import FetchSessions
+from pybroker.replication.follower_fetcher import FollowerFetcher
+from pybroker.replication.follower_fetchers import FollowerFetchers
+from pybroker.replication.follower_steps import FetcherConfig
+from pybroker.replication.metadata_cache import Endpoint, MetadataCache
+from pybroker.replication.replica_manager import ReplicaManager
+from pybroker.replication.types import (
     AlterIsr,
     Done,
     FlushNeeded,
@@ -44,8 +44,8 @@ from replication.types import (
     ProduceResult,
     ReplicaConfig,
 )
-from storage.files import FileSlice
-from storage.log_manager import LogManager, LogManagerConfig
+from pybroker.storage.files import FileSlice
+from pybroker.storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import ControllerShell
 from tests.simulation.disk import Disk
 from tests.simulation.fetchers import LISTENER, FetcherTask

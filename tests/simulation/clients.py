@@ -9,18 +9,18 @@ where the leader is from whichever broker they ask.
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchResponsePartitionData,
     FetchTopic,
 )
-from protocol.records.batch import read_batch_header
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from replication.types import Isolation, PartitionKey
+from pybroker.protocol.records.batch import read_batch_header
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.replication.types import Isolation, PartitionKey
 from tests.simulation.broker import Produce
 from tests.simulation.kernel import Process
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from broker.registration import ensure_top_level_paths
-from replication.controller import znodes
-from replication.controller.operations import Create
-from replication.controller.znodes import ReplicaAssignment, TopicAssignment
-from replication.types import PartitionKey
+from pybroker.broker.registration import ensure_top_level_paths
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.operations import Create
+from pybroker.replication.controller.znodes import ReplicaAssignment, TopicAssignment
+from pybroker.replication.types import PartitionKey
 from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
 from tests.simulation.clients import Consumer, Producer

@@ -8,12 +8,12 @@ a broken invariant.
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
-from replication.controller import effects, events
-from replication.controller.config import ControllerConfig
-from replication.controller.machine import Controller
-from replication.controller.operations import Flow, SessionExpired
-from replication.controller.request_batch import (
+from pybroker.protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+from pybroker.replication.controller import effects, events
+from pybroker.replication.controller.config import ControllerConfig
+from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.operations import Flow, SessionExpired
+from pybroker.replication.controller.request_batch import (
     LEADER_AND_ISR_VERSION,
     STOP_REPLICA_VERSION,
     UPDATE_METADATA_VERSION,

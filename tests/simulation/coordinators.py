@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.coordinator_runtime import REPLICATION_POLL_MS
-from broker.transaction_verifier import VERIFYING_VERSION, Question, _request
-from coordinator.group.core import GroupConfig
-from coordinator.group.core import Reply as GroupReply
-from coordinator.group.machine import GroupCoordinator
-from coordinator.transaction.core import (
+from pybroker.broker.coordinator_runtime import REPLICATION_POLL_MS
+from pybroker.broker.transaction_verifier import VERIFYING_VERSION, Question, _request
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.core import Reply as GroupReply
+from pybroker.coordinator.group.machine import GroupCoordinator
+from pybroker.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     MarkerJob,
@@ -23,16 +23,16 @@ from coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from coordinator.transaction.machine import TransactionCoordinator
-from coordinator.transaction.markers import (
+from pybroker.coordinator.transaction.machine import TransactionCoordinator
+from pybroker.coordinator.transaction.markers import (
     NO_BROKER,
     MarkerQueues,
     marker_results,
     markers_request,
 )
-from protocol.errors import ErrorCode, KafkaError
-from replication.types import ACKS_ALL, Done, PartitionKey, RoleChange
-from storage.log import AppendOrigin
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.replication.types import ACKS_ALL, Done, PartitionKey, RoleChange
+from pybroker.storage.log import AppendOrigin
 from tests.simulation.fetchers import LISTENER
 
 if TYPE_CHECKING:

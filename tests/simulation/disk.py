@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from storage.files import ByteBuffer, DataFile, DirectoryLock, Files
+from pybroker.storage.files import ByteBuffer, DataFile, DirectoryLock, Files
 
 
 class Inode:

@@ -12,18 +12,18 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
-from protocol.messages.reassignments import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import ControlledShutdownRequest, ControlledShutdownResponse
+from pybroker.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.records.batch import iter_batch_headers
-from replication.controller import znodes
-from replication.controller.operations import Delete
-from replication.types import PartitionKey
-from storage.segment import LOG_SUFFIX
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.operations import Delete
+from pybroker.replication.types import PartitionKey
+from pybroker.storage.segment import LOG_SUFFIX
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
 from tests.simulation.zookeeper import NAME as ZOOKEEPER

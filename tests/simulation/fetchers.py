@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from replication.follower_fetcher import FollowerFetcher
-from replication.follower_steps import Exchange as FollowerExchange
-from replication.follower_steps import Wait
+from pybroker.replication.follower_fetcher import FollowerFetcher
+from pybroker.replication.follower_steps import Exchange as FollowerExchange
+from pybroker.replication.follower_steps import Wait
 from tests.simulation.network import Exchange
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import broker.handlers.replication
-from protocol.errors import ErrorCode
-from replication import leadership
-from replication.controller import partition_states
-from replication.follower import FollowerPartition, FollowerState
-from replication.follower_fetcher import FollowerFetcher
-from replication.isr import IsrState, RemoteReplica
-from replication.partition import Partition
-from storage.log import Log
+import pybroker.broker.handlers.replication
+from pybroker.protocol.errors import ErrorCode
+from pybroker.replication import leadership
+from pybroker.replication.controller import partition_states
+from pybroker.replication.follower import FollowerPartition, FollowerState
+from pybroker.replication.follower_fetcher import FollowerFetcher
+from pybroker.replication.isr import IsrState, RemoteReplica
+from pybroker.replication.partition import Partition
+from pybroker.storage.log import Log
 from tests.simulation.cluster import Result, simulate
 
 MAX_SEEDS = 500
@@ -82,7 +82,7 @@ def _stale_controller() -> Iterator[None]:
 
     with (
         patch.object(leadership, "check_sender", trusting),
-        patch.object(broker.handlers.replication, "check_sender", trusting),
+        patch.object(pybroker.broker.handlers.replication, "check_sender", trusting),
     ):
         yield
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
-from coordinator.group.stable_fetch import StableFetches
-from coordinator.transaction.core import Core, Found
-from coordinator.transaction.machine import TransactionCoordinator
-from coordinator.transaction.metadata import TransactionMetadata
-from protocol.errors import ErrorCode
-from storage.log_base import LogState
+from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
+from pybroker.coordinator.group.stable_fetch import StableFetches
+from pybroker.coordinator.transaction.core import Core, Found
+from pybroker.coordinator.transaction.machine import TransactionCoordinator
+from pybroker.coordinator.transaction.metadata import TransactionMetadata
+from pybroker.protocol.errors import ErrorCode
+from pybroker.storage.log_base import LogState
 from tests.simulation import transactions
 from tests.simulation.cluster import Result
 from tests.simulation.coordinators import TransactionShell

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponsePartitionData
-from protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.messages.transactions import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchResponsePartitionData
+from pybroker.protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from pybroker.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -28,10 +28,15 @@ from protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.records.batch import ControlRecordType, EndTxnMarker, iter_batch_headers, iter_records
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from replication.types import Isolation, PartitionKey
+from pybroker.protocol.records.batch import (
+    ControlRecordType,
+    EndTxnMarker,
+    iter_batch_headers,
+    iter_records,
+)
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.replication.types import Isolation, PartitionKey
 from tests.simulation.clients import RETRY_MS, Client, Reader
 from tests.simulation.coordinators import OFFSETS, TRANSACTIONS
 

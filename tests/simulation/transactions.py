@@ -13,14 +13,14 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from broker.handlers.transactional_offsets import TransactionalOffsetHandler
-from broker.handlers.transactional_produce import TransactionalProduce
-from broker.handlers.transactions import TransactionHandlers
-from broker.handlers.txn_markers import TxnMarkersHandler
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import OffsetFetchRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.transactions import (
+from pybroker.broker.handlers.transactional_offsets import TransactionalOffsetHandler
+from pybroker.broker.handlers.transactional_produce import TransactionalProduce
+from pybroker.broker.handlers.transactions import TransactionHandlers
+from pybroker.broker.handlers.txn_markers import TxnMarkersHandler
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.group_offsets import OffsetFetchRequest
+from pybroker.protocol.messages.produce import ProduceRequest
+from pybroker.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,
@@ -28,7 +28,7 @@ from protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-from replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
+from pybroker.replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
 from tests.simulation.broker import Broker, Request
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.coordinators import (

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, EventType, Op
-from coordinator.zookeeper.machine import ZooKeeperMachine
-from coordinator.zookeeper.sessions import SessionTable
-from coordinator.zookeeper.tree import DataTree
-from protocol import jute
-from protocol.jute import (
+from pybroker.coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, EventType, Op
+from pybroker.coordinator.zookeeper.machine import ZooKeeperMachine
+from pybroker.coordinator.zookeeper.sessions import SessionTable
+from pybroker.coordinator.zookeeper.tree import DataTree
+from pybroker.protocol import jute
+from pybroker.protocol.jute import (
     CheckVersionRequest,
     ConnectRequest,
     ConnectResponse,
@@ -32,7 +32,7 @@ from protocol.jute import (
     StatResponse,
     WatcherEvent,
 )
-from replication.controller.operations import (
+from pybroker.replication.controller.operations import (
     Check,
     Create,
     Delete,

@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from protocol.codec import encode_versioned
-from protocol.messages.consumer_protocol import (
+from pybroker.protocol.codec import encode_versioned
+from pybroker.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )
-from protocol.messages.group_data import (
+from pybroker.protocol.messages.group_data import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.messages.transaction_data import (
+from pybroker.protocol.messages.transaction_data import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -38,13 +38,13 @@ from protocol.records.batch import (
     iter_records,
     read_batch_header,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker
-from protocol.records.control import control_record_key
-from storage.append_info import AppendOrigin
-from storage.files import Files
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.protocol.records.control import control_record_key
+from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
 from tests.support.conversions import build_message_set, rebuild
 
 TOPIC, TOPIC_ID = "everything", bytes(range(16))

@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-from protocol.records.batch import iter_batch_headers, read_records
+from pybroker.protocol.records.batch import iter_batch_headers, read_records
 from tests.support.cluster import Cluster
 from tests.support.ledger import KEYS, ConsumerLoad, Ledger, Place, ProducerLoad
 from tests.support.observer import Observer

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
-from storage.cleaner.cleaner import Cleaner
-from storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
-from storage.cleaner.plan import CleaningPlan, CleaningStats
-from storage.log import Log
-from storage.log_manager import LogManager
+from pybroker.protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
+from pybroker.storage.cleaner.cleaner import Cleaner
+from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
+from pybroker.storage.cleaner.plan import CleaningPlan, CleaningStats
+from pybroker.storage.log import Log
+from pybroker.storage.log_manager import LogManager
 
 SETTINGS = CleanerSettings(buffer_bytes=1 << 20, load_factor=0.9, io_buffer_bytes=1 << 16)
 

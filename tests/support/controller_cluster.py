@@ -8,8 +8,8 @@ import json
 from collections import deque
 from collections.abc import Iterable
 
-from broker.registration import ensure_top_level_paths, register_broker
-from protocol.messages.replication import (
+from pybroker.broker.registration import ensure_top_level_paths, register_broker
+from pybroker.protocol.messages.replication import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaPartitionError,
@@ -18,10 +18,10 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from replication.controller import events, znodes
-from replication.controller.config import ControllerConfig
-from replication.controller.context import TopicPartition
-from replication.controller.effects import (
+from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.config import ControllerConfig
+from pybroker.replication.controller.context import TopicPartition
+from pybroker.replication.controller.effects import (
     CloseChannel,
     OpenChannel,
     Reply,
@@ -29,10 +29,14 @@ from replication.controller.effects import (
     SendRequest,
     StartTimer,
 )
-from replication.controller.machine import Controller
-from replication.controller.operations import Create, Delete, SetData
-from replication.controller.znodes import BrokerRegistration, ReplicaAssignment, TopicAssignment
-from replication.metadata_cache import Endpoint, MetadataCache
+from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.operations import Create, Delete, SetData
+from pybroker.replication.controller.znodes import (
+    BrokerRegistration,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 from tests.support.zookeeper_tree import ZooKeeperTree
 
 NOW_MS = 1_730_000_000_000

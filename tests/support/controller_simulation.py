@@ -12,31 +12,43 @@ everything that is under way finish, after which `check_converged` looks at the 
 from collections import deque
 from random import Random
 
-from broker.registration import ensure_top_level_paths, register_broker
-from protocol.messages.cluster import (
+from pybroker.broker.registration import ensure_top_level_paths, register_broker
+from pybroker.protocol.messages.cluster import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     ControlledShutdownRequest,
 )
-from protocol.messages.reassignments import (
+from pybroker.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from replication.controller import events, znodes
-from replication.controller.config import ControllerConfig
-from replication.controller.context import ControllerContext, TopicPartition
-from replication.controller.effects import CloseChannel, OpenChannel, Reply, Resigned, SendRequest
-from replication.controller.machine import Controller
-from replication.controller.operations import Create, Delete, Exists, SessionExpired, SetData
-from replication.controller.znodes import (
+from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.config import ControllerConfig
+from pybroker.replication.controller.context import ControllerContext, TopicPartition
+from pybroker.replication.controller.effects import (
+    CloseChannel,
+    OpenChannel,
+    Reply,
+    Resigned,
+    SendRequest,
+)
+from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.operations import (
+    Create,
+    Delete,
+    Exists,
+    SessionExpired,
+    SetData,
+)
+from pybroker.replication.controller.znodes import (
     BrokerRegistration,
     LeaderAndIsr,
     ReplicaAssignment,
     TopicAssignment,
 )
-from replication.metadata_cache import Endpoint
+from pybroker.replication.metadata_cache import Endpoint
 from tests.support.controller_cluster import NOW_MS, SimulatedBroker
 from tests.support.zookeeper_tree import ZooKeeperTree
 

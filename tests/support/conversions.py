@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     DELETE_HORIZON_BIT,
     NO_TIMESTAMP,
     BatchHeader,
@@ -16,11 +16,11 @@ from protocol.records.batch import (
     TimestampType,
     iter_batch_headers,
 )
-from protocol.records.builder import assemble, build_empty_batch
-from protocol.records.compression import MAX_DECOMPRESSED_BYTES
-from protocol.records.convert import convert_produced, down_convert, read_produced
-from protocol.records.message_set import encode_message_set
-from protocol.records.record import encode_record
+from pybroker.protocol.records.builder import assemble, build_empty_batch
+from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
+from pybroker.protocol.records.convert import convert_produced, down_convert, read_produced
+from pybroker.protocol.records.message_set import encode_message_set
+from pybroker.protocol.records.record import encode_record
 
 
 def up_convert(

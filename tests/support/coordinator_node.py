@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from broker.coordinator_runtime import CoordinatorRuntime
-from broker.replica_shell import ReplicaShell
-from protocol.errors import ErrorCode
+from pybroker.broker.coordinator_runtime import CoordinatorRuntime
+from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.protocol.errors import ErrorCode
 from tests.support.replication import ME, NOW, ReplicaCluster
 
 TOPIC_ID = bytes(range(16, 32))

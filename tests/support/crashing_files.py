@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from storage.files import ByteBuffer, DataFile
+from pybroker.storage.files import ByteBuffer, DataFile
 from tests.support.faulty_files import FaultyDataFile, FaultyFiles
 
 

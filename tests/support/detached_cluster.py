@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from broker import cluster_state
-from broker.cluster_control import command_node
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.reassignments import ElectLeadersRequest
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from protocol.schema import Message
+from pybroker.broker import cluster_state
+from pybroker.broker.cluster_control import command_node
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.reassignments import ElectLeadersRequest
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.schema import Message
 from tests.support.processes import PYBROKER, ROOT
 from tests.support.wire import WireClient
 

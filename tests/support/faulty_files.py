@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from storage.files import ByteBuffer, DataFile, Files
+from pybroker.storage.files import ByteBuffer, DataFile, Files
 
 
 @dataclass(slots=True)

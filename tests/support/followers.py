@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.records.batch import iter_batch_headers
-from replication.follower_fetcher import FollowerFetcher
-from replication.follower_fetchers import FollowerFetchers
-from replication.follower_steps import Exchange, FetcherConfig, Wait
-from replication.types import AlterIsr, Completion, Done, FlushNeeded
-from storage.log import Log
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchRequest
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.replication.follower_fetcher import FollowerFetcher
+from pybroker.replication.follower_fetchers import FollowerFetchers
+from pybroker.replication.follower_steps import Exchange, FetcherConfig, Wait
+from pybroker.replication.types import AlterIsr, Completion, Done, FlushNeeded
+from pybroker.storage.log import Log
 from tests.support.handlers import Call
 from tests.support.replication import KEY, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.api import request_class
-from protocol.codec import Buffer, decode
-from protocol.framing import RequestHeader, decode_request_header
-from protocol.schema import Message
+from pybroker.protocol.api import request_class
+from pybroker.protocol.codec import Buffer, decode
+from pybroker.protocol.framing import RequestHeader, decode_request_header
+from pybroker.protocol.schema import Message
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:

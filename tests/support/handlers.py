@@ -8,11 +8,11 @@ from typing import Any
 
 import trio
 
-from broker.dispatch import Request, Route
-from broker.metrics import RequestMetrics
-from broker.reactor.connection import ConnectionInfo
-from protocol import codec
-from protocol.api import ApiKey, request_class, response_class
+from pybroker.broker.dispatch import Request, Route
+from pybroker.broker.metrics import RequestMetrics
+from pybroker.broker.reactor.connection import ConnectionInfo
+from pybroker.protocol import codec
+from pybroker.protocol.api import ApiKey, request_class, response_class
 
 NOTHING = "no response"
 CLOSED = "closed"

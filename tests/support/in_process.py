@@ -8,9 +8,9 @@ from pathlib import Path
 
 import trio
 
-from broker.config import KafkaConfig
-from broker.server import BoundAddresses, run_broker
-from broker.zookeeper_server import serve_zookeeper
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.server import BoundAddresses, run_broker
+from pybroker.broker.zookeeper_server import serve_zookeeper
 from tests.support.reactor import RawClient
 
 

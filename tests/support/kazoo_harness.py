@@ -30,8 +30,7 @@ LEFT_OUT = {
 }
 SERVER = """#!{python} -P
 import os, sys
-sys.path.insert(0, {root!r})
-from broker.cli.main import main
+from pybroker.broker.cli.main import main
 with open(sys.argv[-1]) as file:
     config = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
 directory = os.path.join(config["dataDir"], "version-2")
@@ -44,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if jars is None:
         directory = Path(tempfile.mkdtemp(prefix="kazoo-suite-"))
         program = directory / "java"
-        program.write_text(SERVER.format(python=sys.executable, root=str(ROOT)))
+        program.write_text(SERVER.format(python=sys.executable))
         program.chmod(0o755)
         os.environ["PATH"] = f"{directory}{os.pathsep}{os.environ['PATH']}"
     os.environ["ZOOKEEPER_CLASSPATH"] = f"{jars or ROOT}/*"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import protocol.messages
-from protocol.schema import Field, Message, Struct, version_range
+import pybroker.protocol.messages
+from pybroker.protocol.schema import Field, Message, Struct, version_range
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 TEXTS = ("", "a", "my-topic", "gruppe-ä", "主题", "🦀🦀", "x" * 127, "y" * 300)
@@ -23,8 +23,8 @@ DOUBLES = (0.0, 1.5, -2.25, 1e300, float("inf"))
 def all_messages() -> list[type[Message]]:
     """Every message class, by name."""
     names: dict[str, Any] = {}
-    for module in pkgutil.iter_modules(protocol.messages.__path__):
-        names |= vars(import_module(f"protocol.messages.{module.name}"))
+    for module in pkgutil.iter_modules(pybroker.protocol.messages.__path__):
+        names |= vars(import_module(f"pybroker.protocol.messages.{module.name}"))
     found: dict[str, type[Message]] = {
         name: value
         for name, value in names.items()

@@ -15,8 +15,8 @@ import threading
 import time
 from typing import NamedTuple
 
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.offsets import (
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, is_dynamic
-from storage.config_def import ConfigType
+from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, is_dynamic
+from pybroker.storage.config_def import ConfigType
 
 LONG_NUMBER = "1" * 5000
 NUMBERS = (

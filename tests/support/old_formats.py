@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from protocol.messages.offsets import (
+from pybroker.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     Compression,
     SimpleRecord,
     TimestampType,
     iter_batch_headers,
     iter_records,
 )
-from protocol.records.builder import build_batch
+from pybroker.protocol.records.builder import build_batch
 from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient
 from tests.unit.records.test_message_set import entry, relative, wrapper

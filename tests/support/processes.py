@@ -24,7 +24,7 @@ READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
 TOLD_CHARACTERS = 3000
 LEFT_OUT = ""  # as a config's value: Kafka's default, not that of the tests
-PYBROKER = [sys.executable, "-m", "broker.cli.main"]
+PYBROKER = [sys.executable, "-P", "-m", "pybroker"]
 
 
 # Sockets in Linux's abstract namespace: a port's name there says that this test process has it.

@@ -9,17 +9,17 @@ from typing import Any
 
 import trio
 
-from broker.dispatch import Dispatcher, Handler, Request
-from broker.handlers.metadata import MetadataHandlers
-from broker.metrics import BrokerMetrics
-from broker.reactor.limits import ConnectionQuotas
-from broker.reactor.socket_server import ListenerSpec, SocketServer, SocketSettings
-from protocol.api import ApiKey
-from protocol.framing import decode_response, encode_request
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.metadata import ApiVersionsRequest
-from protocol.schema import Message
-from replication.metadata_cache import MetadataCache
+from pybroker.broker.dispatch import Dispatcher, Handler, Request
+from pybroker.broker.handlers.metadata import MetadataHandlers
+from pybroker.broker.metrics import BrokerMetrics
+from pybroker.broker.reactor.limits import ConnectionQuotas
+from pybroker.broker.reactor.socket_server import ListenerSpec, SocketServer, SocketSettings
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import decode_response, encode_request
+from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from pybroker.protocol.messages.metadata import ApiVersionsRequest
+from pybroker.protocol.schema import Message
+from pybroker.replication.metadata_cache import MetadataCache
 
 LISTENER = "PLAINTEXT"
 PATIENCE_SECONDS = 30

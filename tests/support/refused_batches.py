@@ -13,11 +13,15 @@ from typing import Any
 
 import crc32c
 
-from protocol.errors import ErrorCode
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression, compress
-from protocol.records.record import SimpleRecord
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.compression import Compression, compress
+from pybroker.protocol.records.record import SimpleRecord
 from tests.support.wire import Topic, WireClient
 
 HOUR_MS = 3_600_000

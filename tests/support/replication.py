@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from protocol.messages.replication import (
+from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
@@ -13,11 +13,11 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from replication.metadata_cache import MetadataCache
-from replication.replica_manager import ReplicaManager
-from replication.types import (
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.replication.metadata_cache import MetadataCache
+from pybroker.replication.replica_manager import ReplicaManager
+from pybroker.replication.types import (
     Completion,
     FetchEntry,
     FetchParams,
@@ -25,9 +25,9 @@ from replication.types import (
     LeadershipResult,
     ReplicaConfig,
 )
-from storage.files import Files
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from pybroker.storage.files import Files
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
 
 ME = 1
 TOPIC = "topic"

@@ -2,16 +2,20 @@
 
 from pathlib import Path
 
-from broker.handlers.fetch import FetchHandler
-from broker.handlers.offsets import OffsetsHandler
-from broker.handlers.produce import ProduceHandler
-from broker.handlers.replication import ReplicationHandler
-from broker.replica_shell import ReplicaShell
-from protocol.api import API_TABLE, ApiKey
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import read_records
-from replication.fetch_session import FetchSessions
+from pybroker.broker.handlers.fetch import FetchHandler
+from pybroker.broker.handlers.offsets import OffsetsHandler
+from pybroker.broker.handlers.produce import ProduceHandler
+from pybroker.broker.handlers.replication import ReplicationHandler
+from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.records.batch import read_records
+from pybroker.replication.fetch_session import FetchSessions
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC, TOPIC_ID, ReplicaCluster
 

@@ -19,18 +19,26 @@ from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
-from protocol.api import API_TABLE, ApiKey, response_class
-from protocol.codec import decode_from
-from protocol.framing import encode_request
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.records.batch import read_records
-from protocol.records.builder import build_batch
-from protocol.records.record import Record, SimpleRecord
-from protocol.schema import Message
+from pybroker.protocol.api import API_TABLE, ApiKey, response_class
+from pybroker.protocol.codec import decode_from
+from pybroker.protocol.framing import encode_request
+from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from pybroker.protocol.messages.groups import FindCoordinatorRequest
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from pybroker.protocol.records.batch import read_records
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import Record, SimpleRecord
+from pybroker.protocol.schema import Message
 
 TIMEOUT_SECONDS = 15.0
 COORDINATOR_WAIT_SECONDS = 20.0

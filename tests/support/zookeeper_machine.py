@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
-from coordinator.zookeeper.machine import Connection, ZooKeeperMachine
-from coordinator.zookeeper.sessions import SessionTable
-from coordinator.zookeeper.tree import DataTree, Node
-from protocol import jute
-from protocol.jute import (
+from pybroker.coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
+from pybroker.coordinator.zookeeper.machine import Connection, ZooKeeperMachine
+from pybroker.coordinator.zookeeper.sessions import SessionTable
+from pybroker.coordinator.zookeeper.tree import DataTree, Node
+from pybroker.protocol import jute
+from pybroker.protocol.jute import (
     ConnectRequest,
     ConnectResponse,
     CreateRequest,

@@ -7,7 +7,7 @@ the real server are tested with the same flows elsewhere.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from replication.controller.operations import (
+from pybroker.replication.controller.operations import (
     Check,
     Create,
     Delete,

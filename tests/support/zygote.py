@@ -1,7 +1,7 @@
 """A process that has imported the broker once and forks servers, as the supervisor does.
 
 Importing costs a second of CPU, and a fault test starts dozens of servers. `Zygote.spawn` takes the
-command line that a new process would get (`python -m module arguments`) and returns what behaves
+command line that a new process would get (`python -P -m module arguments`) and returns what behaves
 like a `subprocess.Popen` of it. One request and one answer at a time, a JSON line each.
 When the pipe to it closes, the zygote kills what it has forked and ends.
 """
@@ -23,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
 PRELOADED = (
-    "broker.server",
-    "broker.node_process",
-    "broker.cli.server",
-    "broker.zookeeper_server",
-    "broker.cli.cluster",
-    "broker.cli.nodes",
-    "broker.supervisor",
+    "pybroker.broker.server",
+    "pybroker.broker.node_process",
+    "pybroker.broker.cli.server",
+    "pybroker.broker.zookeeper_server",
+    "pybroker.broker.cli.cluster",
+    "pybroker.broker.cli.nodes",
+    "pybroker.broker.supervisor",
 )
 
 
@@ -75,8 +75,9 @@ class Zygote:
 
     def spawn(self, command: list[str], log: Path, *, new_session: bool = False) -> ForkedProcess:
         """The output is appended to `log`; a new session is also a process group of its own."""
-        assert command[:2] == [sys.executable, "-m"], command
-        request = {"module": command[2], "arguments": command[3:], "log": str(log)}
+        at = command.index("-m")
+        assert command[:at] in ([sys.executable], [sys.executable, "-P"]), command
+        request = {"module": command[at + 1], "arguments": command[at + 2 :], "log": str(log)}
         pid = self.ask({**request, "new_session": new_session})
         assert pid is not None
         return ForkedProcess(self, pid)

@@ -43,12 +43,12 @@ def end_with_parent() -> None:
 
 def prepare() -> None:
     """Once in a process, before anything is forked."""
-    import broker.cli.cluster
-    import broker.cli.main
-    import broker.cli.nodes
-    import broker.supervisor
+    import pybroker.broker.cli.cluster
+    import pybroker.broker.cli.main
+    import pybroker.broker.cli.nodes
+    import pybroker.broker.supervisor
 
-    broker.supervisor.import_broker_code()
+    pybroker.broker.supervisor.import_broker_code()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -116,7 +116,7 @@ def _become(words: list[str], output: int, limits: Limits) -> None:
         os.closerange(3, 256)
         for kind, limit in limits.items():
             resource.setrlimit(kind, (limit, limit))
-        from broker.cli.main import main
+        from pybroker.broker.cli.main import main
 
         main(words, prog_name="pybroker")
         code = 0

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.cluster_control import SOCKET_FILE
-from broker.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
-from broker.registration import SESSION_FILE
-from broker.zookeeper_storage import SECRET_FILE
-from coordinator.zookeeper.wal import HEADER_SIZE, LOG_PREFIX
-from storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from pybroker.broker.cluster_control import SOCKET_FILE
+from pybroker.broker.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
+from pybroker.broker.registration import SESSION_FILE
+from pybroker.broker.zookeeper_storage import SECRET_FILE
+from pybroker.coordinator.zookeeper.wal import HEADER_SIZE, LOG_PREFIX
+from pybroker.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 
 GARBAGE_MAX_BYTES = 200
 

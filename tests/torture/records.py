@@ -10,12 +10,12 @@ from pathlib import Path
 
 import trio
 
-from broker.cluster_state import STATE_FILE
-from client.cluster import Cluster
-from client.connection import ClientError
-from client.consumer import EARLIEST, LATEST, Consumer
-from client.producer import Producer
-from protocol.records.record import SimpleRecord
+from pybroker.broker.cluster_state import STATE_FILE
+from pybroker.client.cluster import Cluster
+from pybroker.client.connection import ClientError
+from pybroker.client.consumer import EARLIEST, LATEST, Consumer
+from pybroker.client.producer import Producer
+from pybroker.protocol.records.record import SimpleRecord
 from tests.torture.commands import wait_until
 
 TOPIC = "ledger"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.replication import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.replication import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -27,7 +27,7 @@ from protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from protocol.schema import Message
+from pybroker.protocol.schema import Message
 from tests.support.wire import Topic, WireClient
 
 UNKNOWN_EPOCH = -1

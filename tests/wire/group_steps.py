@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.api import ApiKey
-from protocol.codec import encode
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from protocol.messages.groups import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.codec import encode
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from pybroker.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,

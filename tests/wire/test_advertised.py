@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tests.wire
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from tests.support.wire import COVERED, WireClient, covers
 
 # Every API that is served, with the newest version that Apache Kafka 3.9 has in ZooKeeper mode;

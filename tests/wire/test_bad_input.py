@@ -7,11 +7,11 @@ import struct
 
 import pytest
 
-from broker.reactor.socket_server import SocketSettings
-from protocol.api import API_TABLE, ApiKey
-from protocol.errors import ErrorCode
-from protocol.framing import decode_response
-from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.broker.reactor.socket_server import SocketSettings
+from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import decode_response
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from tests.support.reactor import (
     RunningReactor,
     api_versions,

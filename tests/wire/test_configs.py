@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
@@ -22,7 +22,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.processes import LEFT_OUT, BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, covers, unique
 

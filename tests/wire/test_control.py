@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -13,7 +13,7 @@ from protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
 )
-from protocol.messages.reassignments import (
+from pybroker.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,

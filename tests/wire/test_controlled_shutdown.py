@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import ControlledShutdownRequest
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import ControlledShutdownRequest
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.processes import running_broker
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.control_steps import Control

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition
-from protocol.records.batch import iter_batch_headers
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression
-from protocol.records.record import SimpleRecord
-from protocol.schema import ZERO_UUID
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchPartition
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.compression import Compression
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, fetch_request, records_of, unique
 
 READ_COMMITTED = 1

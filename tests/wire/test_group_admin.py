@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_groups import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
-from protocol.messages.group_admin import (
+from pybroker.protocol.messages.group_admin import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.groups import FindCoordinatorRequest
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import METADATA, join, leave, stable
 from tests.wire.test_group_offsets import commit, fetch

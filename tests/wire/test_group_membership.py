@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.wire import WireClient, covers, unique
 from tests.wire.group_steps import (
     METADATA,

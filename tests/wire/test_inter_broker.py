@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -16,8 +16,8 @@ from protocol.messages.cluster import (
     BrokerState,
     ControlledShutdownRequest,
 )
-from protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.records.batch import iter_batch_headers
+from pybroker.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pybroker.protocol.records.batch import iter_batch_headers
 from tests.support.wire import Topic, WireClient, batch, covers, unique
 from tests.wire.control_steps import ABSENT_BROKER, Control, metadata_of
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
 from tests.support.wire import Topic, WireClient, covers, records_of
 from tests.wire.control_steps import ABSENT_BROKER, Control
 from tests.wire.test_offsets import LATEST, delete_records, end_of_epoch, list_offsets

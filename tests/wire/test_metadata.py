@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.messages.metadata import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pybroker.protocol.messages.metadata import (
     DescribeClusterRequest,
     MetadataRequest,
     MetadataRequestTopic,
 )
-from protocol.schema import ZERO_UUID
+from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import WireClient, batch, covers, unique
 
 NOT_ASKED = -2_147_483_648

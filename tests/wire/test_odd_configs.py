@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.config import KafkaConfig
-from broker.config.definitions import definition_of
-from broker.config.dynamic import check_alteration
-from broker.config.ineffective import NO_PROTECTION, PROTECTIONS
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.topics import (
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.config.definitions import definition_of
+from pybroker.broker.config.dynamic import check_alteration
+from pybroker.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from storage.config_def import ConfigDef
-from storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+from pybroker.storage.config_def import ConfigDef
+from pybroker.storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 from tests.support.odd_values import DYNAMIC_KEYS, odd_values
 from tests.support.processes import BrokerProcess, cpu_seconds, running_broker
 from tests.support.wire import WireClient, batch, unique

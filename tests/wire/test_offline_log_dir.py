@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import DescribeLogDirsRequest
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.log_dirs import DescribeLogDirsRequest
 from tests.support.processes import running_broker
 from tests.support.wire import Topic, WireClient, batch, records_of
 from tests.wire.control_steps import metadata_of

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.records.batch import Compression, iter_batch_headers, read_records
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from pybroker.protocol.records.batch import Compression, iter_batch_headers, read_records
 from tests.support.old_formats import (
     FETCH_VERSIONS,
     FORMATS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from protocol.api import ApiKey
-from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from protocol.records.compression import Compression
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.records.compression import Compression
 from tests.support.wire import WireClient, batch, fetch_request, produce_request, records_of
 
 ROUNDS = 50

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import ApiVersionsRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import iter_batch_headers
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression
-from protocol.records.record import SimpleRecord, TimestampType
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import ApiVersionsRequest
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.compression import Compression
+from pybroker.protocol.records.record import SimpleRecord, TimestampType
 from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient, batch, covers, records_of, unique
 

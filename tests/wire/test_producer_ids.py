@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import InitProducerIdRequest
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.transactions import InitProducerIdRequest
 from tests.support.wire import WireClient, batch, covers
 
 WAIT_SECONDS = 10.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.topics import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -19,7 +19,7 @@ from protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from protocol.schema import ZERO_UUID
+from pybroker.protocol.schema import ZERO_UUID
 from tests.support.wire import Topic, WireClient, covers, unique
 
 WAIT_SECONDS = 10.0

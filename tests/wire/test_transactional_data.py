@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
-from protocol.messages.transactions import (
+from pybroker.protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -27,7 +27,7 @@ from protocol.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from protocol.records.batch import iter_batch_headers
+from pybroker.protocol.records.batch import iter_batch_headers
 from tests.support.wire import Topic, WireClient, batch, covers, unique
 from tests.wire.test_group_offsets import fetch as fetch_offsets
 from tests.wire.test_group_offsets import stable

@@ -9,17 +9,17 @@ import time
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.transaction_admin import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.groups import FindCoordinatorRequest
+from pybroker.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from pybroker.protocol.messages.transaction_admin import (
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from protocol.messages.transactions import AddPartitionsToTxnRequest
-from protocol.records.batch import iter_batch_headers, iter_records
-from protocol.records.control import ControlRecordType, parse_control_record_type
+from pybroker.protocol.messages.transactions import AddPartitionsToTxnRequest
+from pybroker.protocol.records.batch import iter_batch_headers, iter_records
+from pybroker.protocol.records.control import ControlRecordType, parse_control_record_type
 from tests.support.wire import TRANSACTION, WireClient, batch, covers, unique
 from tests.wire.transaction_steps import (
     add,

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from protocol.errors import ErrorCode
-from protocol.messages.transaction_admin import DescribeTransactionsRequest
-from protocol.messages.transactions import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.transaction_admin import DescribeTransactionsRequest
+from pybroker.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

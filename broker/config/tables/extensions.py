@@ -3,7 +3,7 @@ which warns of unknown keys."""
 
 from __future__ import annotations
 
-from broker.config.keys import BOOLEAN, LOW, STRING, OneOf, key
+from ..keys import BOOLEAN, LOW, STRING, OneOf, key
 
 DEFINITIONS = (
     key(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.keys import (
+from ..keys import (
     AT_LEAST_0,
     AT_LEAST_1,
     BOOLEAN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.keys import (
+from ..keys import (
     BOOLEAN,
     CLASS,
     DOUBLE,

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from protocol.api import API_TABLE, ApiKey, request_class
-from protocol.framing import decode_response
-from protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker.protocol.framing import decode_response
+from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.message_factory import MessageFactory
 from tests.support.reactor import RawClient, api_versions, frame_of

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.controller.assignment import assign_added_partitions, assign_replicas
+from pybroker.replication.controller.assignment import assign_added_partitions, assign_replicas
 
 
 def dumb_unaware(brokers, partition_count, factor, start, shift, first_partition):

@@ -12,10 +12,10 @@ from collections import Counter
 
 import pytest
 
-from coordinator.group.core import GroupConfig
-from coordinator.group.group import Group
-from coordinator.group.states import GroupState
-from protocol.errors import ErrorCode
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.group import Group
+from pybroker.coordinator.group.states import GroupState
+from pybroker.protocol.errors import ErrorCode
 from tests.unit.group.harness import START_MS, Call, Harness, partition_errors, subscription
 
 GROUPS = ("g1", "g2")

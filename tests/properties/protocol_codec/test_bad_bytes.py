@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.codec import decode, decode_versioned, encode, encode_versioned
-from protocol.errors import ProtocolError
-from protocol.framing import (
+from pybroker.protocol.codec import decode, decode_versioned, encode, encode_versioned
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.framing import (
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
-from protocol.schema import Message
+from pybroker.protocol.schema import Message
 from tests.support.counts import report
 from tests.support.frames import decode_request
 from tests.support.message_factory import MessageFactory, every_message_and_version
@@ -183,7 +183,7 @@ def test_allocation_stays_within_the_frame(request: pytest.FixtureRequest) -> No
 
 def test_a_count_is_checked_before_anything_is_allocated() -> None:
     """A topic array that claims 2^31 - 1 elements in a frame of a few bytes."""
-    from protocol.messages.metadata import MetadataRequest
+    from pybroker.protocol.messages.metadata import MetadataRequest
 
     tracemalloc.start()
     try:

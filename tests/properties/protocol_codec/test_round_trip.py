@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.codec import decode, decode_from, encode, encode_parts
-from protocol.schema import Message
+from pybroker.protocol.codec import decode, decode_from, encode, encode_parts
+from pybroker.protocol.schema import Message
 from tests.support.counts import report
 from tests.support.message_factory import MessageFactory, all_messages, all_versions
 from tests.support.reference_codec import reference_decode, reference_encode

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import KafkaError, ProtocolError
-from protocol.records.batch import (
+from pybroker.protocol.errors import KafkaError, ProtocolError
+from pybroker.protocol.records.batch import (
     SimpleRecord,
     crc_is_valid,
     iter_batch_headers,
@@ -16,9 +16,9 @@ from protocol.records.batch import (
     read_batch_header,
     read_records,
 )
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression, compress, decompress
-from protocol.records.convert import recompress
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.compression import Compression, compress, decompress
+from pybroker.protocol.records.convert import recompress
 from tests.support.conversions import build_message_set, down_convert_all, rebuild, up_convert
 from tests.support.golden_records import GOLDEN
 

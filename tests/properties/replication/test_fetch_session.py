@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponsePartitionData
-from replication.fetch_session import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchResponsePartitionData
+from pybroker.replication.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessions,
     next_epoch,
 )
-from replication.reader import error_data
-from replication.types import FetchEntry
+from pybroker.replication.reader import error_data
+from pybroker.replication.types import FetchEntry
 
 _PARTITIONS = st.integers(0, 5)
 _ROUNDS = st.lists(

@@ -8,11 +8,11 @@ partitions that came and went, topics made anew, lost answers, evicted sessions,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
-from replication.fetch_session import FetchSessions, SessionKey
-from replication.follower_session import FollowerSession, SessionRequest, Wanted
-from replication.reader import error_data
-from replication.types import ZERO_TOPIC_ID, FetchEntry, PartitionKey
+from pybroker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
+from pybroker.replication.fetch_session import FetchSessions, SessionKey
+from pybroker.replication.follower_session import FollowerSession, SessionRequest, Wanted
+from pybroker.replication.reader import error_data
+from pybroker.replication.types import ZERO_TOPIC_ID, FetchEntry, PartitionKey
 
 TOPICS = ("a", "b")
 _KEYS = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))

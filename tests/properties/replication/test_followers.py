@@ -14,9 +14,9 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import read_records
-from replication.follower_steps import FetcherConfig
-from storage.log import Log
+from pybroker.protocol.records.batch import read_records
+from pybroker.replication.follower_steps import FetcherConfig
+from pybroker.storage.log import Log
 from tests.support.followers import Nodes, content, history
 from tests.support.replication import KEY
 

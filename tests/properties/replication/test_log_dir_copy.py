@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import assign_offset_and_epoch
-from replication import log_dir_moves
-from replication.log_dir_moves import Move, Over, Prepare, Read
-from storage.retention import delete_segments_below_start
+from pybroker.protocol.records.batch import assign_offset_and_epoch
+from pybroker.replication import log_dir_moves
+from pybroker.replication.log_dir_moves import Move, Over, Prepare, Read
+from pybroker.storage.retention import delete_segments_below_start
 from tests.support.replication import KEY, ME, NOW, ReplicaCluster, batch
 
 DIRECTORIES = 3

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replication.purgatory import Operation, Purgatory
+from pybroker.replication.purgatory import Operation, Purgatory
 
 _STEPS = st.lists(
     st.one_of(

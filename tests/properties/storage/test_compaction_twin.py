@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -34,13 +34,13 @@ from protocol.records.batch import (
     iter_batch_headers,
     iter_records,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker
-from storage.append_info import AppendOrigin
-from storage.cleaner.manager import CleanerManager, CleanerSettings
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.recovery_notes import KEPT_FILES
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
+from pybroker.storage.recovery_notes import KEPT_FILES
 from tests.support.cleaning import run_cleaning, surviving
 from tests.support.crashing_files import Crash, CrashingFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points

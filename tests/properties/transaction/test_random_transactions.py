@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.transaction.core import (
+from pybroker.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     Effect,
@@ -29,13 +29,13 @@ from coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from coordinator.transaction.machine import TransactionCoordinator
-from coordinator.transaction.metadata import Transition
-from coordinator.transaction.records import decode_key, decode_value, transaction_record
-from coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
-from protocol.records.batch import assign_offset_and_epoch, iter_records
-from protocol.records.builder import build_batch
+from pybroker.coordinator.transaction.machine import TransactionCoordinator
+from pybroker.coordinator.transaction.metadata import Transition
+from pybroker.coordinator.transaction.records import decode_key, decode_value, transaction_record
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_records
+from pybroker.protocol.records.builder import build_batch
 from tests.support.transaction_twin import FENCED, LOGGED_FIELDS, MAX_EPOCH, Twin
 
 E = ErrorCode

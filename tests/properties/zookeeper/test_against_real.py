@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.zookeeper.constants import Op
-from protocol import jute
-from protocol.jute import (
+from pybroker.coordinator.zookeeper.constants import Op
+from pybroker.protocol import jute
+from pybroker.protocol.jute import (
     ACL,
     AuthPacket,
     CheckVersionRequest,

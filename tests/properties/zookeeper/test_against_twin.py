@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.zookeeper.constants import OPEN_ACL, Op, ZkCode
-from coordinator.zookeeper.wal import encode_records, log_header, log_name, recover
-from protocol import jute
-from protocol.jute import (
+from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op, ZkCode
+from pybroker.coordinator.zookeeper.wal import encode_records, log_header, log_name, recover
+from pybroker.protocol import jute
+from pybroker.protocol.jute import (
     CheckVersionRequest,
     CreateRequest,
     DeleteRequest,

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cli.main import main
-from broker.zookeeper_storage import DataDirectoryError, open_storage
-from coordinator.zookeeper.snapshot import capture, encode_snapshot
-from coordinator.zookeeper.transactions import decode_txn
-from coordinator.zookeeper.tree import DataTree
-from coordinator.zookeeper.wal import (
+from pybroker.broker.cli.main import main
+from pybroker.broker.zookeeper_storage import DataDirectoryError, open_storage
+from pybroker.coordinator.zookeeper.snapshot import capture, encode_snapshot
+from pybroker.coordinator.zookeeper.transactions import decode_txn
+from pybroker.coordinator.zookeeper.tree import DataTree
+from pybroker.coordinator.zookeeper.wal import (
     HEADER_SIZE,
     RecoveryError,
     encode_records,

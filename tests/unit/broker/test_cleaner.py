@@ -13,20 +13,25 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker import cleaner_runtime
-from broker.cleaner_process import CleanerProcess, CleaningFailed, WorkerDied, WorkerStopped
-from broker.cleaner_runtime import CleanerRuntime
-from broker.config import KafkaConfig
-from broker.config.dynamic import take_over
-from broker.metrics import BrokerMetrics
-from protocol.records.batch import SimpleRecord
-from protocol.records.builder import build_batch
-from storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
-from storage.cleaner.plan import CleanedGroup, CleaningStats
-from storage.files import Files
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from pybroker.broker import cleaner_runtime
+from pybroker.broker.cleaner_process import (
+    CleanerProcess,
+    CleaningFailed,
+    WorkerDied,
+    WorkerStopped,
+)
+from pybroker.broker.cleaner_runtime import CleanerRuntime
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.config.dynamic import take_over
+from pybroker.broker.metrics import BrokerMetrics
+from pybroker.protocol.records.batch import SimpleRecord
+from pybroker.protocol.records.builder import build_batch
+from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
+from pybroker.storage.cleaner.plan import CleanedGroup, CleaningStats
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
 from tests.support.cleaning import surviving
 
 WAIT_SECONDS = 60.0

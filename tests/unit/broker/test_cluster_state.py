@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import cluster_state
-from broker.cluster_state import NODES_LOCK_FILE, STATE_FILE, ClusterError
+from pybroker.broker import cluster_state
+from pybroker.broker.cluster_state import NODES_LOCK_FILE, STATE_FILE, ClusterError
 
 WAIT = "print('there', flush=True); import time; time.sleep(600)"
 HOLD = f"import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); {WAIT}"

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandlers
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
-from protocol.messages.replication import (
+from pybroker.broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandlers
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
+from pybroker.protocol.messages.replication import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from replication.metadata_cache import MetadataCache
+from pybroker.replication.metadata_cache import MetadataCache
 from tests.support.handlers import Call
 
 

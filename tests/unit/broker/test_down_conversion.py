@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.down_conversion import (
+from pybroker.broker.down_conversion import (
     CHUNK_BYTES,
     MIN_OVERFLOW_BYTES,
     QUICK_RECORDS,
     QUICK_UNPACKED_BYTES,
     DownConversion,
 )
-from broker.reactor.connection import Connection, ConnectionInfo
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import (
+from pybroker.broker.reactor.connection import Connection, ConnectionInfo
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -24,8 +24,8 @@ from protocol.records.batch import (
     iter_batch_headers,
     read_records,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker
-from storage.files import Files, FileSlice
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.storage.files import Files, FileSlice
 
 MARKER = build_end_txn_marker(
     EndTxnMarker(ControlRecordType.COMMIT, 0), timestamp=0, producer_id=1, producer_epoch=0

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click.testing
 
-from broker.cli.log import log
-from protocol.codec import encode_versioned
-from protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
-from protocol.records.batch import (
+from pybroker.broker.cli.log import log
+from pybroker.protocol.codec import encode_versioned
+from pybroker.protocol.messages.transaction_data import TransactionLogKey, TransactionLogValue
+from pybroker.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
     SimpleRecord,
     read_batch_header,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
 from tests.support.all_formats import write_internal_topics
 from tests.support.conversions import build_message_set
 

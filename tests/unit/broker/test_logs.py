@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.logs import LogFile
+from pybroker.broker.logs import LogFile
 
 
 def test_lines_that_could_not_be_written_are_counted(

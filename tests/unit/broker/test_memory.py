@@ -8,8 +8,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker import memory
-from broker.memory import CHECK_SECONDS, GROWTH_BYTES, configure_allocator, give_back_memory
+from pybroker.broker import memory
+from pybroker.broker.memory import (
+    CHECK_SECONDS,
+    GROWTH_BYTES,
+    configure_allocator,
+    give_back_memory,
+)
 
 
 async def test_memory_is_given_back_after_growth_only(

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker import metrics_http
-from broker.cli.cluster import start
-from broker.cli.server import broker
-from broker.cluster_spec import ClusterSpec
-from broker.metrics import BrokerMetrics
-from broker.metrics_http import MAX_CONNECTIONS, serve_metrics
+from pybroker.broker import metrics_http
+from pybroker.broker.cli.cluster import start
+from pybroker.broker.cli.server import broker
+from pybroker.broker.cluster_spec import ClusterSpec
+from pybroker.broker.metrics import BrokerMetrics
+from pybroker.broker.metrics_http import MAX_CONNECTIONS, serve_metrics
 
 PATIENCE_SECONDS = 5
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n"

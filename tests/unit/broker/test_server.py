@@ -9,28 +9,32 @@ from typing import Any
 import pytest
 import trio
 
-from broker.config import ConfigError
-from broker.registration import RegistrationError
-from broker.server import run_broker
-from broker.services import Services
-from broker.zookeeper_client import open_zookeeper
-from protocol.api import API_TABLE, ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from pybroker.broker.config import ConfigError
+from pybroker.broker.registration import RegistrationError
+from pybroker.broker.server import run_broker
+from pybroker.broker.services import Services
+from pybroker.broker.zookeeper_client import open_zookeeper
+from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from replication.controller.operations import Create, SetData
-from replication.controller.znodes import encode_config_change
-from storage.log_directory import StartupError
+from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.replication.controller.operations import Create, SetData
+from pybroker.replication.controller.znodes import encode_config_change
+from pybroker.storage.log_directory import StartupError
 from tests.support.in_process import broker, config_of, zookeeper
 from tests.support.reactor import RawClient, api_versions
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import trio
 
-import broker.server
-from broker.controller_runtime import ControllerRuntime
-from broker.server import run_broker
-from broker.zookeeper_client import (
+import pybroker.broker.server
+from pybroker.broker.controller_runtime import ControllerRuntime
+from pybroker.broker.server import run_broker
+from pybroker.broker.zookeeper_client import (
     SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from replication.controller import znodes
-from replication.controller.operations import GetData
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.operations import GetData
 from tests.support.in_process import broker as running_broker
 from tests.support.in_process import config_of, zookeeper
 from tests.support.raw_zookeeper import close_session
@@ -37,13 +37,13 @@ async def end_session(client: ZooKeeperClient) -> None:
 async def test_before_the_broker_can_go_on_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = broker.server.offsets_partition_count
+    count = pybroker.broker.server.offsets_partition_count
 
     async def after_the_end(client: ZooKeeperClient, config: Any) -> int:
         await end_session(client)
         return await count(client, config)
 
-    monkeypatch.setattr(broker.server, "offsets_partition_count", after_the_end)
+    monkeypatch.setattr(pybroker.broker.server, "offsets_partition_count", after_the_end)
     async with zookeeper() as port:
         with pytest.raises(ZooKeeperUnavailable, match="expired while the broker was starting"):
             with trio.fail_after(30):

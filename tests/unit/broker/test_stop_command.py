@@ -5,9 +5,9 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from broker import cluster_control, cluster_state
-from broker.cli.main import main
-from broker.cluster_state import SupervisorLog
+from pybroker.broker import cluster_control, cluster_state
+from pybroker.broker.cli.main import main
+from pybroker.broker.cluster_state import SupervisorLog
 
 REPORT = "broker 2 did not stop; killing it"
 

@@ -7,14 +7,14 @@ from typing import Any, cast
 import trio
 import trio.testing
 
-from broker.cli.nodes import STOP_WAIT_SECONDS
-from broker.config import KafkaConfig
-from broker.config.loading import load_config
-from broker.controlled_shutdown import HAND_OVER_TIMEOUT_S, hand_over
-from broker.controller_client import ControllerClient
-from broker.supervisor import STOP_TIMEOUT_SECONDS
-from broker.zookeeper_client import CLOSE_TIMEOUT_S
-from replication.metadata_cache import MetadataCache
+from pybroker.broker.cli.nodes import STOP_WAIT_SECONDS
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.config.loading import load_config
+from pybroker.broker.controlled_shutdown import HAND_OVER_TIMEOUT_S, hand_over
+from pybroker.broker.controller_client import ControllerClient
+from pybroker.broker.supervisor import STOP_TIMEOUT_SECONDS
+from pybroker.broker.zookeeper_client import CLOSE_TIMEOUT_S
+from pybroker.replication.metadata_cache import MetadataCache
 
 SYSTEMD_SECONDS = 90.0  # DefaultTimeoutStopSec
 

@@ -10,25 +10,25 @@ import pytest
 import trio
 import trio.testing
 
-from broker.transaction_verifier import TRANSACTION_TOPIC, Question, TransactionVerifier
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
-from protocol.messages.replication import (
+from pybroker.broker.transaction_verifier import TRANSACTION_TOPIC, Question, TransactionVerifier
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
+from pybroker.protocol.messages.replication import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from protocol.messages.transactions import (
+from pybroker.protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from replication.metadata_cache import Endpoint, MetadataCache
+from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 from tests.support.broker_streams import answer_requests
 
 A, B = ("a", 0), ("b", 3)

@@ -7,8 +7,8 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from client.frames import FIRST_BUFFER_BYTES, FrameReader, send_frame
-from protocol.errors import ProtocolError
+from pybroker.client.frames import FIRST_BUFFER_BYTES, FrameReader, send_frame
+from pybroker.protocol.errors import ProtocolError
 
 SIZES = (0, 1, 4, 100, FIRST_BUFFER_BYTES - 5, FIRST_BUFFER_BYTES, FIRST_BUFFER_BYTES * 3)
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import ConfigError, KafkaConfig, load_config
-from broker.config.checks import check_config
-from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, definition_of
-from broker.config.dynamic import take_over
-from broker.config.ineffective import NO_PROTECTION, PROTECTIONS
-from broker.config.kafka_config import ConfigSource
-from broker.config.loading import environment_key
-from broker.config.tables import extensions
-from broker.startup import fetcher_config, log_manager_config
-from storage.config_def import ConfigType, DynamicMode
+from pybroker.broker.config import ConfigError, KafkaConfig, load_config
+from pybroker.broker.config.checks import check_config
+from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, definition_of
+from pybroker.broker.config.dynamic import take_over
+from pybroker.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
+from pybroker.broker.config.kafka_config import ConfigSource
+from pybroker.broker.config.loading import environment_key
+from pybroker.broker.config.tables import extensions
+from pybroker.broker.startup import fetcher_config, log_manager_config
+from pybroker.storage.config_def import ConfigType, DynamicMode
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
 

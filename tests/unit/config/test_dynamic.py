@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker import startup
-from broker.config import KafkaConfig
-from broker.config.checks import check_config
-from broker.config.dynamic import check_alteration, take_over, usable_for_alteration
-from broker.config.ineffective import ALLOW, NO_PROTECTION
-from protocol.errors import ErrorCode, KafkaError
-from storage.log_config import LogConfig
+from pybroker.broker import startup
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.config.checks import check_config
+from pybroker.broker.config.dynamic import check_alteration, take_over, usable_for_alteration
+from pybroker.broker.config.ineffective import ALLOW, NO_PROTECTION
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.storage.log_config import LogConfig
 from tests.support.odd_values import ALL, DYNAMIC_KEYS, WORDS
 
 STATIC = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster_spec import ClusterSpec
-from broker.cluster_state import ClusterError
-from broker.config import ConfigError, KafkaConfig, load_config
-from broker.config.checks import check_config
-from broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
-from broker.config.ineffective import ALLOW, NO_PROTECTION, PROTECTIONS, protection_of
-from broker.config.tables import security, tokens
-from storage.config_def import ConfigDef, ConfigType, OneOf
+from pybroker.broker.cluster_spec import ClusterSpec
+from pybroker.broker.cluster_state import ClusterError
+from pybroker.broker.config import ConfigError, KafkaConfig, load_config
+from pybroker.broker.config.checks import check_config
+from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
+from pybroker.broker.config.ineffective import ALLOW, NO_PROTECTION, PROTECTIONS, protection_of
+from pybroker.broker.config.tables import security, tokens
+from pybroker.storage.config_def import ConfigDef, ConfigType, OneOf
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"

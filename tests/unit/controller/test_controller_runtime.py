@@ -7,21 +7,24 @@ from functools import partial
 import pytest
 import trio
 
-from broker.control_channel import BrokerConnection, ChannelError, ControlChannel
-from broker.controller_client import ControllerClient, ControllerUnavailable
-from broker.controller_runtime import ControllerRuntime
-from broker.registration import ensure_top_level_paths, register_broker
-from broker.zookeeper_client import ZooKeeperClient, open_zookeeper
-from protocol.codec import encode
-from protocol.errors import ErrorCode
-from protocol.framing import encode_response
-from protocol.messages.cluster import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from protocol.messages.replication import UpdateMetadataRequest
-from replication.controller import events, topic_admin, znodes
-from replication.controller.config import ControllerConfig
-from replication.controller.operations import Delete, Exists
-from replication.controller.znodes import BrokerRegistration
-from replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
+from pybroker.broker.control_channel import BrokerConnection, ChannelError, ControlChannel
+from pybroker.broker.controller_client import ControllerClient, ControllerUnavailable
+from pybroker.broker.controller_runtime import ControllerRuntime
+from pybroker.broker.registration import ensure_top_level_paths, register_broker
+from pybroker.broker.zookeeper_client import ZooKeeperClient, open_zookeeper
+from pybroker.protocol.codec import encode
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import encode_response
+from pybroker.protocol.messages.cluster import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from pybroker.protocol.messages.replication import UpdateMetadataRequest
+from pybroker.replication.controller import events, topic_admin, znodes
+from pybroker.replication.controller.config import ControllerConfig
+from pybroker.replication.controller.operations import Delete, Exists
+from pybroker.replication.controller.znodes import BrokerRegistration
+from pybroker.replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
 from tests.support.controller_cluster import SimulatedBroker
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.frames import decode_request

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.dead_sessions import CannotClose, close_sessions, passwords, remembered_sessions
-from broker.registration import SESSION_FILE, save_session
-from broker.zookeeper_storage import SECRET_FILE
-from coordinator.zookeeper.constants import OPEN_ACL, Op
-from protocol.jute import CreateRequest, PathWatchRequest
-from replication.controller import znodes
+from pybroker.broker.dead_sessions import (
+    CannotClose,
+    close_sessions,
+    passwords,
+    remembered_sessions,
+)
+from pybroker.broker.registration import SESSION_FILE, save_session
+from pybroker.broker.zookeeper_storage import SECRET_FILE
+from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol.jute import CreateRequest, PathWatchRequest
+from pybroker.replication.controller import znodes
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.raw_zookeeper import RawClient
 

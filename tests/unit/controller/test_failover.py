@@ -1,11 +1,14 @@
 """Leaders, ISRs and controllers come and go: the controller's story, scene by scene."""
 
-from protocol.messages.replication import LeaderAndIsrPartitionError, LeaderAndIsrTopicError
-from replication.controller import events, znodes
-from replication.controller.context import TopicPartition
-from replication.controller.operations import Create, SetData
-from replication.controller.znodes import BrokerRegistration
-from replication.metadata_cache import Endpoint
+from pybroker.protocol.messages.replication import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrTopicError,
+)
+from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.context import TopicPartition
+from pybroker.replication.controller.operations import Create, SetData
+from pybroker.replication.controller.znodes import BrokerRegistration
+from pybroker.replication.metadata_cache import Endpoint
 from tests.support.controller_cluster import ControllerCluster
 
 

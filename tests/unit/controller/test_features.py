@@ -2,11 +2,11 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
-from replication.controller import events, znodes
-from replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
-from replication.controller.operations import SetData
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+from pybroker.replication.controller.operations import SetData
 from tests.support.controller_cluster import ControllerCluster
 
 

@@ -1,15 +1,15 @@
 """What UpdateMetadata does to the cache, in each version's form."""
 
-from protocol.codec import decode, encode
-from protocol.messages.replication import (
+from pybroker.protocol.codec import decode, encode
+from pybroker.protocol.messages.replication import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from protocol.uuids import ZERO_UUID
-from replication.metadata_cache import Endpoint, MetadataCache
+from pybroker.protocol.uuids import ZERO_UUID
+from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 
 ID_A, ID_B = b"a" * 16, b"b" * 16
 

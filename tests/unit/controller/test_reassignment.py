@@ -2,21 +2,21 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
 )
-from protocol.messages.reassignments import (
+from pybroker.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
-from replication.controller import events, znodes
-from replication.controller.operations import Create, SetData
+from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.operations import Create, SetData
 from tests.support.controller_cluster import ControllerCluster
 
 LEGACY = znodes.REASSIGN_PARTITIONS

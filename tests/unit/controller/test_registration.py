@@ -4,12 +4,12 @@ import stat
 
 import pytest
 
-from broker import registration
-from broker.registration import RegistrationError, register_broker
-from replication.controller import znodes
-from replication.controller.operations import Delete
-from replication.controller.znodes import BrokerRegistration
-from replication.metadata_cache import Endpoint
+from pybroker.broker import registration
+from pybroker.broker.registration import RegistrationError, register_broker
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.operations import Delete
+from pybroker.replication.controller.znodes import BrokerRegistration
+from pybroker.replication.metadata_cache import Endpoint
 from tests.support.zookeeper_tree import ZooKeeperTree
 
 

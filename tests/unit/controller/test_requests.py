@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -11,10 +11,10 @@ from protocol.messages.cluster import (
     BrokerState,
     ControlledShutdownRequest,
 )
-from replication.controller import events, znodes
-from replication.controller.context import TopicPartition
-from replication.controller.operations import Create, SetData
-from replication.controller.requests import ElectionResult
+from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.context import TopicPartition
+from pybroker.replication.controller.operations import Create, SetData
+from pybroker.replication.controller.requests import ElectionResult
 from tests.support.controller_cluster import ControllerCluster
 
 T0 = TopicPartition("t", 0)

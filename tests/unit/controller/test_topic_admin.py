@@ -2,9 +2,9 @@
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from replication.controller import topic_admin, znodes
-from replication.controller.operations import Create, GetChildren, SetData
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.replication.controller import topic_admin, znodes
+from pybroker.replication.controller.operations import Create, GetChildren, SetData
 from tests.support.controller_cluster import ControllerCluster
 
 ID = b"\x07" * 16

@@ -1,9 +1,9 @@
 """Topics grow, get ids, and are deleted with all the pauses that deletion knows."""
 
-from protocol.messages.replication import StopReplicaRequest
-from replication.controller import znodes
-from replication.controller.context import ReplicaStateName
-from replication.controller.operations import Create, Delete, SetData
+from pybroker.protocol.messages.replication import StopReplicaRequest
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.context import ReplicaStateName
+from pybroker.replication.controller.operations import Create, Delete, SetData
 from tests.support.controller_cluster import ControllerCluster
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from replication.controller import znodes
-from replication.controller.znodes import (
+from pybroker.replication.controller import znodes
+from pybroker.replication.controller.znodes import (
     BrokerRegistration,
     LeaderAndIsr,
     MalformedZnode,
     ReplicaAssignment,
     TopicAssignment,
 )
-from replication.metadata_cache import Endpoint
+from pybroker.replication.metadata_cache import Endpoint
 
 TOPIC_ID_TEXT = "YIBXpUjFTr-TQX8ZcVvHbA"
 TOPIC_ID = znodes.uuid_from_text(TOPIC_ID_TEXT)

@@ -5,14 +5,14 @@ import itertools
 import pytest
 import trio
 
-from broker.registration import release_previous_session, save_session
-from broker.zookeeper_client import (
+from pybroker.broker.registration import release_previous_session, save_session
+from pybroker.broker.zookeeper_client import (
     SessionEvent,
     WatchKind,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from replication.controller.operations import (
+from pybroker.replication.controller.operations import (
     Check,
     Create,
     Delete,

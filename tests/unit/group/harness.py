@@ -7,13 +7,13 @@ partition's log and are acknowledged at once, or held until the test says so.
 from collections.abc import Iterable
 from typing import Any
 
-from coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
-from coordinator.group.group import Group
-from coordinator.group.machine import GroupCoordinator
-from protocol.codec import encode, encode_versioned
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from protocol.messages.group_offsets import (
+from pybroker.coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from pybroker.coordinator.group.group import Group
+from pybroker.coordinator.group.machine import GroupCoordinator
+from pybroker.protocol.codec import encode, encode_versioned
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from pybroker.protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -21,7 +21,7 @@ from protocol.messages.group_offsets import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from protocol.messages.groups import (
+from pybroker.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -30,7 +30,7 @@ from protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
 from tests.support import coordinators
 
 GROUP = "group-1"

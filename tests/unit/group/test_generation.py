@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.group.core import GroupConfig
-from coordinator.group.states import LEGAL_PREVIOUS_STATES, GroupState, check_transition
-from protocol.errors import ErrorCode
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.states import LEGAL_PREVIOUS_STATES, GroupState, check_transition
+from pybroker.protocol.errors import ErrorCode
 from tests.unit.group.harness import Harness, encoded_size
 
 DELAY_MS = GroupConfig().initial_rebalance_delay_ms

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.group.core import GroupConfig
-from coordinator.group.offsets import CommittedOffset, OffsetAndMetadata, OffsetStore
-from protocol.errors import ErrorCode
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.offsets import CommittedOffset, OffsetAndMetadata, OffsetStore
+from pybroker.protocol.errors import ErrorCode
 from tests.unit.group.harness import GROUP, HOST, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)

@@ -6,11 +6,11 @@ lengths (-1 null), bytes with int32 lengths, arrays with int32 counts.
 
 import pytest
 
-from coordinator.group.group import Group
-from coordinator.group.members import Member, MemberProtocol
-from coordinator.group.offsets import OffsetAndMetadata
-from coordinator.group.placement import partition_for_key, utf16_length
-from coordinator.group.records import (
+from pybroker.coordinator.group.group import Group
+from pybroker.coordinator.group.members import Member, MemberProtocol
+from pybroker.coordinator.group.offsets import OffsetAndMetadata
+from pybroker.coordinator.group.placement import partition_for_key, utf16_length
+from pybroker.coordinator.group.records import (
     GROUP_KEY_PREFIX,
     OFFSET_KEY_PREFIXES,
     decode_group_key,
@@ -22,9 +22,9 @@ from coordinator.group.records import (
     offset_commit_key,
     offset_commit_value,
 )
-from coordinator.group.states import GroupState
-from protocol.errors import ProtocolError
-from protocol.java_hash import java_string_hash
+from pybroker.coordinator.group.states import GroupState
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.java_hash import java_string_hash
 
 OFFSET_KEY = bytes.fromhex("0001" "0001" "67" "0002" "7431" "00000003")  # fmt: skip
 OFFSET_VALUE_V3 = bytes.fromhex(

@@ -13,14 +13,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.config import KafkaConfig
-from broker.group_runtime import OFFSETS_TOPIC, GroupRuntime, group_config
-from broker.handlers.group_offsets import GroupOffsetHandlers
-from broker.handlers.groups import ALL_GROUP_OPERATIONS, GroupHandlers
-from coordinator.group.core import GroupConfig
-from protocol.api import API_TABLE, ApiKey, request_class
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import (
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.group_runtime import OFFSETS_TOPIC, GroupRuntime, group_config
+from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
+from pybroker.broker.handlers.groups import ALL_GROUP_OPERATIONS, GroupHandlers
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.protocol.api import API_TABLE, ApiKey, request_class
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.group_offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetDeleteRequestPartition,
@@ -29,7 +29,7 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.messages.groups import (
+from pybroker.protocol.messages.groups import (
     JoinGroupRequestProtocol,
     MemberIdentity,
     SyncGroupRequestAssignment,

@@ -2,17 +2,21 @@
 
 import pytest
 
-from coordinator.group.core import GroupConfig
-from coordinator.group.loader import PartitionLoad
-from coordinator.group.machine import GroupCoordinator
-from coordinator.group.offsets import OffsetAndMetadata
-from coordinator.group.records import group_tombstone, offset_commit_records, offset_tombstones
-from protocol.errors import ErrorCode
-from protocol.messages.groups import HeartbeatRequest
-from protocol.records.builder import build_batch, build_end_txn_marker
-from protocol.records.compression import Compression
-from protocol.records.control import ControlRecordType, EndTxnMarker
-from protocol.records.record import SimpleRecord
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.loader import PartitionLoad
+from pybroker.coordinator.group.machine import GroupCoordinator
+from pybroker.coordinator.group.offsets import OffsetAndMetadata
+from pybroker.coordinator.group.records import (
+    group_tombstone,
+    offset_commit_records,
+    offset_tombstones,
+)
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.groups import HeartbeatRequest
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.protocol.records.compression import Compression
+from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker.protocol.records.record import SimpleRecord
 from tests.unit.group.harness import GROUP, START_MS, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.group.core import GroupConfig
-from protocol.errors import ErrorCode
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.protocol.errors import ErrorCode
 from tests.unit.group.harness import Call, Harness, subscription
 
 DELAY_MS = GroupConfig().initial_rebalance_delay_ms

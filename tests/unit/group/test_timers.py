@@ -2,7 +2,7 @@
 
 import random
 
-from coordinator.group.timers import Timer, TimerHeap, TimerKind
+from pybroker.coordinator.group.timers import Timer, TimerHeap, TimerKind
 
 
 class ListOfTimers:

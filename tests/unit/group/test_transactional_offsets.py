@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.core import GroupConfig
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.records.batch import read_batch_header
-from protocol.records.builder import build_end_txn_marker
-from protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker.protocol.records.batch import read_batch_header
+from pybroker.protocol.records.builder import build_end_txn_marker
+from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
 from tests.unit.group.harness import GROUP, Call, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.codec import (
+from pybroker.protocol.codec import (
     decode,
     decode_from,
     decode_versioned,
@@ -12,19 +12,31 @@ from protocol.codec import (
     encode_parts,
     encode_versioned,
 )
-from protocol.errors import ProtocolError
-from protocol.messages.consumer_groups import (
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
 )
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from protocol.messages.fetch import FetchRequest, FetchTopic, ReplicaState
-from protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.metadata import ApiVersionsResponse, MetadataRequest, MetadataRequestTopic
-from protocol.messages.offsets import ListOffsetsResponse
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.security import SaslAuthenticateRequest
+from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from pybroker.protocol.messages.fetch import FetchRequest, FetchTopic, ReplicaState
+from pybroker.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
+from pybroker.protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from pybroker.protocol.messages.metadata import (
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from pybroker.protocol.messages.offsets import ListOffsetsResponse
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.messages.security import SaslAuthenticateRequest
 
 TOPIC_ID = bytes(range(16))
 

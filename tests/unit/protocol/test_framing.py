@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.api import API_TABLE, request_class, response_class
-from protocol.errors import ProtocolError
-from protocol.framing import (
+from pybroker.protocol.api import API_TABLE, request_class, response_class
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.framing import (
     RequestHeader,
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
-from protocol.messages.cluster import ControlledShutdownRequest
-from protocol.messages.fetch import (
+from pybroker.protocol.messages.cluster import ControlledShutdownRequest
+from pybroker.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchResponsePartitionData,
 )
-from protocol.messages.metadata import (
+from pybroker.protocol.messages.metadata import (
     ApiVersion,
     ApiVersionsResponse,
     MetadataRequest,

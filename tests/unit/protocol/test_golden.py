@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from protocol.api import API_TABLE, ApiKey
-from protocol.codec import decode_versioned
-from protocol.framing import encode_request
-from protocol.messages.consumer_protocol import (
+from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.codec import decode_versioned
+from pybroker.protocol.framing import encode_request
+from pybroker.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from protocol.schema import Struct
+from pybroker.protocol.schema import Struct
 from tests.support.frames import decode_request
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

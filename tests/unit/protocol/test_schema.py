@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.fetch import FetchPartition, FetchRequest, ReplicaState
-from protocol.messages.groups import JoinGroupRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import (
+from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, ReplicaState
+from pybroker.protocol.messages.groups import JoinGroupRequest
+from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponseLeaderIdAndEpoch,
 )
-from protocol.schema import (
+from pybroker.protocol.schema import (
     NO_TAGS,
     Message,
     Struct,
@@ -120,13 +120,13 @@ def test_importing_one_area_does_not_import_the_others() -> None:
     """What start-up does not speak, it does not pay for."""
     script = """
 import sys
-from protocol.api import API_TABLE, request_class
-assert not [name for name in sys.modules if name.startswith("protocol.messages.")]
+from pybroker.protocol.api import API_TABLE, request_class
+assert not [name for name in sys.modules if name.startswith("pybroker.protocol.messages.")]
 request_class(0)
-print(sorted(name for name in sys.modules if name.startswith("protocol.messages.")))
+print(sorted(name for name in sys.modules if name.startswith("pybroker.protocol.messages.")))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['protocol.messages.produce']"
+    assert done.stdout.strip() == "['pybroker.protocol.messages.produce']"
     assert ProduceRequest._spec.api_key == 0

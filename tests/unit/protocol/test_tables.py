@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from protocol.api import API_TABLE, ApiKey, request_class, response_class
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.primitives import decode_uvarint, encode_uvarint
-from protocol.schema import version_range
-from protocol.uuids import ZERO_UUID, new_uuid, uuid_from_text, uuid_to_text
+from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
+from pybroker.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from pybroker.protocol.primitives import decode_uvarint, encode_uvarint
+from pybroker.protocol.schema import version_range
+from pybroker.protocol.uuids import ZERO_UUID, new_uuid, uuid_from_text, uuid_to_text
 
 
 def test_every_error_code_is_there_once() -> None:

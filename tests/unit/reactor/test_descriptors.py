@@ -7,11 +7,11 @@ import resource
 import pytest
 import trio
 
-from broker import background, descriptors
-from broker.cluster_state import ClusterError
-from broker.descriptors import connection_limit, raise_descriptor_limit
-from broker.reactor import idle_connections, socket_server
-from storage.log_jobs import Job
+from pybroker.broker import background, descriptors
+from pybroker.broker.cluster_state import ClusterError
+from pybroker.broker.descriptors import connection_limit, raise_descriptor_limit
+from pybroker.broker.reactor import idle_connections, socket_server
+from pybroker.storage.log_jobs import Job
 from tests.support.descriptors import no_descriptors
 from tests.support.reactor import api_versions, heartbeat, running_reactor
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.error_responses import error_response
-from protocol.api import API_TABLE, ApiKey, request_class, response_class
-from protocol.codec import decode, encode
-from protocol.errors import ErrorCode
-from protocol.schema import Struct
+from pybroker.broker.error_responses import error_response
+from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
+from pybroker.protocol.codec import decode, encode
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.schema import Struct
 from tests.support.message_factory import MessageFactory
 
 # Of these there is no handler yet: transactions, security, quotas, reassignment.

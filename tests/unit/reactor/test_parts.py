@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.metrics import BrokerMetrics, quantiles
-from broker.reactor.connection import Connection, ConnectionInfo
-from broker.reactor.limits import ConnectionQuotas, MemoryPool
-from broker.reactor.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
-from broker.reactor.receive_buffer import FIRST_BUFFER_BYTES
+from pybroker.broker.metrics import BrokerMetrics, quantiles
+from pybroker.broker.reactor.connection import Connection, ConnectionInfo
+from pybroker.broker.reactor.limits import ConnectionQuotas, MemoryPool
+from pybroker.broker.reactor.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
+from pybroker.broker.reactor.receive_buffer import FIRST_BUFFER_BYTES
 
 LEGAL = {
     (MuteState.READING, MuteEvent.REQUEST_RECEIVED): MuteState.RESPONSE_PENDING,

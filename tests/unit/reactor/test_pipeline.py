@@ -11,14 +11,14 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from broker.dispatch import Dispatcher, Handler, Request
-from broker.metrics import BrokerMetrics
-from broker.reactor.limits import ConnectionQuotas
-from broker.reactor.pipeline import MAX_WAITING
-from broker.reactor.socket_server import ListenerSpec, SocketServer, SocketSettings
-from protocol.api import ApiKey
-from protocol.framing import decode_response
-from protocol.messages.produce import (
+from pybroker.broker.dispatch import Dispatcher, Handler, Request
+from pybroker.broker.metrics import BrokerMetrics
+from pybroker.broker.reactor.limits import ConnectionQuotas
+from pybroker.broker.reactor.pipeline import MAX_WAITING
+from pybroker.broker.reactor.socket_server import ListenerSpec, SocketServer, SocketSettings
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import decode_response
+from pybroker.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

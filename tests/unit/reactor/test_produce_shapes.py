@@ -7,14 +7,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.dispatch import Route
-from broker.metrics import RequestMetrics
-from broker.produce_shapes import MAX_FRAME_BYTES, MAX_MISSES, ProduceShape, shape_of
-from protocol.api import API_TABLE, ApiKey
-from protocol.codec import decode
-from protocol.errors import ProtocolError
-from protocol.framing import decode_request_header
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pybroker.broker.dispatch import Route
+from pybroker.broker.metrics import RequestMetrics
+from pybroker.broker.produce_shapes import MAX_FRAME_BYTES, MAX_MISSES, ProduceShape, shape_of
+from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.codec import decode
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.framing import decode_request_header
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from tests.support.reactor import frame_of
 
 SPEC = API_TABLE[ApiKey.PRODUCE]

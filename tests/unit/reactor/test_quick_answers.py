@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.handlers.quick_answers import MAX_TEMPLATES, QuickAnswers
-from protocol.api import API_TABLE, ApiKey
-from protocol.errors import ErrorCode
-from protocol.framing import encode_response
-from protocol.messages.produce import (
+from pybroker.broker.handlers.quick_answers import MAX_TEMPLATES, QuickAnswers
+from pybroker.protocol.api import API_TABLE, ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import encode_response
+from pybroker.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from replication.types import ProduceResult
+from pybroker.replication.types import ProduceResult
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)

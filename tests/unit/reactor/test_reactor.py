@@ -8,12 +8,12 @@ import struct
 import pytest
 import trio
 
-from broker.reactor.limits import ConnectionQuotas
-from broker.reactor.socket_server import SocketSettings
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.framing import decode_response
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from pybroker.broker.reactor.limits import ConnectionQuotas
+from pybroker.broker.reactor.socket_server import SocketSettings
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import decode_response
+from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.support.reactor import RawClient, api_versions, heartbeat, running_reactor
 
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from broker.config.loading import load_config
-from broker.reactor import memory_shortage, processor, socket_server
-from broker.reactor.connection import Connection, ConnectionInfo
-from broker.reactor.receive_buffer import (
+from pybroker.broker.config.loading import load_config
+from pybroker.broker.reactor import memory_shortage, processor, socket_server
+from pybroker.broker.reactor.connection import Connection, ConnectionInfo
+from pybroker.broker.reactor.receive_buffer import (
     COMMON_BUFFER_BYTES,
     DEFAULT_MEMORY_BYTES,
     FIRST_BUFFER_BYTES,
@@ -24,9 +24,9 @@ from broker.reactor.receive_buffer import (
     UNLIMITED_BYTES,
     ReceiveMemory,
 )
-from broker.reactor.selector import READ
-from broker.reactor.socket_server import SocketSettings
-from broker.startup import socket_settings
+from pybroker.broker.reactor.selector import READ
+from pybroker.broker.reactor.socket_server import SocketSettings
+from pybroker.broker.startup import socket_settings
 from tests.support.reactor import RawClient, RunningReactor, heartbeat, running_reactor
 
 LARGE = 90_000_000

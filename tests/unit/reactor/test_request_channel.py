@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.reactor import handlers_pool
-from broker.reactor.handlers_pool import BATCH_SECONDS, HandlersPool
-from broker.reactor.request_channel import RequestChannel
+from pybroker.broker.reactor import handlers_pool
+from pybroker.broker.reactor.handlers_pool import BATCH_SECONDS, HandlersPool
+from pybroker.broker.reactor.request_channel import RequestChannel
 
 
 class Served:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.request_parts import MAX_PART_ELEMENTS, PARTS, cut, join, place_to_cut, weight
-from protocol.api import ApiKey, request_class, response_class
-from protocol.messages.group_offsets import (
+from pybroker.broker.request_parts import MAX_PART_ELEMENTS, PARTS, cut, join, place_to_cut, weight
+from pybroker.protocol.api import ApiKey, request_class, response_class
+from pybroker.protocol.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -17,7 +17,7 @@ from protocol.messages.group_offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.reactor import api_versions, running_reactor
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from broker.reactor import turns as turns_module
-from broker.reactor.turns import TURN_SECONDS, Pace, Steps, Turns, distinct
+from pybroker.broker.reactor import turns as turns_module
+from pybroker.broker.reactor.turns import TURN_SECONDS, Pace, Steps, Turns, distinct
 
 MUCH = 50
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from protocol.api import ApiKey
-from protocol.framing import decode_response
-from protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import decode_response
+from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.reactor import api_versions, frame_of, heartbeat, running_reactor
 
 

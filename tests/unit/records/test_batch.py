@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from protocol.errors import ProtocolError
-from protocol.records.batch import (
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.records.batch import (
     HEADER_SIZE,
     ControlRecordType,
     EndTxnMarker,
@@ -25,13 +25,13 @@ from protocol.records.batch import (
     set_max_timestamp,
     update_crc,
 )
-from protocol.records.builder import (
+from pybroker.protocol.records.builder import (
     assemble,
     build_batch,
     build_empty_batch,
     build_end_txn_marker,
 )
-from protocol.records.compression import Compression
+from pybroker.protocol.records.compression import Compression
 from tests.support.conversions import build_message_set, rebuild
 from tests.support.dumb_records import dumb_decode
 

@@ -10,8 +10,8 @@ import pytest
 import snappy
 import zstandard
 
-from protocol.errors import ProtocolError
-from protocol.records.compression import Compression, compress, compression_of, decompress
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.records.compression import Compression, compress, compression_of, decompress
 from tests.support.dumb_records import dumb_decompress
 
 ROOM = 1 << 24
@@ -201,8 +201,8 @@ def test_zstd_frames_follow_each_other() -> None:
 
 BOMBS = """
 import json, resource, sys
-from protocol.errors import ProtocolError
-from protocol.records.compression import Compression, compress, decompress
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.records.compression import Compression, compress, decompress
 
 def peak_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

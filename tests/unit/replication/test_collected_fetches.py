@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from broker.follower_pace import (
+from pybroker.broker.follower_pace import (
     BUSY_SHARE,
     FULL_SHARE,
     MAX_PAUSE_SECONDS,
@@ -14,8 +14,8 @@ from broker.follower_pace import (
     WINDOW_SECONDS,
     FollowerPace,
 )
-from broker.replica_shell import ReplicaShell
-from replication.types import Done, FollowersWait, Parked
+from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.replication.types import Done, FollowersWait, Parked
 from tests.support.replication import ME, ReplicaCluster
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.replication import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.replication import (
     StopReplicaRequest,
     StopReplicaTopicV1,
 )
-from replication.types import Done, FetchEntry, FetchParams, Isolation, Parked
+from pybroker.replication.types import Done, FetchEntry, FetchParams, Isolation, Parked
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, batch
 
 REPLICAS = (ME, 2, 3)

@@ -1,12 +1,12 @@
 """One test for each completion case of a delayed produce (see replication/delayed_operations)."""
 
-from protocol.errors import ErrorCode
-from protocol.messages.replication import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.replication import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from replication.types import Done, FlushNeeded, Parked
+from pybroker.replication.types import Done, FlushNeeded, Parked
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 
 REPLICAS = (ME, 2, 3)

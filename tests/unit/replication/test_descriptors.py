@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.replication import StopReplicaPartitionV0, StopReplicaRequest
-from replication.leadership import retry_refused
-from replication.types import Done, RoleChange
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.replication import StopReplicaPartitionV0, StopReplicaRequest
+from pybroker.replication.leadership import retry_refused
+from pybroker.replication.types import Done, RoleChange
 from tests.support.descriptors import no_descriptors
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster
 

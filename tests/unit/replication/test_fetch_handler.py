@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 import trio
 
-from broker.handlers.fetch import FetchHandler
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression
-from protocol.records.record import SimpleRecord
+from pybroker.broker.handlers.fetch import FetchHandler
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.compression import Compression
+from pybroker.protocol.records.record import SimpleRecord
 from tests.support.conversions import build_message_set
 from tests.support.handlers import Call
 from tests.support.replication import ME, NOW, TOPIC, TOPIC_ID, batch

@@ -8,14 +8,14 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from broker.fetcher_runtime import FetcherRuntime
-from broker.handlers.fetch import FetchHandler
-from broker.metrics import BrokerMetrics
-from client.frames import FrameReader
-from protocol.api import ApiKey
-from protocol.framing import encode_response
-from replication.follower_steps import FetcherConfig
-from replication.metadata_cache import Endpoint
+from pybroker.broker.fetcher_runtime import FetcherRuntime
+from pybroker.broker.handlers.fetch import FetchHandler
+from pybroker.broker.metrics import BrokerMetrics
+from pybroker.client.frames import FrameReader
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import encode_response
+from pybroker.replication.follower_steps import FetcherConfig
+from pybroker.replication.metadata_cache import Endpoint
 from tests.support.followers import Node
 from tests.support.frames import decode_request
 from tests.support.handlers import Call

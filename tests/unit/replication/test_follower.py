@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from replication.follower import FollowerPartition, FollowerState
-from replication.follower_steps import Exchange, FetcherConfig, Wait
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchRequest
+from pybroker.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pybroker.replication.follower import FollowerPartition, FollowerState
+from pybroker.replication.follower_steps import Exchange, FetcherConfig, Wait
 from tests.support.followers import Nodes, content, history
 from tests.support.replication import KEY
 

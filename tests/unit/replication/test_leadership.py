@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.replication import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     StopReplicaPartitionState,
@@ -13,7 +13,7 @@ from protocol.messages.replication import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from replication.types import AlterIsr, FailedLogDir, RoleChange
+from pybroker.replication.types import AlterIsr, FailedLogDir, RoleChange
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
 
 REPLICAS = (ME, 2, 3)

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.replication import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.replication import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from protocol.records.batch import assign_offset_and_epoch, iter_batch_headers
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from replication import log_dir_moves
-from replication.log_dir_moves import Move, Over, Pause, Prepare, Read
-from replication.types import ACKS_ALL, Done, FlushNeeded, Parked
-from storage.cleaner.manager import CleanerManager, CleanerSettings
-from storage.log import Log
+from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_batch_headers
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.replication import log_dir_moves
+from pybroker.replication.log_dir_moves import Move, Over, Pause, Prepare, Read
+from pybroker.replication.types import ACKS_ALL, Done, FlushNeeded, Parked
+from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings
+from pybroker.storage.log import Log
 from tests.support.faulty_files import FaultyFiles
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
 

@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from broker.handlers.offsets import OffsetsHandler
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import (
+from pybroker.broker.handlers.offsets import OffsetsHandler
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
@@ -17,7 +17,7 @@ from protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     HEADER_SIZE,
     Compression,
     SimpleRecord,
@@ -25,7 +25,7 @@ from protocol.records.batch import (
     set_max_timestamp,
     update_crc,
 )
-from protocol.records.builder import build_batch
+from pybroker.protocol.records.builder import build_batch
 from tests.support.handlers import Call
 from tests.support.replication import ME, NOW, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker, versions

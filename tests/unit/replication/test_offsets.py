@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from replication import offsets
-from replication.offsets import (
+from pybroker.protocol.errors import ErrorCode
+from pybroker.replication import offsets
+from pybroker.replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -15,8 +15,8 @@ from replication.offsets import (
     OffsetAnswer,
     OffsetQuery,
 )
-from replication.replica_selector import RackAwareReplicaSelector
-from replication.types import (
+from pybroker.replication.replica_selector import RackAwareReplicaSelector
+from pybroker.replication.types import (
     ClientMetadata,
     Done,
     FetchEntry,

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.handlers.fetch import FetchHandler
-from broker.handlers.produce import ProduceHandler
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.records.builder import build_batch
-from protocol.records.compression import Compression
-from protocol.records.record import SimpleRecord
+from pybroker.broker.handlers.fetch import FetchHandler
+from pybroker.broker.handlers.produce import ProduceHandler
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.compression import Compression
+from pybroker.protocol.records.record import SimpleRecord
 from tests.support.conversions import build_message_set
 from tests.support.handlers import CLOSED, NOTHING
 from tests.support.replication import ME, NOW, batch

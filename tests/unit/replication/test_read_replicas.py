@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from broker import startup
-from broker.config import ConfigError, KafkaConfig
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from replication.metadata_cache import MetadataCache
-from replication.replica_selector import RackAwareReplicaSelector
+from pybroker.broker import startup
+from pybroker.broker.config import ConfigError, KafkaConfig
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pybroker.replication.metadata_cache import MetadataCache
+from pybroker.replication.replica_selector import RackAwareReplicaSelector
 from tests.support.followers import Node, Nodes
 from tests.support.handlers import Call
 from tests.support.replication import KEY, TOPIC_ID

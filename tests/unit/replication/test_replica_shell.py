@@ -6,10 +6,10 @@ from typing import Any
 
 import trio
 
-from broker.log_flusher import LogFlusher
-from broker.replica_shell import ReplicaShell
-from replication.types import FlushNeeded, Parked
-from storage.files import DataFile, Files
+from pybroker.broker.log_flusher import LogFlusher
+from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.replication.types import FlushNeeded, Parked
+from pybroker.storage.files import DataFile, Files
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
 from tests.support.replication_handlers import HandlerBroker
 

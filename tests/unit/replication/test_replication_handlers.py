@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.messages.replication import (
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponseEpochEndOffset, FetchResponsePartitionData
-from replication.fetch_session import FetchSessions, SessionPartition
-from replication.reader import error_data
-from replication.types import FetchEntry
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.fetch import FetchResponseEpochEndOffset, FetchResponsePartitionData
+from pybroker.replication.fetch_session import FetchSessions, SessionPartition
+from pybroker.replication.reader import error_data
+from pybroker.replication.types import FetchEntry
 
 
 def quiet() -> FetchResponsePartitionData:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.fetch import FetchRequest
-from replication.follower_steps import Exchange, Wait
-from replication.throttle import UNLIMITED, ReplicationQuota
+from pybroker.protocol.messages.fetch import FetchRequest
+from pybroker.replication.follower_steps import Exchange, Wait
+from pybroker.replication.throttle import UNLIMITED, ReplicationQuota
 from tests.support.followers import Nodes, content
 from tests.support.replication import KEY
 

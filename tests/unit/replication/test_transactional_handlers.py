@@ -10,24 +10,28 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.active_producers import ActiveProducersHandler
-from broker.handlers.produce import ProduceHandler
-from broker.handlers.transactional_produce import TransactionalProduce
-from broker.handlers.txn_markers import OFFSETS_TOPIC, TxnMarkersHandler
-from broker.transaction_verifier import Question
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
-from protocol.messages.transactions import (
+from pybroker.broker.handlers.active_producers import ActiveProducersHandler
+from pybroker.broker.handlers.produce import ProduceHandler
+from pybroker.broker.handlers.transactional_produce import TransactionalProduce
+from pybroker.broker.handlers.txn_markers import OFFSETS_TOPIC, TxnMarkersHandler
+from pybroker.broker.transaction_verifier import Question
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pybroker.protocol.messages.transaction_admin import DescribeProducersRequest, TopicRequest
+from pybroker.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
-from replication.types import Isolation
-from storage.log_config import LogConfig
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
+from pybroker.replication.types import Isolation
+from pybroker.storage.log_config import LogConfig
 from tests.support.handlers import Call
 from tests.support.replication import KEY, ME, NOW, TOPIC
 from tests.support.replication_handlers import HandlerBroker, versions

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from protocol.records.batch import Compression, SimpleRecord
-from protocol.records.builder import build_batch
-from storage.files import Files
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager, LogManagerConfig
+from pybroker.protocol.records.batch import Compression, SimpleRecord
+from pybroker.protocol.records.builder import build_batch
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager, LogManagerConfig
 from tests.support.faulty_files import FaultyFiles
 
 TOPIC_ID = bytes(range(16))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import (
+from pybroker.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
     SimpleRecord,
 )
-from protocol.records.builder import build_batch, build_end_txn_marker
-from storage.append_info import AppendOrigin
-from storage.cleaner.manager import CleanerSettings, consider
+from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.cleaner.manager import CleanerSettings, consider
 from tests.support.cleaning import (
     batches_of,
     clean,

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import (
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import (
     ControlRecordType,
     SimpleRecord,
     iter_batch_headers,
 )
-from protocol.records.builder import build_batch
-from storage.checkpoints import CLEANER_FILE
-from storage.cleaner.cleaner import MAX_SOURCES, Cleaner, CleaningAborted
-from storage.cleaner.manager import CleanerManager, consider
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
+from pybroker.protocol.records.builder import build_batch
+from pybroker.storage.checkpoints import CLEANER_FILE
+from pybroker.storage.cleaner.cleaner import MAX_SOURCES, Cleaner, CleaningAborted
+from pybroker.storage.cleaner.manager import CleanerManager, consider
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.log_manager import LogManager
 from tests.support.cleaning import (
     SETTINGS,
     clean,
@@ -264,7 +264,7 @@ def test_look_ups_in_a_cleaned_segment(tmp_path: Path) -> None:
         found = compacted.log.read(offset, 1, upper_bound_offset=40).records
         ((_, header),) = iter_batch_headers(found.read())
         assert header.base_offset == offset
-    from storage.log_lookup import offset_for_timestamp
+    from pybroker.storage.log_lookup import offset_for_timestamp
 
     found_time = offset_for_timestamp(compacted.log, 1205)
     assert found_time is not None

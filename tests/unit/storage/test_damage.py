@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.errors import KafkaError, ProtocolError
-from protocol.records.batch import crc_is_valid, iter_batch_headers
-from protocol.records.builder import build_end_txn_marker
-from protocol.records.control import ControlRecordType, EndTxnMarker
-from storage.files import DataFile, DirectoryLock
-from storage.log import AppendOrigin, Log
-from storage.log_directory import StartupError
-from storage.log_manager import LogManager
-from storage.recovery_notes import note_cut, write_gaps
+from pybroker.protocol.errors import KafkaError, ProtocolError
+from pybroker.protocol.records.batch import crc_is_valid, iter_batch_headers
+from pybroker.protocol.records.builder import build_end_txn_marker
+from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker.storage.files import DataFile, DirectoryLock
+from pybroker.storage.log import AppendOrigin, Log
+from pybroker.storage.log_directory import StartupError
+from pybroker.storage.log_manager import LogManager
+from pybroker.storage.recovery_notes import note_cut, write_gaps
 from tests.simulation.disk import Disk, Inode, MemoryFiles
 from tests.unit.storage.helpers import batch_of, config_of
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from storage.descriptors import LEFT_BY_PARTITIONS, LEFT_BY_SEGMENTS, OutOfDescriptors
-from storage.files import Files
-from storage.log import Log
-from storage.log_manager import LogManager
-from storage.offset_index import OffsetIndex
+from pybroker.protocol.errors import ErrorCode
+from pybroker.storage.descriptors import LEFT_BY_PARTITIONS, LEFT_BY_SEGMENTS, OutOfDescriptors
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_manager import LogManager
+from pybroker.storage.offset_index import OffsetIndex
 from tests.support.descriptors import no_descriptors
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 

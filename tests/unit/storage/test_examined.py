@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import (
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import (
     HEADER_SIZE,
     Compression,
     SimpleRecord,
@@ -17,13 +17,13 @@ from protocol.records.batch import (
     read_batch_header,
     update_crc,
 )
-from protocol.records.builder import assemble, build_batch
-from protocol.records.compression import UnpacksTooLarge
-from protocol.records.convert import MAX_RECORDS, read_produced
-from storage.append_info import InvalidRecords
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.validation import QUICK_BYTES, examine, takes_long
+from pybroker.protocol.records.builder import assemble, build_batch
+from pybroker.protocol.records.compression import UnpacksTooLarge
+from pybroker.protocol.records.convert import MAX_RECORDS, read_produced
+from pybroker.storage.append_info import InvalidRecords
+from pybroker.storage.log import Log
+from pybroker.storage.log_config import LogConfig
+from pybroker.storage.validation import QUICK_BYTES, examine, takes_long
 from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import log_of
 

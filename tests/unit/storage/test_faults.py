@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.append_info import AppendOrigin
-from storage.log import Log
-from storage.log_directory import StartupError
-from storage.log_manager import LogManager
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.log import Log
+from pybroker.storage.log_directory import StartupError
+from pybroker.storage.log_manager import LogManager
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 

@@ -8,20 +8,20 @@ from pathlib import Path
 import crc32c
 import pytest
 
-from storage import checkpoints
-from storage.checkpoints import CheckpointError, MetaProperties
-from storage.files import Files
-from storage.leader_epochs import LeaderEpochCache
-from storage.offset_index import OffsetIndex
-from storage.producer_snapshot import (
+from pybroker.storage import checkpoints
+from pybroker.storage.checkpoints import CheckpointError, MetaProperties
+from pybroker.storage.files import Files
+from pybroker.storage.leader_epochs import LeaderEpochCache
+from pybroker.storage.offset_index import OffsetIndex
+from pybroker.storage.producer_snapshot import (
     CorruptSnapshot,
     SnapshotStore,
     decode_snapshot,
     encode_snapshot,
 )
-from storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
-from storage.time_index import TimeIndex
-from storage.transaction_index import AbortedTransaction, TransactionIndex
+from pybroker.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from pybroker.storage.time_index import TimeIndex
+from pybroker.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 FILES = Files()
 

@@ -10,11 +10,11 @@ from struct import Struct
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import Compression, iter_records, update_crc
-from protocol.records.convert import recompress
-from storage.append_info import InvalidRecords
-from storage.log import Log
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import Compression, iter_records, update_crc
+from pybroker.protocol.records.convert import recompress
+from pybroker.storage.append_info import InvalidRecords
+from pybroker.storage.log import Log
 from tests.unit.storage.helpers import batch_of, log_of
 
 NOW_MS = 1_000_000

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import Compression, iter_batch_headers, read_records
-from protocol.uuids import uuid_to_text
-from storage.files import Files
-from storage.log import Log
-from storage.log_manager import LogManager
-from storage.producer_snapshot import decode_snapshot
+from pybroker.protocol.records.batch import Compression, iter_batch_headers, read_records
+from pybroker.protocol.uuids import uuid_to_text
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_manager import LogManager
+from pybroker.storage.producer_snapshot import decode_snapshot
 from tests.unit.storage.helpers import config_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_log_dir"

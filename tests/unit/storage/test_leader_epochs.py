@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.files import Files
-from storage.leader_epochs import LeaderEpochCache
+from pybroker.storage.files import Files
+from pybroker.storage.leader_epochs import LeaderEpochCache
 
 
 @pytest.fixture

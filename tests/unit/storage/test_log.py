@@ -8,13 +8,13 @@ from struct import Struct
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import SimpleRecord, iter_batch_headers
-from storage.append_info import UnexpectedAppendOffset
-from storage.files import Files
-from storage.log import Log
-from storage.log_manager import LogManager
-from storage.retention import delete_segments_below_start
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import SimpleRecord, iter_batch_headers
+from pybroker.storage.append_info import UnexpectedAppendOffset
+from pybroker.storage.files import Files
+from pybroker.storage.log import Log
+from pybroker.storage.log_manager import LogManager
+from pybroker.storage.retention import delete_segments_below_start
 from tests.support.conversions import build_message_set
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import Compression, TimestampType
-from storage.config_def import LONG_MAX, ConfigDef, ConfigType, format_value, parse_value
-from storage.log_config import (
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import Compression, TimestampType
+from pybroker.storage.config_def import LONG_MAX, ConfigDef, ConfigType, format_value, parse_value
+from pybroker.storage.log_config import (
     TOPIC_CONFIGS,
     LogConfig,
     topic_config_from_broker,

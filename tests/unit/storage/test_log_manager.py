@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.log import Log
-from storage.log_directory import StartupError, parse_partition_name
-from storage.log_manager import LogManager, LogManagerConfig
-from storage.recovery_notes import NEW_FILE
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.storage.log import Log
+from pybroker.storage.log_directory import StartupError, parse_partition_name
+from pybroker.storage.log_manager import LogManager, LogManagerConfig
+from pybroker.storage.recovery_notes import NEW_FILE
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import iter_batch_headers
-from storage.checkpoints import CLEANER_FILE
-from storage.cleaner.manager import CleanerSettings
-from storage.log import Log
-from storage.log_jobs import CHECKPOINTED
-from storage.log_manager import LogManager
-from storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.storage.checkpoints import CLEANER_FILE
+from pybroker.storage.cleaner.manager import CleanerSettings
+from pybroker.storage.log import Log
+from pybroker.storage.log_jobs import CHECKPOINTED
+from pybroker.storage.log_manager import LogManager
+from pybroker.storage.recovery_notes import GAPS_FILE, STALE_RECOVERY_POINTS_FILE
 from tests.support.cleaning import surviving
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_checkpoints import checkpoint_recovery_points

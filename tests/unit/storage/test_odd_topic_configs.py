@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode, KafkaError
-from storage.config_def import format_value
-from storage.log_config import TOPIC_CONFIGS, LogConfig, validate_topic_configs
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.storage.config_def import format_value
+from pybroker.storage.log_config import TOPIC_CONFIGS, LogConfig, validate_topic_configs
 from tests.support.odd_values import ALL
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import ControlRecordType, EndTxnMarker
-from protocol.records.builder import build_end_txn_marker
-from storage.append_info import AppendInfo, AppendOrigin
-from storage.log import Log
-from storage.transaction_index import AbortedTransaction
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import ControlRecordType, EndTxnMarker
+from pybroker.protocol.records.builder import build_end_txn_marker
+from pybroker.storage.append_info import AppendInfo, AppendOrigin
+from pybroker.storage.log import Log
+from pybroker.storage.transaction_index import AbortedTransaction
 from tests.unit.storage.helpers import batch_of, log_of, manager_of
 
 MAX_SEQUENCE = 2**31 - 1

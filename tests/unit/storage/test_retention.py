@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import iter_batch_headers
-from storage.log import Log
-from storage.log_manager import LogManager, LogManagerConfig
-from storage.log_upkeep import SEGMENTS_PER_STEP
-from storage.retention import date_text, delete_old_segments, delete_segments_below_start
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.storage.log import Log
+from pybroker.storage.log_manager import LogManager, LogManagerConfig
+from pybroker.storage.log_upkeep import SEGMENTS_PER_STEP
+from pybroker.storage.retention import date_text, delete_old_segments, delete_segments_below_start
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, log_of, manager_of
 
@@ -49,7 +49,7 @@ def test_a_deletion_by_time_says_how_old_and_why(
     day_ms = 1440 * MINUTE_MS
     log = log_of(tmp_path, segment_bytes=2 * SIZE, retention_ms=7 * day_ms)
     fill(log, 5, timestamp=1_700_000_000_000)
-    with caplog.at_level("INFO", "storage.retention"):
+    with caplog.at_level("INFO", "pybroker.storage.retention"):
         assert delete_old_segments(log, 1_700_000_000_000 + 1000 * day_ms, limit=2) == 2
         assert delete_old_segments(log, 1_700_000_000_000) == 0
     (line,) = [record.getMessage() for record in caplog.records]

@@ -7,8 +7,8 @@ from struct import Struct
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import (
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import (
     Compression,
     ControlRecordType,
     EndTxnMarker,
@@ -19,10 +19,10 @@ from protocol.records.batch import (
     read_batch_header,
     update_crc,
 )
-from protocol.records.builder import build_end_txn_marker
-from protocol.records.convert import recompress
-from storage.append_info import AppendOrigin, InvalidRecords
-from storage.log import Log
+from pybroker.protocol.records.builder import build_end_txn_marker
+from pybroker.protocol.records.convert import recompress
+from pybroker.storage.append_info import AppendOrigin, InvalidRecords
+from pybroker.storage.log import Log
 from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import batch_of, log_of
 

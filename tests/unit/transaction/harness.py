@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.transaction.core import (
+from pybroker.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
     Effect,
@@ -20,11 +20,11 @@ from coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from coordinator.transaction.machine import TransactionCoordinator
-from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
-from coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
-from protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from pybroker.coordinator.transaction.machine import TransactionCoordinator
+from pybroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
 from tests.support import coordinators
 
 START_MS = 1_700_000_000_000

@@ -2,15 +2,15 @@
 
 import pytest
 
-from coordinator.transaction.core import (
+from pybroker.coordinator.transaction.core import (
     RETRY_DELAY_MS,
     Append,
     SendMarkers,
     TransactionConfig,
 )
-from coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
-from protocol.records.batch import iter_records
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.records.batch import iter_records
 from tests.unit.transaction.harness import NAME, A, B, Harness
 
 E, S = ErrorCode, TransactionState

@@ -2,22 +2,22 @@
 
 import pytest
 
-from coordinator.transaction.core import Append
-from coordinator.transaction.loader import PartitionLoad
-from coordinator.transaction.metadata import TransactionMetadata, Transition
-from coordinator.transaction.records import (
+from pybroker.coordinator.transaction.core import Append
+from pybroker.coordinator.transaction.loader import PartitionLoad
+from pybroker.coordinator.transaction.metadata import TransactionMetadata, Transition
+from pybroker.coordinator.transaction.records import (
     decode_key,
     decode_value,
     transaction_key,
     transaction_tombstone,
     transaction_value,
 )
-from coordinator.transaction.states import TransactionState
-from protocol.codec import encode_versioned
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.transaction_data import PartitionsSchema, TransactionLogValue
-from protocol.records.builder import build_batch
-from protocol.records.record import SimpleRecord
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.codec import encode_versioned
+from pybroker.protocol.errors import ErrorCode, ProtocolError
+from pybroker.protocol.messages.transaction_data import PartitionsSchema, TransactionLogValue
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
 from tests.unit.transaction.harness import NAME, A, B, C, Harness
 
 E, S = ErrorCode, TransactionState

@@ -1,16 +1,16 @@
 """The queues of markers by destination, the request, and how an answer is read."""
 
-from coordinator.transaction.core import MarkerJob
-from coordinator.transaction.markers import (
+from pybroker.coordinator.transaction.core import MarkerJob
+from pybroker.coordinator.transaction.markers import (
     MAX_PARTITIONS_PER_REQUEST,
     NO_BROKER,
     MarkerQueues,
     marker_results,
     markers_request,
 )
-from coordinator.transaction.metadata import TopicPartition
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
+from pybroker.coordinator.transaction.metadata import TopicPartition
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.transactions import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.transaction.core import Append, SendMarkers, TransactionConfig
-from coordinator.transaction.machine import TransactionCoordinator
-from coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
+from pybroker.coordinator.transaction.core import Append, SendMarkers, TransactionConfig
+from pybroker.coordinator.transaction.machine import TransactionCoordinator
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.errors import ErrorCode
 from tests.unit.transaction.harness import NAME, START_MS, A, B, C, Harness
 
 E = ErrorCode

@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.transaction.core import AllocateProducerId, Append, InitResult
-from coordinator.transaction.metadata import MAX_PRODUCER_EPOCH
-from coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
+from pybroker.coordinator.transaction.core import AllocateProducerId, Append, InitResult
+from pybroker.coordinator.transaction.metadata import MAX_PRODUCER_EPOCH
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.errors import ErrorCode
 from tests.unit.transaction.harness import FIRST_PRODUCER_ID, NAME, A, Harness
 
 E = ErrorCode

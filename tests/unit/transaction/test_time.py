@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.transaction.core import Append, SendMarkers, TransactionConfig
-from coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
-from protocol.records.batch import iter_records
+from pybroker.coordinator.transaction.core import Append, SendMarkers, TransactionConfig
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.records.batch import iter_records
 from tests.unit.transaction.harness import NAME, TIMEOUT_MS, A, B, Harness
 
 E, S = ErrorCode, TransactionState

@@ -17,19 +17,19 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from broker.topic_creation import TRANSACTIONS_TOPIC
-from broker.transaction_runtime import TransactionRuntime
-from coordinator.transaction.core import InitAttempt, TransactionConfig
-from coordinator.transaction.states import TransactionState
-from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.transactions import (
+from pybroker.broker.topic_creation import TRANSACTIONS_TOPIC
+from pybroker.broker.transaction_runtime import TransactionRuntime
+from pybroker.coordinator.transaction.core import InitAttempt, TransactionConfig
+from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.messages.transactions import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from replication.metadata_cache import Endpoint
+from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.replication import ME

@@ -13,15 +13,15 @@ from struct import pack
 import pytest
 import trio
 
-from broker.zookeeper_server import serve_zookeeper
-from broker.zookeeper_storage import DataDirectoryError
-from coordinator.zookeeper.constants import OPEN_ACL, Op
-from protocol import jute
-from protocol.jute import CreateRequest, GetDataResponse, PathsResponse, PathWatchRequest
+from pybroker.broker.zookeeper_server import serve_zookeeper
+from pybroker.broker.zookeeper_storage import DataDirectoryError
+from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol import jute
+from pybroker.protocol.jute import CreateRequest, GetDataResponse, PathsResponse, PathWatchRequest
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.raw_zookeeper import RawClient
 
-LOGGER = "broker.zookeeper_server"
+LOGGER = "pybroker.broker.zookeeper_server"
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_replies_to_clients_that_have_gone_are_dropped(
 
     with embedded_zookeeper(tmp_path) as port:
         neighbour = RawClient(port)
-        monkeypatch.setattr("broker.zookeeper_storage.os.fsync", slow_fsync)
+        monkeypatch.setattr("pybroker.broker.zookeeper_storage.os.fsync", slow_fsync)
         for number in range(5):
             client = RawClient(port)
             request = CreateRequest(f"/gone{number}", b"", list(OPEN_ACL), 0)
@@ -216,7 +216,7 @@ def test_a_restart_keeps_nodes_sessions_and_passwords(tmp_path: Path) -> None:
 def test_snapshots_are_taken_and_old_files_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS", 20)
+    monkeypatch.setattr("pybroker.broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS", 20)
     with embedded_zookeeper(tmp_path) as port:
         client = RawClient(port)
         for number in range(150):
@@ -244,7 +244,7 @@ def test_a_full_disk_stops_the_server_without_a_false_promise(
     def fill_up(port: int) -> None:
         client = RawClient(port)
         create(client, "/kept")
-        monkeypatch.setattr("broker.zookeeper_storage.os.write", torn_write)
+        monkeypatch.setattr("pybroker.broker.zookeeper_storage.os.write", torn_write)
         with pytest.raises(ConnectionError):
             create(client, "/refused")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.zookeeper_storage import DataDirectoryError, open_storage
-from coordinator.zookeeper.constants import OPEN_ACL, Op
-from coordinator.zookeeper.snapshot import capture, decode_snapshot, encode_snapshot
-from coordinator.zookeeper.tree import DataTree
-from coordinator.zookeeper.wal import (
+from pybroker.broker.zookeeper_storage import DataDirectoryError, open_storage
+from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
+from pybroker.coordinator.zookeeper.snapshot import capture, decode_snapshot, encode_snapshot
+from pybroker.coordinator.zookeeper.tree import DataTree
+from pybroker.coordinator.zookeeper.wal import (
     HEADER_SIZE,
     RecoveryError,
     encode_records,
@@ -19,8 +19,15 @@ from coordinator.zookeeper.wal import (
     recover,
     snapshot_name,
 )
-from protocol.errors import ProtocolError
-from protocol.jute import ACL, CreateTTLRequest, DeleteRequest, Id, SetACLRequest, SetDataRequest
+from pybroker.protocol.errors import ProtocolError
+from pybroker.protocol.jute import (
+    ACL,
+    CreateTTLRequest,
+    DeleteRequest,
+    Id,
+    SetACLRequest,
+    SetDataRequest,
+)
 from tests.support.zookeeper_machine import World, walk
 
 

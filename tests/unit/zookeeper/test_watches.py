@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.zookeeper.constants import EventType, Op, ZkCode
-from protocol.jute import (
+from pybroker.coordinator.zookeeper.constants import EventType, Op, ZkCode
+from pybroker.protocol.jute import (
     ACL,
     CreateRequest,
     DeleteRequest,

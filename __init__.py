@@ -1,0 +1,81 @@
+"""pybroker: the Apache Kafka 3.9 broker in Python on trio, and a small client of its own.
+
+The command `pybroker` (also `python -m pybroker`) starts and tends clusters; README.md shows it.
+What a program may import is in `__all__`, and nothing else here is public:
+
+    Cluster         a cluster, reached through its bootstrap servers: connections and metadata
+    Producer        writes to a topic, idempotently
+    Consumer        reads all partitions of a topic, from EARLIEST, LATEST or a timestamp
+    SimpleRecord    what a producer is given: key, value, headers, timestamp
+    Received        what a consumer returns: a record and its partition
+    create_topic, list_topics, delete_topic
+    ClientError     the cluster cannot be reached or refuses; the message says what to do
+    kafka_session   a SparkSession that reads and writes topics (needs the extra `spark`)
+    __version__     of the installed distribution
+
+Invariant: a name is imported when it is first used. Every process of a cluster imports this module,
+and `pybroker --help` needs none of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
+    from .client.admin import create_topic, delete_topic, list_topics
+    from .client.cluster import Cluster
+    from .client.connection import ClientError
+    from .client.consumer import EARLIEST, LATEST, Consumer, Received
+    from .client.producer import Producer
+    from .protocol.records.record import SimpleRecord
+    from .spark_jobs.session import kafka_session
+
+    __version__: str
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "ClientError",
+    "Cluster",
+    "Consumer",
+    "Producer",
+    "Received",
+    "SimpleRecord",
+    "__version__",
+    "create_topic",
+    "delete_topic",
+    "kafka_session",
+    "list_topics",
+]
+
+_MODULES = {
+    "EARLIEST": ".client.consumer",
+    "LATEST": ".client.consumer",
+    "ClientError": ".client.connection",
+    "Cluster": ".client.cluster",
+    "Consumer": ".client.consumer",
+    "Producer": ".client.producer",
+    "Received": ".client.consumer",
+    "SimpleRecord": ".protocol.records.record",
+    "create_topic": ".client.admin",
+    "delete_topic": ".client.admin",
+    "kafka_session": ".spark_jobs.session",
+    "list_topics": ".client.admin",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            found = version("pybroker")
+        elif name in _MODULES:
+            found = getattr(import_module(_MODULES[name], __name__), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
