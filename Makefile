@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse bench profile lint venv-demo venv-test clean
+.PHONY: help demo test mixed abuse bench profile lint dist venv-demo venv-test clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
+	@echo "make dist    the wheel and the sdist, checked, in dist/"
 	@echo "make clean   remove the virtual environment and caches"
 
 $(BIN)/python:
@@ -59,5 +60,10 @@ profile: venv-test
 lint: venv-test
 	$(BIN)/python -m tests.run --only lint
 
+dist: venv-test
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
