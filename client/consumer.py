@@ -20,7 +20,7 @@ from ..protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..protocol.records.batch import read_records
+from ..protocol.records.batch import iter_batch_headers, read_records
 from ..protocol.records.record import Record
 from .cluster import (
     RETRY_BACKOFF_SECONDS,
@@ -202,8 +202,11 @@ class Consumer:
                 await self._refresh()
                 continue
             assert part.records is None or isinstance(part.records, (bytes, memoryview))
-            for record in read_records(part.records or b""):
-                if record.offset >= self._positions[index]:
-                    self._positions[index] = record.offset + 1
-                    received.append(Received(index, record))
+            records = part.records or b""
+            position = self._positions[index]
+            found = (r for r in read_records(records) if r.offset >= position)
+            received += [Received(index, record) for record in found]
+            # Also past batches that compaction has emptied, and control batches.
+            for _, header in iter_batch_headers(records):
+                self._positions[index] = max(self._positions[index], header.next_offset)
         return received
