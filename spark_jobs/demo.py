@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
 import shutil
 import signal
@@ -69,8 +70,11 @@ def create_topics(bootstrap: str) -> None:
     admin.close()
 
 
-def produce_flights(bootstrap: str) -> collections.Counter[str]:
-    """Produce every flight; returns how many each carrier has. Fails on the first lost record."""
+def produce_flights(bootstrap: str, count: int) -> collections.Counter[str]:
+    """Produce the first `count` flights; returns how many each carrier has.
+
+    Raises RuntimeError for the first record that is lost.
+    """
     from kafka import KafkaProducer
 
     producer = KafkaProducer(
@@ -87,8 +91,8 @@ def produce_flights(bootstrap: str) -> collections.Counter[str]:
     )
     started = time.monotonic()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("kafka-python produces", total=FLIGHT_COUNT, rate="")
-        for number, flight in enumerate(read_flights(), 1):
+        task = progress.add_task("kafka-python produces", total=count, rate="")
+        for number, flight in enumerate(itertools.islice(read_flights(), count), 1):
             key, value = as_record(flight)
             producer.send(TOPIC, value, key).add_errback(failures.append)
             counts[flight["carrier"]] += 1
@@ -104,7 +108,7 @@ def produce_flights(bootstrap: str) -> collections.Counter[str]:
     return counts
 
 
-def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions) -> None:
+def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, count: int) -> None:
     """Run the streaming query to its end, with a progress bar of records read."""
     query = flight_delays.start_pipeline(session, options)
     deadline = time.monotonic() + PIPELINE_TIMEOUT_SECONDS
@@ -116,7 +120,7 @@ def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions) 
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("Spark reads and counts", total=FLIGHT_COUNT, batches="")
+        task = progress.add_task("Spark reads and counts", total=count, batches="")
         while True:
             finished = query.awaitTermination(1)
             batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
@@ -225,9 +229,13 @@ def result_topic_is_complete(session: SparkSession, bootstrap: str, result: Data
 
 
 def main() -> int:
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
+    )
+    parser.add_argument(
+        "--flights", type=int, default=FLIGHT_COUNT, metavar="N", help="only the first N of them"
+    )
+    count = min(parser.parse_args().flights, FLIGHT_COUNT)
     # Also then the cluster is stopped, as on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     from .session import kafka_session
@@ -239,7 +247,7 @@ def main() -> int:
     with local_cluster() as bootstrap:
         console.rule("2  kafka-python writes")
         create_topics(bootstrap)
-        expected = produce_flights(bootstrap)
+        expected = produce_flights(bootstrap, count)
         console.rule("3  PySpark reads the stream")
         with console.status("starting Spark (about 15 s) ..."):
             session = kafka_session("pybroker-demo")
@@ -249,7 +257,7 @@ def main() -> int:
             output_topic=RESULT_TOPIC,
             output_dir=str(OUTPUT_DIR.absolute() / "flight-delays"),
         )
-        run_pipeline(session, options)
+        run_pipeline(session, options, count)
         result = flight_delays.read_result(session, options).cache()
         rows = result.collect()
         show_result(rows)

@@ -74,6 +74,7 @@ def stages() -> list[Stage]:
             "test",
             [*pytest, "-n", "2", "tests/unit", "tests/properties"],
         ),
+        Stage("the installed wheel", "test", [*pytest, "tests/package"]),
         Stage("simulation", "test", [*pytest, "-n", "2", "tests/simulation"]),
         Stage("wire tests", "test", [*pytest, "tests/wire"]),
         Stage("real clients", "test", [*pytest, "tests/compat"]),

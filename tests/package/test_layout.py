@@ -1,0 +1,84 @@
+"""One package: what pyproject.toml lists is what is there, and every import goes through it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pybroker
+from tests.support.processes import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+OUTSIDE = ("tests", "benchmarks")
+LATE = ("trio", "kazoo", "asyncio", "pybroker.client", "pybroker.protocol", "importlib.metadata")
+
+
+def rooms() -> list[Path]:
+    """The folders of the root that are packages of pybroker."""
+    return [
+        path.parent for path in ROOT.glob("[a-z]*/__init__.py") if path.parent.name not in OUTSIDE
+    ]
+
+
+def test_every_package_is_listed() -> None:
+    there = {"pybroker"}
+    for room in rooms():
+        for init in room.rglob("__init__.py"):
+            there.add(".".join(("pybroker", *init.parent.relative_to(ROOT).parts)))
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
+
+
+def imports() -> Iterator[tuple[Path, int, str, int]]:
+    """File, line, module and level of every import statement, embedded scripts excepted."""
+    files = [ROOT / "__init__.py", ROOT / "__main__.py"]
+    for folder in (*rooms(), *(ROOT / name for name in OUTSIDE)):
+        files.extend(folder.rglob("*.py"))
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                yield path, node.lineno, node.module or "", node.level
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield path, node.lineno, alias.name, 0
+
+
+def test_no_room_is_imported_as_if_it_were_a_package_of_its_own() -> None:
+    """It would be: the root is on the path of tests, and each module would be there twice."""
+    names = {room.name for room in rooms()}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path, line, module, level in imports()
+        if not level and module.partition(".")[0] in names
+    ]
+    assert not wrong
+
+
+def test_the_package_does_not_know_what_is_beside_it() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path, line, module, _ in imports()
+        if path.relative_to(ROOT).parts[0] not in OUTSIDE
+        and module.removeprefix("pybroker.").partition(".")[0] in OUTSIDE
+    ]
+    assert not wrong
+
+
+def test_public_names_are_there_and_described() -> None:
+    assert pybroker.__doc__ is not None
+    for name in pybroker.__all__:
+        assert getattr(pybroker, name) is not None
+        assert name in pybroker.__doc__
+        assert name in dir(pybroker)
+    assert pybroker.__version__ == PROJECT["project"]["version"]
+
+
+def test_what_a_command_does_not_need_is_not_imported() -> None:
+    script = "import sys, pybroker, pybroker.broker.cli.main; print(*sys.modules)"
+    command = [sys.executable, "-P", "-c", script]
+    modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pybroker" in modules
+    assert not set(LATE) & set(modules)

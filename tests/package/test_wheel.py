@@ -1,0 +1,52 @@
+"""What is in the wheel and in the sdist, and what they say of themselves."""
+
+from __future__ import annotations
+
+import email
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+from tests.package.test_layout import PROJECT, rooms
+from tests.support.processes import ROOT
+
+
+def modules() -> set[str]:
+    files = {"__init__.py", "__main__.py", "py.typed"}
+    for room in rooms():
+        files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
+    return files
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        found = email.message_from_bytes(archive.read(metadata))
+    about = metadata.partition("/")[0]
+    assert {name for name in names if not name.startswith(f"{about}/")} == {
+        f"pybroker/{name}" for name in modules()
+    }
+    assert f"{about}/licenses/LICENSE" in names
+    assert found["Name"] == "pybroker"
+    assert found["Version"] == PROJECT["project"]["version"]
+    assert found["License-Expression"] == "Apache-2.0"
+    assert found["Description-Content-Type"] == "text/markdown"
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from(distributions: Path) -> None:
+    (path,) = distributions.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names >= modules() | {"LICENSE", "README.md", "pyproject.toml"}
+    assert not [name for name in names if name.startswith(("tests", "benchmarks", "build"))]
+
+
+def test_the_metadata_is_as_an_index_wants_it(distributions: Path) -> None:
+    command = [sys.executable, "-P", "-m", "twine", "check", "--strict"]
+    done = subprocess.run(
+        [*command, *distributions.iterdir()], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
