@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse bench profile lint dist venv-demo venv-test clean
+.PHONY: help demo test mixed abuse bench profile lint dist pythons venv-demo venv-test clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
+	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
 	@echo "make dist    the wheel and the sdist, checked, in dist/"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -59,6 +60,9 @@ profile: venv-test
 
 lint: venv-test
 	$(BIN)/python -m tests.run --only lint
+
+pythons: venv-test
+	$(BIN)/python -m tests.pythons
 
 dist: venv-test
 	rm -rf dist

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pybroker
 from tests.support.processes import ROOT
@@ -15,6 +17,13 @@ from tests.support.processes import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OUTSIDE = ("tests", "benchmarks")
 LATE = ("trio", "kazoo", "asyncio", "pybroker.client", "pybroker.protocol", "importlib.metadata")
+
+
+class Import(NamedTuple):
+    path: Path
+    line: int
+    module: str
+    level: int
 
 
 def rooms() -> list[Path]:
@@ -32,18 +41,23 @@ def test_every_package_is_listed() -> None:
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
 
 
-def imports() -> Iterator[tuple[Path, int, str, int]]:
-    """File, line, module and level of every import statement, embedded scripts excepted."""
+@functools.cache
+def imports() -> list[Import]:
+    """Every import statement, those of embedded scripts excepted."""
+    return list(_imports())
+
+
+def _imports() -> Iterator[Import]:
     files = [ROOT / "__init__.py", ROOT / "__main__.py"]
     for folder in (*rooms(), *(ROOT / name for name in OUTSIDE)):
         files.extend(folder.rglob("*.py"))
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
-                yield path, node.lineno, node.module or "", node.level
+                yield Import(path, node.lineno, node.module or "", node.level)
             elif isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield path, node.lineno, alias.name, 0
+                    yield Import(path, node.lineno, alias.name, 0)
 
 
 def test_no_room_is_imported_as_if_it_were_a_package_of_its_own() -> None:
