@@ -2,8 +2,8 @@
 
 An interpreter is looked for on PATH, among pyenv's and among uv's; each gets an environment of its
 own in build/pythons. Nothing is downloaded but libraries: which Pythons a machine has is its own
-affair, and the table at the end says which ones were not there. Exit status 1 if a test failed, or
-if pyproject.toml claims a Python that failed.
+affair, and the table at the end says which ones were not there, and which ones pyproject.toml
+claims. Exit status 1 if a test failed.
 
 Mirrors: tox, as far as one list of versions needs it.
 """
