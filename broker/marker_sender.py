@@ -30,7 +30,8 @@ from .control_channel import BrokerConnection, ChannelError, Connect, connect_pl
 log = logging.getLogger("pybroker.broker.transactions")
 
 WRITE_TXN_MARKERS_VERSION = 1
-CLIENT_ID = "transaction-markers"
+# As Kafka's, so that leaders know who sends (`handlers.txn_markers`).
+CLIENT_ID = "broker-{}-txn-marker-sender"
 
 Results = Mapping[TopicPartition, ErrorCode]
 OnResults = Callable[[MarkerJob, Results], None]
@@ -41,6 +42,7 @@ class MarkerSender:
 
     def __init__(
         self,
+        broker_id: int,
         cache: MetadataCache,
         listener: str,
         on_results: OnResults,
@@ -48,6 +50,7 @@ class MarkerSender:
         timeout_ms: int,
         connect: Connect = connect_plaintext,
     ) -> None:
+        self._client_id = CLIENT_ID.format(broker_id)
         self._cache = cache
         self._listener = listener
         self._on_results = on_results
@@ -111,7 +114,10 @@ class MarkerSender:
                     connection = None
                 if connection is None and endpoint is not None:
                     connection = BrokerConnection(
-                        endpoint, CLIENT_ID, connect=self._connect, timeout_ms=self._timeout_ms
+                        endpoint,
+                        self._client_id,
+                        connect=self._connect,
+                        timeout_ms=self._timeout_ms,
                     )
                 await self._exchange(broker_id, connection)
         finally:

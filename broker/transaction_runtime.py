@@ -102,6 +102,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
             load_buffer_bytes=load_buffer_bytes,
         )
         self.markers = MarkerSender(
+            replicas.manager.config.broker_id,
             replicas.manager.metadata,
             listener,
             self._markers_answered,

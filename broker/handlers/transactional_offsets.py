@@ -115,7 +115,12 @@ class _Commit:
         runtime = self._runtime
         runtime.perform(
             runtime.machine.commit_transactional_offsets(
-                self, self._request.body, runtime.now_ms, self._unknown, guard
+                self,
+                self._request.body,
+                runtime.now_ms,
+                self._unknown,
+                guard,
+                self._request.connection.number,
             )
         )
 

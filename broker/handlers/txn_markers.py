@@ -5,14 +5,21 @@ goes out when all of them are replicated (or have failed), with an error for eac
 in partitions of the offsets topic then complete the offsets that were committed within the
 transaction.
 
+A coordinator's request that comes late (`coordinator.connection_order`) is left out and its
+connection closed: its markers have been written for a newer one, and would end the producer's next
+transaction in the middle.
+
 Mirrors KafkaApis.handleWriteTxnMarkersRequest. Left out: authorization.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ...coordinator.connection_order import ConnectionOrders
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import (
@@ -34,27 +41,42 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _MAGIC_V2 = 2
+# How coordinators name themselves to the leaders of partitions, Apache Kafka's as ours.
+COORDINATOR = re.compile(r"broker-\d{1,10}-txn-marker-sender")
+MAX_COORDINATORS = 1_000
+
+log = logging.getLogger("pybroker.broker.transactions")
 
 # (producer id, partitions of the offsets topic, whether the transaction was committed)
 OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
 
 
 class TxnMarkersHandler:
-    __slots__ = ("_on_offsets_ended", "_shell", "_timeout_ms")
+    __slots__ = ("_connections", "_on_offsets_ended", "_shell", "_timeout_ms")
 
     def __init__(
         self, shell: ReplicaShell, on_offsets_ended: OnOffsetsEnded, timeout_ms: int
     ) -> None:
         """`timeout_ms`: how long followers are waited for (request.timeout.ms)."""
         self._shell = shell
+        self._connections = ConnectionOrders[str](MAX_COORDINATORS)
         self._on_offsets_ended = on_offsets_ended
         self._timeout_ms = timeout_ms
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.WRITE_TXN_MARKERS: self.write}
 
+    def _is_late(self, request: Request) -> bool:
+        sender = request.client_id or ""
+        is_coordinator = COORDINATOR.fullmatch(sender) is not None  # else it is an administrator
+        return is_coordinator and self._connections.is_late(sender, request.connection.number)
+
     def write(self, request: Request) -> None:
         body: WriteTxnMarkersRequest = request.body
+        if self._is_late(request):
+            log.info("Late markers of %s are left out", request.client_id)
+            request.close()
+            return
         shell = self._shell
         manager = shell.manager
         now_ms = shell.clock()

@@ -257,9 +257,11 @@ class GroupCoordinator:
         now_ms: int,
         unknown: Container[TopicPartition] = (),
         verification: object = None,
+        connection: int = 0,
     ) -> list[Effect]:
-        """TxnOffsetCommit; `verification` comes back in the Append."""
-        self._transactions.commit(token, request, unknown, verification, now_ms)
+        """TxnOffsetCommit; `verification` comes back in the Append. `connection` is larger for a
+        connection that was accepted later."""
+        self._transactions.commit(token, request, unknown, verification, now_ms, connection)
         return self._core.drain_effects()
 
     def fetch_offsets(

@@ -20,6 +20,7 @@ from functools import partial
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import TxnOffsetCommitRequest
+from ..connection_order import ConnectionOrders
 from .commit_attempt import CommitAttempt, client_error
 from .core import Core
 from .group import Group
@@ -29,14 +30,18 @@ from .states import GroupState
 
 log = logging.getLogger(__name__)
 
+# Whose connections are known: producers of a group, thousands of tasks of a few applications.
+MAX_PRODUCERS = 10_000
+
 
 class TransactionalCommits:
     """The part of the coordinator that keeps offsets of open transactions."""
 
-    __slots__ = ("_core",)
+    __slots__ = ("_connections", "_core")
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._connections = ConnectionOrders[tuple[str, int]](MAX_PRODUCERS)
 
     def commit(
         self,
@@ -45,8 +50,12 @@ class TransactionalCommits:
         unknown: Container[TopicPartition],
         verification: object,
         now_ms: int,
+        connection: int,
     ) -> None:
-        """Commit; `verification` goes with the append, which is refused if it is out of date."""
+        """Commit; `verification` goes with the append, which is refused if it is out of date.
+
+        What comes late (`connection_order`) would be pending in the producer's next transaction.
+        """
         attempt = CommitAttempt(
             token,
             request,
@@ -61,6 +70,10 @@ class TransactionalCommits:
         group = None
         if attempt.values:
             group, error = self._find_group(request, now_ms)
+            if error is ErrorCode.NONE and self._connections.is_late(
+                (request.group_id, request.producer_id), connection
+            ):
+                error = ErrorCode.NOT_COORDINATOR
             if error is not ErrorCode.NONE:
                 attempt.settle(error)
         attempt.refuse_too_large(self._core.config.offset_metadata_max_bytes)

@@ -14,6 +14,7 @@ epoch of all can be fenced (Kafka throws, and is stuck with it).
 
 from typing import NamedTuple
 
+from ..connection_order import ConnectionOrder
 from .states import (
     PREPARED,
     VALID_PREVIOUS,
@@ -52,8 +53,7 @@ class Transition(NamedTuple):
 
 class TransactionMetadata:
     __slots__ = (
-        "_doubted_connection",
-        "_newest_connection",
+        "_connections",
         "is_fencing",
         "last_producer_epoch",
         "last_producer_id",
@@ -94,10 +94,7 @@ class TransactionMetadata:
         self.pending_state: TransactionState | None = None
         # The epoch was raised to fence a producer, and the log does not have it (yet).
         self.is_fencing = False
-        # The latest connection on which this producer has spoken, and one that it had before of
-        # which a request came later; known here only.
-        self._newest_connection = 0
-        self._doubted_connection = 0
+        self._connections = ConnectionOrder()
 
     def __repr__(self) -> str:
         pending = "" if self.pending_state is None else f" -> {self.pending_state.label}"
@@ -129,19 +126,8 @@ class TransactionMetadata:
         )
 
     def is_late(self, connection: int) -> bool:
-        """Does a request of this producer come from a connection that it has given up?
-
-        A producer has one connection to its coordinator. When that breaks it asks again on the next
-        one; what then comes out of the first, from a socket's buffer, would be taken for a request
-        of the transaction after: an EndTxn would end that one too soon. `connection` counts them.
-        Whoever is told so and does ask again on the older connection is alive, and believed.
-        """
-        if connection >= self._newest_connection:
-            self._newest_connection = connection
-            return False
-        is_first = connection != self._doubted_connection
-        self._doubted_connection = connection
-        return is_first
+        """Does a request of this producer come from a connection that it has given up?"""
+        return self._connections.is_late(connection)
 
     # Preparing
 

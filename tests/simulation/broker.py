@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pybroker.broker import marker_sender
 from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.offsets import OffsetsHandler
 from pybroker.broker.handlers.replication import ReplicationHandler
@@ -26,6 +27,7 @@ from pybroker.protocol.messages.replication import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from pybroker.protocol.messages.transactions import WriteTxnMarkersRequest
 from pybroker.replication.controller import events
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.operations import SessionExpired
@@ -138,6 +140,8 @@ class Request:
         self.body = exchange.message if body is None else body
         self.api_version = exchange.version
         self.client_id = "simulated"
+        if isinstance(self.body, WriteTxnMarkersRequest):
+            self.client_id = marker_sender.CLIENT_ID.format(exchange.source.name[1:])
         self.connection = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=exchange.number)
         self.respond = exchange.respond if respond is None else respond
         self.respond_in_turns = self.respond

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from pybroker.broker.handlers.txn_markers import TxnMarkersHandler
+from pybroker.coordinator.connection_order import ConnectionOrders, Sender
+from pybroker.coordinator.group import transactions as group_transactions
 from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
 from pybroker.coordinator.group.stable_fetch import StableFetches
 from pybroker.coordinator.transaction.core import Core, Found
@@ -84,6 +87,21 @@ def _late_requests_are_obeyed() -> Any:
     )
 
 
+def _late_markers_are_written() -> Any:
+    """Markers out of a coordinator's broken connection end the producer's next transaction."""
+    return patch.object(TxnMarkersHandler, "_is_late", lambda _self, _request: False)
+
+
+def _late_offsets_are_taken() -> Any:
+    """Offsets out of a producer's broken connection are those of its next transaction."""
+
+    class NothingIsLate(ConnectionOrders[Sender]):
+        def is_late(self, sender: Sender, connection: int) -> bool:
+            return False
+
+    return patch.object(group_transactions, "ConnectionOrders", NothingIsLate)
+
+
 def _coordinator_answers_from_memory() -> Any:
     """What a coordinator remembers is said without asking the ISR, as Kafka does."""
 
@@ -140,6 +158,8 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "epoch not bumped on timeout": _epoch_not_bumped_on_timeout,
     "offsets visible before the commit": _offsets_visible_before_the_commit,
     "late requests are obeyed": _late_requests_are_obeyed,
+    "late markers are written": _late_markers_are_written,
+    "late offsets are taken": _late_offsets_are_taken,
     "coordinator answers from memory": _coordinator_answers_from_memory,
     "unlogged fences are believed": _unlogged_fences_are_believed,
     "offsets answered from memory": _offsets_answered_from_memory,

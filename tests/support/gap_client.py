@@ -61,7 +61,8 @@ def librdkafka(
             if error is not None:
                 journal.failed(error)
             else:
-                journal.acknowledged(partition, number, message.offset())
+                offset = message.offset()  # None: the broker knew it only as a duplicate
+                journal.acknowledged(partition, number, -1 if offset is None else offset)
 
         producer.produce(topic, value_of(number), partition=partition, on_delivery=delivered)
 

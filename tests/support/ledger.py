@@ -146,7 +146,9 @@ class ConfluentProducer(ProducerLoad):
             if error is not None:
                 self.errors.append(f"{self.name}:{number}: {error}")
             else:
-                self.acknowledged[number] = (message.partition(), message.offset())
+                offset = message.offset()  # None: the broker knew it only as a duplicate
+                place = message.partition(), -1 if offset is None else offset
+                self.acknowledged[number] = place
 
         try:
             self._producer.produce(

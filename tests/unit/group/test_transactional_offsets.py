@@ -40,6 +40,7 @@ def commit(
     metadata: str | None = "",
     unknown: frozenset[tuple[str, int]] = frozenset(),
     verification: object = None,
+    connection: int = 0,
 ) -> Call:
     call = Call(f"transactional commit {offsets}")
     request = TxnOffsetCommitRequest(
@@ -67,7 +68,7 @@ def commit(
     )
     broker.perform(
         broker.machine.commit_transactional_offsets(
-            call, request, broker.now_ms, unknown, verification
+            call, request, broker.now_ms, unknown, verification, connection
         )
     )
     return call
@@ -115,6 +116,19 @@ def test_a_commit_marker_makes_the_offsets_visible(broker: Harness) -> None:
     assert (broker.offset(*T0), broker.offset(*T1)) == (5, 6)
     answer = broker.machine.fetch_offsets(GROUP, [("topic-1", [0])])
     assert answer.topics[0].partitions[0].committed_leader_epoch == 3
+
+
+def test_offsets_that_come_late_are_not_of_the_next_transaction(broker: Harness) -> None:
+    """They were sent again on a newer connection; the producer is one transaction further."""
+    commit(broker, {T0: 5}, connection=7)
+    mark(broker)
+    commit(broker, {T0: 6}, connection=7)
+    assert only_error(commit(broker, {T0: 5}, connection=4)) is ErrorCode.NOT_COORDINATOR
+    mark(broker)
+    assert broker.offset(*T0) == 6
+    # Another producer of the group has its own; whoever asks again on the older one is alive.
+    assert only_error(commit(broker, {T0: 7}, connection=4, producer_id=PRODUCER + 1)) == 0
+    assert only_error(commit(broker, {T0: 8}, connection=4)) == 0
 
 
 def test_an_abort_marker_drops_them(broker: Harness) -> None:

@@ -32,7 +32,7 @@ from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.types import Isolation
 from pybroker.storage.log_config import LogConfig
-from tests.support.handlers import Call
+from tests.support.handlers import CLOSED, Call
 from tests.support.replication import KEY, ME, NOW, TOPIC
 from tests.support.replication_handlers import HandlerBroker, versions
 
@@ -105,6 +105,8 @@ class Broker(HandlerBroker):
         epoch: int = 0,
         coordinator_epoch: int = 0,
         topic: str = TOPIC,
+        client_id: str = "client",
+        connection: int = 0,
     ) -> Call:
         marker = WritableTxnMarker(
             producer_id=PRODUCER,
@@ -114,7 +116,14 @@ class Broker(HandlerBroker):
             coordinator_epoch=coordinator_epoch,
         )
         message = WriteTxnMarkersRequest(markers=[marker])
-        return Call(self.markers, ApiKey.WRITE_TXN_MARKERS, version, message)
+        return Call(
+            self.markers,
+            ApiKey.WRITE_TXN_MARKERS,
+            version,
+            message,
+            client_id=client_id,
+            connection=connection,
+        )
 
     def describe(self, topic: str, partition: int) -> Any:
         message = DescribeProducersRequest(
@@ -324,6 +333,23 @@ class TestMarkers:
         assert marker_errors(zombie) == {KEY: ErrorCode.TRANSACTION_COORDINATOR_FENCED}
         assert broker.end_offset == 1
         assert marker_errors(broker.write(0, epoch=3, coordinator_epoch=6)) == {KEY: 0}
+
+    def test_markers_that_come_late_are_left_out(self, broker: Broker) -> None:
+        """They were sent again on a newer connection, and the next transaction has begun."""
+        broker.lead()
+        sender = "broker-2-txn-marker-sender"
+        assert marker_errors(broker.write(0, client_id=sender, connection=5)) == {KEY: 0}
+        broker.send(0)
+        broker.questions.answer()
+        assert broker.end_offset == 2
+        assert broker.write(0, client_id=sender, connection=4).answer == CLOSED
+        assert broker.end_offset == 2
+        # Other coordinators have connections of their own; administrators may have several.
+        other = broker.write(0, client_id="broker-3-txn-marker-sender", connection=4)
+        assert marker_errors(other) == {KEY: 0}
+        for connection in (6, 3):
+            assert marker_errors(broker.write(0, connection=connection)) == {KEY: 0}
+        assert marker_errors(broker.write(0, client_id=sender, connection=6)) == {KEY: 0}
 
     def test_the_group_coordinator_hears_of_the_offsets_topic(self, broker: Broker) -> None:
         broker.cluster.publish(ME, topic=OFFSETS_TOPIC)
