@@ -38,7 +38,7 @@ class LocalCluster:
     def __init__(self, directory: Path, brokers: int = 2) -> None:
         self.directory = directory
         self.brokers = brokers
-        self.port = _free_ports(brokers)
+        self.port = free_port(brokers)
         self.zookeeper_port = free_port()
         self.output = directory.parent / f"{directory.name}.out"
         self._sessions: set[int] = set()
@@ -203,25 +203,6 @@ class LocalCluster:
             return values
         finally:
             consumer.close()
-
-
-def _free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    while True:
-        first = free_port()
-        if all(_is_free(first + more) for more in range(1, count)):
-            return first
-
-
-def _is_free(port: int) -> bool:
-    import socket
-
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 @contextlib.contextmanager

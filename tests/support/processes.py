@@ -28,7 +28,7 @@ PYBROKER = [sys.executable, "-P", "-m", "pybroker"]
 
 
 # Sockets in Linux's abstract namespace: a port's name there says that this test process has it.
-_claims: list[socket.socket] = []
+_claims: list[contextlib.ExitStack] = []
 
 
 def hear_hangups() -> None:
@@ -36,24 +36,26 @@ def hear_hangups() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def free_port() -> int:
-    """A port below those that Linux gives to outgoing connections, and nobody else's here.
+def free_port(count: int = 1) -> int:
+    """The first of `count` ports in a row, below those that Linux gives to outgoing connections,
+    and nobody else's here.
 
     A server that is down for a while must find its port free when it comes back, so other test
     processes are kept off it until this one ends.
     """
     while True:
-        port = random.randrange(10_000, 32_000)
-        claim = socket.socket(socket.AF_UNIX)
-        try:
-            claim.bind(f"\0pybroker-tests-port-{port}")
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            claim.close()
-            continue
-        _claims.append(claim)
-        return port
+        first = random.randrange(10_000, 32_000)
+        with contextlib.ExitStack() as claims:
+            try:
+                for port in range(first, first + count):
+                    claim = claims.enter_context(socket.socket(socket.AF_UNIX))
+                    claim.bind(f"\0pybroker-tests-port-{port}")
+                    with socket.socket() as probe:
+                        probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            _claims.append(claims.pop_all())
+            return first
 
 
 class ServerProcess:

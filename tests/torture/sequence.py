@@ -81,7 +81,12 @@ class Sequence:
         self._ready_seconds = ready_seconds
         self._may_mount = tmpfs
         self._brokers = self._rng.choices([1, 2, 3], [6, 3, 1])[0]
-        self._ports = ["--port", str(_ports(self._brokers)), "--zookeeper-port", str(free_port())]
+        self._ports = [
+            "--port",
+            str(free_port(self._brokers)),
+            "--zookeeper-port",
+            str(free_port()),
+        ]
         self._supervisor: Command | None = None
         self._keep: set[int] = set()
         self._commands = 0
@@ -198,7 +203,7 @@ class Sequence:
             self._end()
 
     def _with_other_ports(self) -> None:
-        port = self._rng.choice(["0", str(_ports(self._brokers))])
+        port = self._rng.choice(["0", str(free_port(self._brokers))])
         zookeeper = self._rng.choice(["0", str(free_port())])
         self._try_to_start(["--port", port, "--zookeeper-port", zookeeper], may_refuse=True)
 
@@ -371,20 +376,6 @@ CONDITIONS: list[Callable[[Sequence], None]] = [
     Sequence._that_is_broken_off,
     Sequence._twice_at_once,
 ]
-
-
-def _ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    while True:
-        first = free_port()
-        try:
-            with contextlib.ExitStack() as probes:
-                for port in range(first, first + count):
-                    probe = probes.enter_context(socket.socket())
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
 
 
 def _mount(directory: Path) -> bool:
