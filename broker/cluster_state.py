@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from . import machine
+
 SUPERVISOR_LOG = "supervisor.log"
 STATE_FILE = "cluster.json"
 LOCK_FILE = "cluster.lock"
@@ -169,9 +171,11 @@ def claim_nodes(data_dir: Path, report: Callable[[str], None]) -> int:
 
 def _holders(path: Path) -> list[int]:
     """Who holds the lock on this file, not merely has it open (Linux; elsewhere nobody)."""
-    found = []
+    found: list[int] = []
     wanted = path.stat()
-    for table in Path("/proc").glob("[0-9]*/fd"):
+    if machine.PROC is None:
+        return found
+    for table in machine.PROC.glob("[0-9]*/fd"):
         with contextlib.suppress(OSError):
             for entry in table.iterdir():
                 with contextlib.suppress(OSError):

@@ -18,6 +18,8 @@ from io import FileIO
 
 import trio
 
+from . import machine
+
 log = logging.getLogger("pybroker.broker.memory")
 
 # From this size on a block is a mapping of its own.
@@ -58,7 +60,7 @@ def resident_bytes(statm: FileIO) -> int:
 async def give_back_memory() -> None:
     """Until cancelled; at once over where the allocator cannot be told to."""
     trim = _function("malloc_trim")
-    if trim is None:
+    if trim is None or machine.PROC is None:
         return
     with own_size() as statm:  # opened now: there may be no descriptor later
         await _give_back(trim, statm)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from . import machine
+
 
 def bytes_in(directory: Path) -> int:
     """The size of all files below a directory; those that vanish meanwhile count nothing."""
@@ -24,8 +26,10 @@ def bytes_in(directory: Path) -> int:
 
 def open_files() -> int:
     """How many descriptors are open; -1 where the system does not tell."""
+    if machine.PROC is None:
+        return -1
     try:
-        return len(os.listdir("/proc/self/fd"))
+        return len(os.listdir(machine.PROC / "self/fd"))
     except OSError:
         return -1
 

@@ -23,6 +23,8 @@ from typing import TypeVar
 
 ByteBuffer = bytes | bytearray | memoryview
 T = TypeVar("T")
+# macOS has no fdatasync.
+_sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -79,7 +81,7 @@ class DataFile:
 
     def sync(self) -> None:
         """Force data, and the size needed to read it, to the disk. Blocks."""
-        os.fdatasync(self._fd)
+        _sync_data(self._fd)
 
     def map(self, size: int) -> mmap.mmap:
         return mmap.mmap(self._fd, size, mmap.MAP_SHARED, mmap.PROT_READ)

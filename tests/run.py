@@ -2,7 +2,8 @@
 
 `make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
 promises once, `make mixed` all; both skip them, with the reason, where Java or Maven is missing.
-`make abuse` has the abuses that want the machine for themselves, too.
+`make abuse` has the abuses that want the machine for themselves, too; `make posix` runs what meets
+the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. The
 closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
@@ -50,7 +51,15 @@ ABUSE_BY_HAND = [
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
-
+# As on a machine without epoll, sendfile and /proc.
+WITH_POSIX = [
+    "tests/unit/reactor",
+    "tests/unit/broker",
+    "tests/wire",
+    "tests/compat/test_aiokafka.py",
+    "tests/compat/test_confluent.py",
+    "tests/compat/test_kafka_python.py",
+]
 
 BY_DEFAULT = ("lint", "test")
 
@@ -90,6 +99,11 @@ def stages() -> list[Stage]:
         Stage("mixed", "test", [*pytest, *MIXED_IN_EVERY_RUN]),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
+        Stage(
+            "with POSIX alone",
+            "posix",
+            ["env", "PYBROKER_MACHINE=posix", *pytest, "-n", "2", "--dist=loadfile", *WITH_POSIX],
+        ),
     ]
 
 
@@ -106,9 +120,8 @@ def run(stage: Stage) -> tuple[bool, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--only", choices=["lint", "test", "mixed", "abuse"], help="run one group of stages"
-    )
+    groups = sorted({stage.group for stage in stages()})
+    parser.add_argument("--only", choices=groups, help="run one group of stages")
     arguments = parser.parse_args()
     results = [
         (stage, *run(stage))

@@ -6,11 +6,11 @@ that answers; without one, the table says so and shows the processes alone.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .. import machine
 from ..cluster_state import ClusterState, NodeState, NodeStatus
 
 if TYPE_CHECKING:
@@ -77,15 +77,6 @@ def _view_of(metadata: Any) -> ClusterView:
     return view
 
 
-def resident_bytes(pid: int) -> int | None:
-    """Resident memory of a process (Linux), None when it is gone or cannot be seen."""
-    try:
-        with open(f"/proc/{pid}/statm") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
-
-
 def node_table(state: ClusterState, view: ClusterView | None) -> Table:
     """A row a node; with a view also its role and partitions."""
     from rich import box
@@ -106,7 +97,7 @@ def node_table(state: ClusterState, view: ClusterView | None) -> Table:
         row = [node.name, _colored(node)]
         if view is not None:
             row += _partition_cells(node, view)
-        memory = resident_bytes(node.pid)
+        memory = machine.resident_bytes(node.pid)
         row += [
             str(node.port),
             str(node.pid),

@@ -7,6 +7,7 @@ on the standard error output and exit status 2; a traceback means a defect of ou
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Final
 
 import click
@@ -28,6 +29,10 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "zookeeper": (".server", "zookeeper", "Run the embedded ZooKeeper alone."),
 }
 
+ON_WINDOWS: Final = (
+    "pybroker needs Linux or macOS (file locks, forked processes); on Windows run it in WSL"
+)
+
 
 class LazyGroup(click.Group):
     """A group that knows its commands' names and first lines without importing them."""
@@ -38,6 +43,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if sys.platform == "win32":
+            raise click.ClickException(ON_WINDOWS)
         module, attribute, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(module, __package__), attribute)
         assert isinstance(command, click.Command)

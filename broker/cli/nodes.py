@@ -12,14 +12,13 @@ from pathlib import Path
 
 import click
 
-from .. import cluster_state
+from .. import cluster_state, machine
 from ..cluster_state import ClusterError, ClusterState, NodeStatus
 from .cluster_table import (
     ClusterView,
     look_at,
     node_table,
     partition_line,
-    resident_bytes,
 )
 from .options import data_dir_option, user_errors
 
@@ -72,7 +71,7 @@ def status(data_dir: Path, as_json: bool) -> None:
             "pid": node.pid,
             "host": node.host,
             "port": node.port,
-            "resident_bytes": resident_bytes(node.pid),
+            "resident_bytes": machine.resident_bytes(node.pid),
             "leaders": view.leaders[node.node_id] if view and node.kind == "broker" else None,
             "is_controller": view is not None and node.node_id == view.controller_id,
             "log_file": node.log_file,

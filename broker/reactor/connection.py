@@ -20,6 +20,7 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from .. import machine
 from ..down_conversion import DownConversion
 from .bad_input import BadInput, describe_frame_start
 from .mute_state import READING, MuteState
@@ -48,6 +49,8 @@ MAX_SENT_BYTES_PER_ROUND = 1024 * 1024
 JOIN_LIMIT_BYTES = 32 * 1024
 MAX_IOVECS = 64
 SENDFILE_BYTES = 4 * 1024 * 1024
+# At once, where a file has to be read and sent.
+COPIED_BYTES = 256 * 1024
 # Up to this many bytes of a file are read and leave with what is before and behind them.
 SMALL_FILE_BYTES = 8 * 1024
 
@@ -334,7 +337,7 @@ class Connection:
                 break
             run.append(part)
             total += len(part)
-        more = socket.MSG_MORE if len(out) > len(run) else 0
+        more = machine.MSG_MORE if len(out) > len(run) else 0
         try:
             if len(run) == 1:
                 sent = self.transport.send(run[0], more)
@@ -368,12 +371,13 @@ class Connection:
         return not self.out
 
     def _send_file(self, part: FilePart) -> bool:
-        """Let the kernel send from the page cache; what it did not take is queued again."""
+        """Let the kernel send from the page cache, where it can; what it did not take is queued
+        again."""
         left = len(part)
         position = part.position
         try:
             while left:
-                sent = os.sendfile(self.fileno, part.fileno(), position, min(left, SENDFILE_BYTES))
+                sent = self._send_range(part, position, min(left, SENDFILE_BYTES))
                 if sent == 0:
                     # The file is shorter than the part: truncated under a reader.
                     raise ConnectionAbortedError("a log segment shrank while it was being sent")
@@ -387,6 +391,13 @@ class Connection:
             return False
         self.out.popleft()
         return True
+
+    def _send_range(self, part: FilePart, position: int, size: int) -> int:
+        """Bytes of a file; how many the socket took."""
+        if machine.HAS_SENDFILE:
+            return os.sendfile(self.fileno, part.fileno(), position, size)
+        data = os.pread(part.fileno(), min(size, COPIED_BYTES), position)
+        return self.transport.send(data) if data else 0
 
 
 class _Rest:

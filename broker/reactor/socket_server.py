@@ -24,7 +24,7 @@ from .memory_shortage import to_give_up
 from .processor import Processor
 from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
-from .selector import EpollSelector, SelectorGroup
+from .selector import new_group
 
 if TYPE_CHECKING:
     from ..dispatch import Dispatcher
@@ -72,7 +72,7 @@ class SocketServer:
         dispatcher.pool = self.handlers
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
-        self._selectors = SelectorGroup()
+        self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
         self._dispatcher = dispatcher
@@ -104,11 +104,11 @@ class SocketServer:
         )
 
     def _new_processor(self, listener: str) -> Processor:
-        selector = EpollSelector()
+        index = len(self.processors)
         processor = Processor(
-            len(self.processors),
+            index,
             listener,
-            selector,
+            self._selectors.new_selector(index),
             self.channel,
             self.handlers,
             self.quotas,
@@ -116,7 +116,6 @@ class SocketServer:
             memory=self.memory,
             receive_memory=self.receive_memory,
         )
-        self._selectors.add(selector, processor.index)
         self.processors.append(processor)
         self.handlers.processors.append(processor)
         return processor

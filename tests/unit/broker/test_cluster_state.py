@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker import cluster_state
+from pybroker.broker import cluster_state, machine
 from pybroker.broker.cluster_state import NODES_LOCK_FILE, STATE_FILE, ClusterError
 
 WAIT = "print('there', flush=True); import time; time.sleep(600)"
@@ -38,7 +38,7 @@ def process(request: pytest.FixtureRequest) -> Callable[[str, Path], subprocess.
     return start
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is known on Linux alone")
+@pytest.mark.skipif(machine.PROC is None, reason="who holds a lock is known from /proc alone")
 def test_a_node_that_is_left_over_is_killed_and_nobody_else(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

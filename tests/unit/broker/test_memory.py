@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.broker import memory
+from pybroker.broker import machine, memory
 from pybroker.broker.memory import (
     CHECK_SECONDS,
     GROWTH_BYTES,
@@ -17,6 +17,7 @@ from pybroker.broker.memory import (
 )
 
 
+@pytest.mark.skipif(machine.PROC is None, reason="only /proc tells how large a process is")
 async def test_memory_is_given_back_after_growth_only(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -1,12 +1,13 @@
-"""`pybroker stop` passes on what the supervisor had to report meanwhile."""
+"""What the command line says before and beside its work."""
 
+import sys
 from pathlib import Path
 
 import click.testing
 import pytest
 
 from pybroker.broker import cluster_control, cluster_state
-from pybroker.broker.cli.main import main
+from pybroker.broker.cli.main import ON_WINDOWS, main
 from pybroker.broker.cluster_state import SupervisorLog
 
 REPORT = "broker 2 did not stop; killing it"
@@ -29,3 +30,10 @@ def test_the_supervisors_lines_are_shown(tmp_path: Path, monkeypatch: pytest.Mon
     assert (done.exit_code, done.stderr) == (0, f"{REPORT}\n")
     lines = (tmp_path / "logs" / cluster_state.SUPERVISOR_LOG).read_text().splitlines()
     assert [line.partition(" ")[2].partition(" ")[2] for line in lines] == ["of long ago", REPORT]
+
+
+def test_on_windows_it_says_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    done = click.testing.CliRunner().invoke(main, ["start"])
+    assert done.exit_code == 1
+    assert done.output == f"Error: {ON_WINDOWS}\n"

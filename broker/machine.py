@@ -1,0 +1,37 @@
+"""What this machine offers beyond POSIX, and what is done without it.
+
+Job: the one place that says which of these there are: epoll or kqueue, sendfile, MSG_MORE, /proc.
+Whoever uses one of them asks here, and has a way without it.
+Invariant: with the environment variable PYBROKER_MACHINE=posix nothing of it is used; so the ways
+without are tested on Linux.
+
+Kafka leaves this to the Java machine and its `Selector`s.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from pathlib import Path
+
+IS_PLAIN = os.environ.get("PYBROKER_MACHINE") == "posix"
+
+HAS_EPOLL = not IS_PLAIN and hasattr(select, "epoll")
+HAS_KQUEUE = not IS_PLAIN and hasattr(select, "kqueue")
+HAS_SENDFILE = not IS_PLAIN and hasattr(os, "sendfile")
+# For a send that another one follows at once; 0 where the system has to guess.
+MSG_MORE: int = 0 if IS_PLAIN else getattr(socket, "MSG_MORE", 0)
+
+PROC = None if IS_PLAIN or not os.path.exists("/proc/self/statm") else Path("/proc")
+
+
+def resident_bytes(pid: int | str = "self") -> int | None:
+    """Resident memory of a process; None if it is gone, or the system does not tell."""
+    if PROC is None:
+        return None
+    try:
+        fields = (PROC / str(pid) / "statm").read_bytes().split()
+    except OSError:
+        return None
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
