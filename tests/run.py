@@ -51,6 +51,8 @@ ABUSE_BY_HAND = [
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
+# Two files side by side: the tests of one share a broker.
+BY_FILE = ["-n", "2", "--dist=loadfile"]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = [
     "tests/unit/reactor",
@@ -85,8 +87,8 @@ def stages() -> list[Stage]:
         ),
         Stage("the installed wheel", "test", [*pytest, "tests/package"]),
         Stage("simulation", "test", [*pytest, "-n", "2", "tests/simulation"]),
-        Stage("wire tests", "test", [*pytest, "tests/wire"]),
-        Stage("real clients", "test", [*pytest, "tests/compat"]),
+        Stage("wire tests", "test", [*pytest, *BY_FILE, "tests/wire"]),
+        Stage("real clients", "test", [*pytest, *BY_FILE, "tests/compat"]),
         Stage("faults", "test", [*pytest, "-n", "2", "tests/faults"]),
         Stage(
             "abuse",
@@ -102,7 +104,7 @@ def stages() -> list[Stage]:
         Stage(
             "with POSIX alone",
             "posix",
-            ["env", "PYBROKER_MACHINE=posix", *pytest, "-n", "2", "--dist=loadfile", *WITH_POSIX],
+            ["env", "PYBROKER_MACHINE=posix", *pytest, *BY_FILE, *WITH_POSIX],
         ),
     ]
 
