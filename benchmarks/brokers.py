@@ -30,7 +30,7 @@ import pytest
 
 from benchmarks.frames import Address
 from benchmarks.native import LeftOut, LoadError
-from pybroker.broker import cluster_state
+from pybroker.broker.local import cluster_state
 from tests.support.apache_kafka import KAFKA_VERSION, kafka_jars
 from tests.support.processes import PYBROKER, ROOT
 

@@ -12,7 +12,7 @@ import trio
 
 from ..protocol.api import ApiKey
 from ..replication.fetch_session import FetchSessions
-from .consumer_offsets import ConsumerOffsets
+from .cluster.zookeeper_offsets import ConsumerOffsets
 from .gauges import register_session_gauges, register_transaction_gauges
 from .handlers.active_producers import ActiveProducersHandler
 from .handlers.alter_configs import AlterConfigsHandler
@@ -20,6 +20,7 @@ from .handlers.configs import DescribeConfigsHandler
 from .handlers.fetch import FetchHandler
 from .handlers.group_offsets import GroupOffsetHandlers
 from .handlers.groups import GroupHandlers
+from .handlers.leadership_gate import LeadershipGate
 from .handlers.metadata import MetadataHandlers
 from .handlers.offsets import OffsetsHandler
 from .handlers.produce import ProduceHandler
@@ -28,7 +29,6 @@ from .handlers.transactional_offsets import TransactionalOffsetHandler
 from .handlers.transactional_produce import TransactionalProduce
 from .handlers.transactions import TransactionHandlers
 from .handlers.txn_markers import TxnMarkersHandler
-from .leadership_gate import LeadershipGate
 
 if TYPE_CHECKING:
     from .server import Broker

@@ -1,4 +1,4 @@
-"""The broker's gauges under the JMX exporter's names; the reactor and the rooms add their own."""
+"""The broker's gauges under the JMX exporter's names; the rooms add their own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..replication.fetch_session import FetchSessions
 from ..replication.partition import Partition
 from ..replication.producers import partitions_with_late_transactions
 from ..replication.replica_manager import ReplicaManager
-from .metrics import BrokerMetrics
-from .transaction_verifier import TransactionVerifier
-from .zookeeper_client import ZooKeeperClient
+from .cluster.zookeeper_client import ZooKeeperClient
+from .coordinators.transaction_verifier import TransactionVerifier
+from .observability.metrics import BrokerMetrics
 
 
 def register_gauges(

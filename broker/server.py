@@ -30,25 +30,15 @@ from ..replication.metadata_cache import MetadataCache, MetadataUpdate
 from ..replication.replica_manager import ReplicaManager
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
-from . import heap, startup
+from . import settings
 from .api_handlers import register_handlers
-from .background import run_in_threads, run_storage_jobs
-from .cleaner_runtime import CleanerRuntime
-from .config import ConfigError, KafkaConfig, dynamic
-from .config.checks import check_config
-from .config_store import ConfigStore, broker_entity, topic_entity
-from .controlled_shutdown import hand_over
-from .controller_client import ControllerClient
-from .controller_runtime import ControllerRuntime
-from .dispatch import Dispatcher
-from .fetcher_runtime import FetcherRuntime
-from .finalized_features import FinalizedFeatures
-from .gauges import register_gauges
-from .group_runtime import GroupRuntime, group_config, offsets_partition_count
-from .log_dir_mover import LogDirMover
-from .metrics import BrokerMetrics
-from .reactor.socket_server import SocketServer
-from .registration import (
+from .cleaner.runtime import CleanerRuntime
+from .cluster.config_store import ConfigStore, broker_entity, topic_entity
+from .cluster.controlled_shutdown import hand_over
+from .cluster.controller_client import ControllerClient
+from .cluster.controller_runtime import ControllerRuntime
+from .cluster.finalized_features import FinalizedFeatures
+from .cluster.registration import (
     ensure_top_level_paths,
     forget_session,
     generate_broker_id,
@@ -57,17 +47,28 @@ from .registration import (
     release_previous_sessions,
     save_sessions,
 )
-from .replica_shell import ReplicaShell
-from .services import Services
-from .topic_configs import TopicConfigs
-from .topic_services import TopicServices
-from .transaction_runtime import (
+from .cluster.topic_config_cache import TopicConfigs
+from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
+from .config import ConfigError, KafkaConfig, dynamic
+from .config.checks import check_config
+from .coordinators.group_runtime import GroupRuntime, group_config, offsets_partition_count
+from .coordinators.transaction_runtime import (
     TransactionRuntime,
     transaction_config,
     transactions_partition_count,
 )
-from .transaction_verifier import TransactionVerifier
-from .zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
+from .coordinators.transaction_verifier import TransactionVerifier
+from .gauges import register_gauges
+from .network.dispatcher import Dispatcher
+from .network.socket_server import SocketServer
+from .observability.metrics import BrokerMetrics
+from .replicas.fetcher_runtime import FetcherRuntime
+from .replicas.log_dir_mover import LogDirMover
+from .replicas.log_jobs import run_in_threads, run_storage_jobs
+from .replicas.replica_runtime import ReplicaShell
+from .resources import heap
+from .services import Services
+from .topic_services import TopicServices
 
 log = logging.getLogger("pybroker.broker.server")
 
@@ -138,7 +139,7 @@ class Broker:
         self.config = config
         self.zookeeper = zookeeper
         self.clock = clock
-        self.files = startup.storage_files()
+        self.files = settings.storage_files()
         self.metrics = BrokerMetrics()
         self.store = ConfigStore(zookeeper)
         self.features = FinalizedFeatures(zookeeper)
@@ -167,7 +168,7 @@ class Broker:
             self.is_loaded = True
             close = self._close_logs_cleanly  # nothing has been written yet
             self._build()
-            addresses = self.sockets.bind(startup.listener_specs(self.config))
+            addresses = self.sockets.bind(settings.listener_specs(self.config))
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
             async with trio.open_nursery() as nursery:
                 services = Services(nursery)
@@ -194,7 +195,7 @@ class Broker:
         run = self.zookeeper.run
         await run(ensure_top_level_paths())
         self.cluster_id = await run(get_or_create_cluster_id(os.urandom(16)))
-        stored = startup.stored_broker_id(self.files, self.config.log_dirs)
+        stored = settings.stored_broker_id(self.files, self.config.log_dirs)
         broker_id = self.config.broker_id if self.config.broker_id >= 0 else stored
         if broker_id < 0:
             broker_id = await run(generate_broker_id(self.config.get_int("reserved.broker.max.id")))
@@ -205,7 +206,7 @@ class Broker:
 
     async def _load_logs(self) -> None:
         config = self.config
-        topics = startup.hosted_topics(self.files, config.log_dirs)
+        topics = settings.hosted_topics(self.files, config.log_dirs)
         await self.topic_configs.load(topics)
         logs = self.logs = LogManager(
             config.log_dirs,
@@ -213,7 +214,7 @@ class Broker:
             LogConfig.from_overrides({}, config.explicit()),
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
-            config=startup.log_manager_config(config),
+            config=settings.log_manager_config(config),
             random_below=random.randrange,
         )
         configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
@@ -233,26 +234,26 @@ class Broker:
         assert self.logs is not None
         self.cache = MetadataCache(self.broker_id, self.cluster_id)
         self.manager = ReplicaManager(
-            startup.replica_config(config, self.broker_id),
+            settings.replica_config(config, self.broker_id),
             self.logs,
             self.cache,
             self.topic_configs.config_for,
             now_ms=clock(),
-            replica_selector=startup.replica_selector(config, self.cache),
+            replica_selector=settings.replica_selector(config, self.cache),
         )
-        startup.apply_replication_quotas(config, self.manager)
+        settings.apply_replication_quotas(config, self.manager)
         self.metrics.topic_stats = self.manager.topic_stats
         self.shell = ReplicaShell(self.manager, clock)
         self.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
         self.fetchers = FetcherRuntime(
             self.shell,
             config.inter_broker_listener,
-            startup.fetcher_config(config),
+            settings.fetcher_config(config),
             fetchers_per_source=config.get_int("num.replica.fetchers"),
             timeout_ms=config.get_int("replica.socket.timeout.ms"),
         )
         self.shell.on_flush = self.fetchers.on_flush
-        self.mover = LogDirMover(self.shell, startup.copies_at_once(config))
+        self.mover = LogDirMover(self.shell, settings.copies_at_once(config))
         self.topic_configs.on_change.append(
             lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
         )
@@ -274,13 +275,13 @@ class Broker:
         self.dispatcher.hold_back()
         self.sockets = SocketServer(
             self.dispatcher,
-            startup.connection_quotas(config),
-            startup.socket_settings(config),
+            settings.connection_quotas(config),
+            settings.socket_settings(config),
             self.metrics,
         )
         self.controller = ControllerRuntime(
             self.zookeeper,
-            startup.controller_config(config, self.broker_id),
+            settings.controller_config(config, self.broker_id),
             clock=clock,
             new_topic_id=lambda: uuid.uuid4().bytes,
             register=self._register,
@@ -329,7 +330,7 @@ class Broker:
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""
-        record = startup.registration(self.config, self.broker_id, self.bound_ports)
+        record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
         self.broker_epoch = self.manager.broker_epoch = await self.zookeeper.run(
             register_broker(record, self.clock(), session_id, tuple(self.sessions))
@@ -373,7 +374,7 @@ class Broker:
         await services.start("cleaner", self.cleaner.run)
         if metrics_address is None:
             return None
-        from .metrics_http import serve_metrics
+        from .observability.metrics_http import serve_metrics
 
         host, port = metrics_address
         serve = functools.partial(serve_metrics, self.metrics, port, host=host)
@@ -417,7 +418,7 @@ class Broker:
                 log.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
                 if "max.connections.per.ip.overrides" in changed:
                     self.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
-                        startup.connections_by_address, self.config
+                        settings.connections_by_address, self.config
                     )
                 self._apply_dynamic_configs()
         self.shell.settle()
@@ -428,13 +429,13 @@ class Broker:
         assert self.logs is not None
         self.logs.default_config = LogConfig.from_overrides({}, config.explicit())
         quotas.max_connections = config.get_int("max.connections")
-        quotas.max_by_listener = startup.by_listener(config, "max.connections")
+        quotas.max_by_listener = settings.by_listener(config, "max.connections")
         quotas.max_per_ip = config.get_int("max.connections.per.ip")
         quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
-        quotas.max_creation_rate_by_listener = startup.by_listener(
+        quotas.max_creation_rate_by_listener = settings.by_listener(
             config, "max.connection.creation.rate"
         )
-        startup.apply_replication_quotas(config, self.manager)
+        settings.apply_replication_quotas(config, self.manager)
         self.fetchers.resize(config.get_int("num.replica.fetchers"))
         self.background.total_tokens = config.get_int("background.threads")
         self.cleaner.configs_changed()

@@ -12,18 +12,18 @@ from collections.abc import Callable
 import trio
 
 from ..replication.metadata_cache import MetadataCache, MetadataUpdate
+from .cluster.controller_client import ControllerClient
+from .cluster.controller_runtime import ControllerRuntime
+from .cluster.metadata_waits import TopicWaits
+from .cluster.topic_creation import TopicCreator
+from .cluster.zookeeper_client import ZooKeeperClient
 from .config.kafka_config import KafkaConfig
-from .controller_client import ControllerClient
-from .controller_runtime import ControllerRuntime
-from .dispatch import Dispatcher
+from .coordinators.producer_ids import ProducerIds, allocate_from_controller
 from .handlers.control import ControlHandlers
 from .handlers.topics import TopicHandlers
-from .isr_changes import IsrChanges
-from .producer_ids import ProducerIds, allocate_from_controller
-from .replica_shell import ReplicaShell
-from .topic_creation import TopicCreator
-from .topic_waits import TopicWaits
-from .zookeeper_client import ZooKeeperClient
+from .network.dispatcher import Dispatcher
+from .replicas.alter_partition_sender import AlterPartitionSender
+from .replicas.replica_runtime import ReplicaShell
 
 
 class TopicServices:
@@ -39,7 +39,7 @@ class TopicServices:
     ) -> None:
         self.waits = TopicWaits(cache)
         self.creator = TopicCreator(config, cache, zookeeper, random.Random())
-        self._isr_changes = IsrChanges(broker_id, shell, client, zookeeper)
+        self._isr_changes = AlterPartitionSender(broker_id, shell, client, zookeeper)
         shell.on_isr_change = self._isr_changes.propose
         shell.on_failed_log_dir = self._isr_changes.log_dir_failed
         self.producer_ids = ProducerIds(

@@ -55,7 +55,6 @@ TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-se
 BY_FILE = ["-n", "2", "--dist=loadfile"]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = [
-    "tests/unit/reactor",
     "tests/unit/broker",
     "tests/wire",
     "tests/compat/test_aiokafka.py",

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .. import cluster_state
-from ..cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
-from ..cluster_state import ClusterError, ClusterState
+from ..local import cluster_state
+from ..local.cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
+from ..local.cluster_state import ClusterError, ClusterState
 from .options import data_dir_option, metrics_host_option, parse_overrides, user_errors
 
 if TYPE_CHECKING:
-    from ..cluster_spec import ClusterSpec
+    from ..local.cluster_spec import ClusterSpec
 
 
 @click.command(
@@ -102,7 +102,8 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
-    from .. import cluster_spec, descriptors
+    from ..local import cluster_spec
+    from ..resources import descriptors
 
     descriptors.raise_descriptor_limit()
     if ephemeral:
@@ -147,7 +148,7 @@ def _warn_of_fewer(wanted: int, remembered: int) -> None:
 
 
 def _supervise(spec: ClusterSpec, on_ready: Callable[[ClusterState], None]) -> int:
-    from ..supervisor import Supervisor
+    from ..local.supervisor import Supervisor
 
     record = cluster_state.SupervisorLog(spec.data_dir)
 
@@ -209,7 +210,7 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float) -> None:
     import trio
     from rich.console import Console
 
-    from ..cluster_spec import remembered_brokers
+    from ..local.cluster_spec import remembered_brokers
     from .cluster_table import look_at, node_table, partition_line
 
     console = Console(highlight=False, soft_wrap=True)

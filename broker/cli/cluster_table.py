@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .. import machine
-from ..cluster_state import ClusterState, NodeState, NodeStatus
+from ..local.cluster_state import ClusterState, NodeState, NodeStatus
+from ..resources import machine
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import click
 
-from .. import cluster_state, machine
-from ..cluster_state import ClusterError, ClusterState, NodeStatus
+from ..local import cluster_state
+from ..local.cluster_state import ClusterError, ClusterState, NodeStatus
+from ..resources import machine
 from .cluster_table import (
     ClusterView,
     look_at,
@@ -103,7 +104,7 @@ Examples:
 @user_errors
 def stop(node: str | None, data_dir: Path) -> None:
     """Stop the cluster on --data-dir, brokers first; or only NODE (a broker id, or zookeeper)."""
-    from ..cluster_control import command_node
+    from ..local.cluster_control import command_node
 
     directory = data_dir.absolute()
     if node is not None:
@@ -205,7 +206,7 @@ def _command(command: str, node: str, directory: Path) -> None:
     import trio
     from rich.console import Console
 
-    from ..cluster_control import command_node
+    from ..local.cluster_control import command_node
 
     cluster_state.load(directory)
     click.echo(command_node(directory, command, node))

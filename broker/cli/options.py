@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .. import cluster_state
+from ..local import cluster_state
 
 EXIT_STATUS_USER_ERROR = 2
 T = TypeVar("T")

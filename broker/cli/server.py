@@ -45,7 +45,7 @@ def broker(
     verbose: bool,
 ) -> None:
     """Run one broker from a server.properties file, until Ctrl-C or SIGTERM."""
-    from .. import node_process
+    from ..local import node_process
 
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     node_process.run_foreground_broker(properties, overrides, metrics, verbose=verbose)
@@ -78,7 +78,7 @@ def zookeeper(
     host: str, port: int, data_dir: Path | None, cut_damaged_log: bool, verbose: bool
 ) -> None:
     """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM."""
-    from .. import node_process
+    from ..local import node_process
 
     if cut_damaged_log:
         if data_dir is None:

@@ -27,16 +27,16 @@ from ...protocol.messages.configs import (
 from ...replication.controller.znodes import encode_config
 from ...storage.config_def import ConfigDef, ConfigType, shortened
 from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
+from ..cluster.config_store import ConfigStore, NoController, broker_entity, topic_entity
 from ..config import dynamic
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
-from ..config_store import ConfigStore, NoController, broker_entity, topic_entity
 from . import loggers
 from .configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 
 R = TypeVar("R")

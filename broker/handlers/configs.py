@@ -29,15 +29,15 @@ from ...storage.config_def import (
     shortened,
 )
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
+from ..cluster.config_store import ConfigStore, topic_entity
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
-from ..config_store import ConfigStore, topic_entity
 from . import loggers
 from .metadata import is_legal_topic_name
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 

@@ -24,9 +24,9 @@ from ...protocol.messages.reassignments import (
 from ...replication.controller import events
 from ...replication.controller.context import TopicPartition
 from ...replication.controller.requests import ElectionResult
-from ..controller_runtime import ControllerRuntime
-from ..dispatch import Handler, Request
-from ..topic_waits import TopicWaits
+from ..cluster.controller_runtime import ControllerRuntime
+from ..cluster.metadata_waits import TopicWaits
+from ..network.dispatcher import Handler, Request
 
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE_VERSION = 1

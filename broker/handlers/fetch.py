@@ -41,12 +41,12 @@ from ...replication.types import (
     TopicStats,
 )
 from ...storage.files import FileSlice
-from ..dispatch import Handler, Request
-from ..down_conversion import DownConversion
-from ..metrics import Conversions
-from ..reactor.turns import Steps, distinct
-from ..replica_shell import ReplicaShell
-from ..request import LARGE_FRAME_BYTES
+from ..network.dispatcher import Handler, Request
+from ..network.down_conversion import DownConversion
+from ..network.request import LARGE_FRAME_BYTES
+from ..network.turns import Steps, distinct
+from ..observability.metrics import Conversions
+from ..replicas.replica_runtime import ReplicaShell
 from .leaders import current_leader
 
 _ANY_CLIENT = ClientMetadata("", "", "")

@@ -32,12 +32,12 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponseTopic,
 )
 from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
-from ..group_runtime import OFFSETS_TOPIC, GroupRuntime
-from ..topic_creation import TRANSACTIONS_TOPIC
+from ..cluster.topic_creation import TRANSACTIONS_TOPIC
+from ..coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 log = logging.getLogger("pybroker.broker.groups")
 

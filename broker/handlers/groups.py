@@ -28,11 +28,11 @@ from ...coordinator.group.states import GroupState
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_admin import DescribeGroupsResponse
-from ..group_runtime import GroupRuntime
-from ..reactor.turns import Steps
+from ..coordinators.group_runtime import GroupRuntime
+from ..network.turns import Steps
 
 if TYPE_CHECKING:
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         MetadataUpdate,
         PartitionState,
     )
-    from ..dispatch import Handler, Request
-    from ..reactor.turns import Steps
+    from ..network.dispatcher import Handler, Request
+    from ..network.turns import Steps
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 NOT_ASKED = -2_147_483_648

@@ -51,8 +51,8 @@ from ...replication.types import (
     PartitionKey,
 )
 from ...storage.log_lookup import search
-from ..dispatch import Handler, Request
-from ..replica_shell import ReplicaShell
+from ..network.dispatcher import Handler, Request
+from ..replicas.replica_runtime import ReplicaShell
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP

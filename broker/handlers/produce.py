@@ -34,8 +34,8 @@ from ...protocol.messages.produce import (
 )
 from ...replication.types import Done, PartitionKey, ProduceResult, ProduceResults
 from ...storage.validation import QUICK_BYTES, Examined, examine, takes_long
-from ..dispatch import Handler, Request
-from ..replica_shell import ReplicaShell
+from ..network.dispatcher import Handler, Request
+from ..replicas.replica_runtime import ReplicaShell
 from .leaders import current_leader
 from .quick_answers import QuickAnswers
 from .transactional_produce import Guards, TransactionalProduce

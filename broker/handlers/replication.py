@@ -34,9 +34,9 @@ from ...replication.leadership import check_sender, retry_refused
 from ...replication.log_dirs import describe_log_dirs
 from ...replication.metadata_cache import MetadataUpdate
 from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, PartitionKey, StopResult
-from ..dispatch import Handler, Request
-from ..reactor.turns import Steps
-from ..replica_shell import ReplicaShell
+from ..network.dispatcher import Handler, Request
+from ..network.turns import Steps
+from ..replicas.replica_runtime import ReplicaShell
 
 log = logging.getLogger("pybroker.broker.replication")
 

@@ -42,12 +42,12 @@ from ...replication.controller.znodes import MalformedZnode, TopicAssignment
 from ...replication.metadata_cache import MetadataCache
 from ...storage.config_def import format_value
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
+from ..cluster.controller_runtime import ControllerRuntime
+from ..cluster.metadata_waits import TopicWaits
+from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator
+from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
-from ..controller_runtime import ControllerRuntime
-from ..dispatch import Handler, Request
-from ..topic_creation import UNSET, CreatedTopic, TopicCreator
-from ..topic_waits import TopicWaits
-from ..zookeeper_client import ZooKeeperClient
+from ..network.dispatcher import Handler, Request
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3

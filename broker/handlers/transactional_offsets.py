@@ -21,12 +21,12 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...replication.producers import begin_verification
 from ...storage.verification import NOT_VERIFIED, VerificationGuard
-from ..group_runtime import OFFSETS_TOPIC, GroupRuntime
-from ..replica_shell import ReplicaShell
-from ..transaction_verifier import Answer, Question, TransactionVerifier
+from ..coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime
+from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
+from ..replicas.replica_runtime import ReplicaShell
 
 if TYPE_CHECKING:
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 _FIRST_VERSION_WITH_LOADING = 2
 _FIRST_VERSION_WITH_ABORTABLE = 4

@@ -22,11 +22,11 @@ from ...protocol.records.batch import BatchHeader, read_batch_header
 from ...replication.producers import begin_verification
 from ...replication.types import PartitionKey, ProduceResult, ProduceResults
 from ...storage.verification import VerificationGuard
-from ..replica_shell import ReplicaShell
-from ..transaction_verifier import Answer, Question, TransactionVerifier
+from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
+from ..replicas.replica_runtime import ReplicaShell
 
 if TYPE_CHECKING:
-    from ..dispatch import Request
+    from ..network.dispatcher import Request
 
 _MAGIC_V2 = 2
 _FIRST_VERSION_WITH_ABORTABLE = 11

@@ -46,14 +46,14 @@ from ...protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ..producer_ids import ProducerIds
-from ..reactor.turns import Steps, distinct
-from ..topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ..transaction_runtime import TransactionRuntime
+from ..cluster.topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..coordinators.producer_ids import ProducerIds
+from ..coordinators.transaction_runtime import TransactionRuntime
+from ..network.turns import Steps, distinct
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 

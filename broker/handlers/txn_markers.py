@@ -34,10 +34,10 @@ from ...protocol.records.batch import ControlRecordType, EndTxnMarker
 from ...protocol.records.builder import build_end_txn_marker
 from ...replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
 from ...storage.log import AppendOrigin
-from ..replica_shell import ReplicaShell
+from ..replicas.replica_runtime import ReplicaShell
 
 if TYPE_CHECKING:
-    from ..dispatch import Handler, Request
+    from ..network.dispatcher import Handler, Request
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _MAGIC_V2 = 2

@@ -1,7 +1,7 @@
 """Between the formats v0, v1 and v2, and from codec to codec.
 
 Mirrors the conversions of Kafka's LogValidator and RecordsUtil.downConvert. A fetch is converted
-batch by batch as it is sent, see `broker.down_conversion`.
+batch by batch as it is sent, see `broker.network.down_conversion`.
 """
 
 from collections.abc import Sequence

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pybroker.broker.cli.main import COMMANDS, main
-from pybroker.broker.cluster_state import SUPERVISOR_LOG
+from pybroker.broker.local.cluster_state import SUPERVISOR_LOG
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 90

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-import pybroker.broker.startup
+import pybroker.broker.settings
 from pybroker.broker.cli.main import main
 from pybroker.storage.files import ByteBuffer, DataFile, Files
 
@@ -47,5 +47,5 @@ class BreakableFiles(Files):
 
 
 if __name__ == "__main__":
-    pybroker.broker.startup.Files = BreakableFiles  # type: ignore[misc]
+    pybroker.broker.settings.Files = BreakableFiles  # type: ignore[misc]
     main()

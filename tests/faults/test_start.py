@@ -21,9 +21,9 @@ import trio
 
 import pybroker.client.cluster
 from pybroker.broker.cli.main import main
-from pybroker.broker.cluster_state import LOCK_FILE, STATE_FILE, claim
-from pybroker.broker.registration import SESSION_FILE
-from pybroker.broker.zookeeper_storage import open_storage
+from pybroker.broker.cluster.registration import SESSION_FILE
+from pybroker.broker.local.cluster_state import LOCK_FILE, STATE_FILE, claim
+from pybroker.broker.zookeeper.storage import open_storage
 from pybroker.client.cluster import Cluster
 from pybroker.client.connection import ClientError
 from pybroker.client.producer import Producer

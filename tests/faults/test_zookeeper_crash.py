@@ -31,9 +31,9 @@ PING = pack(">ii", PING_XID, Op.PING)
 SERVER = """
 import sys, trio
 from pathlib import Path
-import pybroker.broker.zookeeper_storage
-from pybroker.broker.zookeeper_server import serve_zookeeper
-pybroker.broker.zookeeper_storage.SNAPSHOT_TRANSACTIONS = 300
+import pybroker.broker.zookeeper.storage
+from pybroker.broker.zookeeper.server import serve_zookeeper
+pybroker.broker.zookeeper.storage.SNAPSHOT_TRANSACTIONS = 300
 
 async def main():
     async with trio.open_nursery() as nursery:

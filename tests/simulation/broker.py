@@ -2,20 +2,24 @@
 
 Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of fetch, offsets
 and control requests, fetch sessions, followers, the controller machine, registration. Simulated:
-what waits (`broker.replica_shell`, `fetcher_runtime`, `isr_changes`, `server`), as thin as there.
+what waits (`replica_runtime`, `fetcher_runtime`, `alter_partition_sender`, `server`), as
+thin as there.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pybroker.broker import marker_sender
+from pybroker.broker.cluster.registration import RegistrationError, register_broker
+from pybroker.broker.coordinators import marker_sender
 from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.offsets import OffsetsHandler
 from pybroker.broker.handlers.replication import ReplicationHandler
-from pybroker.broker.isr_changes import ALTER_PARTITION_VERSION, IsrChanges
-from pybroker.broker.reactor.connection import ConnectionInfo
-from pybroker.broker.registration import RegistrationError, register_broker
+from pybroker.broker.network.connection import ConnectionInfo
+from pybroker.broker.replicas.alter_partition_sender import (
+    ALTER_PARTITION_VERSION,
+    AlterPartitionSender,
+)
 from pybroker.protocol import codec
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
@@ -80,7 +84,7 @@ class Produce:
 
 
 class Shell:
-    """`broker.replica_shell` for handlers: settles at once, flushes after a while."""
+    """`broker.replicas.replica_runtime` for handlers: settles at once, flushes after a while."""
 
     def __init__(self, broker: "Broker", manager: ReplicaManager) -> None:
         self._broker = broker
@@ -218,7 +222,7 @@ class Broker:
         self._replication.on_stopped.append(self._stopped)
         self._replication.on_metadata.append(lambda _update: self._metadata_changed())
         nothing: Any = None
-        self._isr_changes = IsrChanges(self.broker_id, self.shell, nothing, nothing)
+        self._isr_changes = AlterPartitionSender(self.broker_id, self.shell, nothing, nothing)
         self._is_proposing = False
         self._flushing: set[tuple[str, int]] = set()
         self._wanted_flushes: dict[tuple[str, int], FlushNeeded] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from pybroker.broker.registration import ensure_top_level_paths
+from pybroker.broker.cluster.registration import ensure_top_level_paths
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.operations import Create
 from pybroker.replication.controller.znodes import ReplicaAssignment, TopicAssignment

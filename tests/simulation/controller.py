@@ -1,4 +1,4 @@
-"""What `broker.controller_runtime` and `broker.control_channel` do, on virtual time.
+"""What `controller_runtime` and `control_channel` of `broker.cluster` do, on virtual time.
 
 One event at a time to its end; effects in their order; one request in flight to each broker, sent
 again until it is answered or the channel is closed. An exception in the machine ends the run: it is

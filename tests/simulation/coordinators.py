@@ -1,7 +1,8 @@
 """The coordinators of one simulated broker: the real machines, shells on virtual time around them.
 
 Real: the machines of transactions and groups, their handlers, marker queues. Simulated: what waits
-in `broker.coordinator_runtime` and its two heirs, `marker_sender` and `transaction_verifier`.
+in `coordinator_runtime` and its two heirs, `marker_sender` and `transaction_verifier`, all of
+`broker.coordinators`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pybroker.broker.coordinator_runtime import REPLICATION_POLL_MS
-from pybroker.broker.transaction_verifier import VERIFYING_VERSION, Question, _request
+from pybroker.broker.coordinators.coordinator_runtime import REPLICATION_POLL_MS
+from pybroker.broker.coordinators.transaction_verifier import VERIFYING_VERSION, Question, _request
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.core import Reply as GroupReply
 from pybroker.coordinator.group.machine import GroupCoordinator
@@ -271,7 +272,7 @@ class GroupShell(_Shell):
 
 
 class Verifier:
-    """`broker.transaction_verifier`, a request a question."""
+    """`broker.coordinators.transaction_verifier`, a request a question."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

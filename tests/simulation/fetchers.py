@@ -1,4 +1,7 @@
-"""The loop of one fetcher of a simulated broker: ask, wait, be woken (`broker.fetcher_runtime`)."""
+"""The loop of one fetcher of a simulated broker: ask, wait, be woken.
+
+As in `broker.replicas.fetcher_runtime`.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ MIN_POLL_MS = 20
 
 
 class FetcherTask:
-    """The loop of one fetcher (`broker.fetcher_runtime`)."""
+    """The loop of one fetcher (`broker.replicas.fetcher_runtime`)."""
 
     def __init__(self, broker: "Broker", fetcher: FollowerFetcher) -> None:
         self._broker = broker

@@ -8,7 +8,7 @@ import json
 from collections import deque
 from collections.abc import Iterable
 
-from pybroker.broker.registration import ensure_top_level_paths, register_broker
+from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
 from pybroker.protocol.messages.replication import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,

@@ -12,7 +12,7 @@ everything that is under way finish, after which `check_converged` looks at the 
 from collections import deque
 from random import Random
 
-from pybroker.broker.registration import ensure_top_level_paths, register_broker
+from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
 from pybroker.protocol.messages.cluster import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,

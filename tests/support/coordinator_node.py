@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from pybroker.broker.coordinator_runtime import CoordinatorRuntime
-from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+from pybroker.broker.replicas.replica_runtime import ReplicaShell
 from pybroker.protocol.errors import ErrorCode
 from tests.support.replication import ME, NOW, ReplicaCluster
 

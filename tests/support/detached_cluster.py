@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pybroker.broker import cluster_state
-from pybroker.broker.cluster_control import command_node
+from pybroker.broker.local import cluster_state
+from pybroker.broker.local.cluster_control import command_node
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.messages.reassignments import ElectLeadersRequest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from pybroker.broker.zookeeper_server import serve_zookeeper
+from pybroker.broker.zookeeper.server import serve_zookeeper
 
 
 @contextlib.contextmanager

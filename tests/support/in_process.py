@@ -10,8 +10,8 @@ import trio
 
 from pybroker.broker.config import KafkaConfig
 from pybroker.broker.server import BoundAddresses, run_broker
-from pybroker.broker.zookeeper_server import serve_zookeeper
-from tests.support.reactor import RawClient
+from pybroker.broker.zookeeper.server import serve_zookeeper
+from tests.support.network import RawClient
 
 
 class RunningBroker:

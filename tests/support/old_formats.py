@@ -23,7 +23,7 @@ from pybroker.protocol.records.batch import (
 from pybroker.protocol.records.builder import build_batch
 from tests.support.conversions import build_message_set
 from tests.support.wire import WireClient
-from tests.unit.records.test_message_set import entry, relative, wrapper
+from tests.unit.protocol.records.test_message_set import entry, relative, wrapper
 
 FORMATS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 FETCH_VERSIONS = range(5)

@@ -6,7 +6,7 @@ from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.offsets import OffsetsHandler
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.handlers.replication import ReplicationHandler
-from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.broker.replicas.replica_runtime import ReplicaShell
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker.protocol.messages.produce import (

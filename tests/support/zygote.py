@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_SECONDS = 0.01
 PRELOADED = (
     "pybroker.broker.server",
-    "pybroker.broker.node_process",
+    "pybroker.broker.local.node_process",
     "pybroker.broker.cli.server",
-    "pybroker.broker.zookeeper_server",
+    "pybroker.broker.zookeeper.server",
     "pybroker.broker.cli.cluster",
     "pybroker.broker.cli.nodes",
-    "pybroker.broker.supervisor",
+    "pybroker.broker.local.supervisor",
 )
 
 

@@ -46,9 +46,9 @@ def prepare() -> None:
     import pybroker.broker.cli.cluster
     import pybroker.broker.cli.main
     import pybroker.broker.cli.nodes
-    import pybroker.broker.supervisor
+    import pybroker.broker.local.supervisor
 
-    pybroker.broker.supervisor.import_broker_code()
+    pybroker.broker.local.supervisor.import_broker_code()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

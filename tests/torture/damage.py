@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pybroker.broker.cluster_control import SOCKET_FILE
-from pybroker.broker.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
-from pybroker.broker.registration import SESSION_FILE
-from pybroker.broker.zookeeper_storage import SECRET_FILE
+from pybroker.broker.cluster.registration import SESSION_FILE
+from pybroker.broker.local.cluster_control import SOCKET_FILE
+from pybroker.broker.local.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
+from pybroker.broker.zookeeper.storage import SECRET_FILE
 from pybroker.coordinator.zookeeper.wal import HEADER_SIZE, LOG_PREFIX
 from pybroker.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 

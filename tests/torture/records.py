@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trio
 
-from pybroker.broker.cluster_state import STATE_FILE
+from pybroker.broker.local.cluster_state import STATE_FILE
 from pybroker.client.cluster import Cluster
 from pybroker.client.connection import ClientError
 from pybroker.client.consumer import EARLIEST, LATEST, Consumer

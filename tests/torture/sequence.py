@@ -24,9 +24,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pybroker.broker import cluster_state
-from pybroker.broker.cluster_control import command_node
-from pybroker.broker.cluster_state import ClusterError
+from pybroker.broker.local import cluster_state
+from pybroker.broker.local.cluster_control import command_node
+from pybroker.broker.local.cluster_state import ClusterError
 from tests.support.processes import free_port
 from tests.torture import damage
 from tests.torture.commands import (

@@ -7,17 +7,17 @@ import struct
 
 import pytest
 
-from pybroker.broker.reactor.socket_server import SocketSettings
+from pybroker.broker.network.socket_server import SocketSettings
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
-from tests.support.reactor import (
-    RunningReactor,
+from tests.support.network import (
+    RunningNetwork,
     api_versions,
     frame_of,
     heartbeat,
-    running_reactor,
+    running_network,
 )
 
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
@@ -60,10 +60,10 @@ async def test_garbage_costs_one_connection_and_one_log_line(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     data, expected = GARBAGE[name]
-    async with running_reactor(SocketSettings(max_frame_bytes=1000)) as reactor:
-        bystander = await reactor.connect()
+    async with running_network(SocketSettings(max_frame_bytes=1000)) as network:
+        bystander = await network.connect()
         await bystander.ask(api_versions(), 3)
-        culprit = await reactor.connect()
+        culprit = await network.connect()
         with caplog.at_level(logging.INFO):
             await culprit.send(data)
             assert await culprit.is_closed()
@@ -73,23 +73,23 @@ async def test_garbage_costs_one_connection_and_one_log_line(
         host, port = culprit.stream.socket.getsockname()[:2]
         assert f"{host}:{port}" in lines[0]
         assert len((await bystander.ask(api_versions(), 3)).api_keys) == 4
-        assert reactor.connections == 1
+        assert network.connections == 1
 
 
 async def test_garbage_again_after_the_route_is_known() -> None:
     """The second request of an API takes the fast path: it checks as much as the first."""
-    async with running_reactor() as reactor:
+    async with running_network() as network:
         for version in (0, 4):
-            good = await reactor.connect()
+            good = await network.connect()
             await good.send(heartbeat("g", 1, version))
             assert await good.receive_frame() is not None
             whole = heartbeat("g", 2, version)
             for cut in range(18, len(whole) - 4):
-                culprit = await reactor.connect()
+                culprit = await network.connect()
                 await culprit.send(struct.pack(">i", cut - 4) + whole[4:cut])
                 assert await culprit.is_closed(), cut
             for size in (500, -5):
-                culprit = await reactor.connect()
+                culprit = await network.connect()
                 await culprit.send(whole[:12] + struct.pack(">h", size) + whole[14:])
                 assert await culprit.is_closed()
             await good.send(whole)
@@ -97,8 +97,8 @@ async def test_garbage_again_after_the_route_is_known() -> None:
 
 
 async def test_what_was_answered_before_the_garbage_still_arrives() -> None:
-    async with running_reactor() as reactor:
-        client = await reactor.connect()
+    async with running_network() as network:
+        client = await network.connect()
         await client.send(heartbeat("a", 1) + heartbeat("b", 2) + b"GET / HTTP/1.1\r\n\r\n")
         for correlation_id in (1, 2):
             frame = await client.receive_frame()
@@ -109,8 +109,8 @@ async def test_what_was_answered_before_the_garbage_still_arrives() -> None:
 
 async def test_exactly_the_largest_size_is_accepted() -> None:
     whole = heartbeat("x" * 400, 1, 0)
-    async with running_reactor(SocketSettings(max_frame_bytes=len(whole) - 4)) as reactor:
-        client = await reactor.connect()
+    async with running_network(SocketSettings(max_frame_bytes=len(whole) - 4)) as network:
+        client = await network.connect()
         await client.send(whole)
         assert await client.receive_frame() is not None
         await client.send(heartbeat("x" * 401, 1, 0))
@@ -118,8 +118,8 @@ async def test_exactly_the_largest_size_is_accepted() -> None:
 
 
 async def test_trailing_bytes_and_null_client_id_are_fine() -> None:
-    async with running_reactor() as reactor:
-        client = await reactor.connect()
+    async with running_network() as network:
+        client = await network.connect()
         body = frame_of(MetadataRequest(topics=[]), 1, 5, client_id=None)[4:] + b"trailing"
         for _ in range(2):
             await client.send(struct.pack(">i", len(body)) + body)
@@ -130,8 +130,8 @@ async def test_trailing_bytes_and_null_client_id_are_fine() -> None:
 
 @pytest.mark.parametrize("version", [5, 42, 32767])
 async def test_api_versions_of_any_version_is_answered_in_version_0(version: int) -> None:
-    async with running_reactor() as reactor:
-        client = await reactor.connect()
+    async with running_network() as network:
+        client = await network.connect()
         for _ in range(2):
             await client.send(header(ApiKey.API_VERSIONS, version))
             frame = await client.receive_frame()
@@ -151,20 +151,20 @@ async def test_api_versions_of_any_version_is_answered_in_version_0(version: int
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("ok", ""), ("-x", "1")])
 async def test_api_versions_checks_the_client_software(name: str, version: str) -> None:
-    async with running_reactor() as reactor:
-        client = await reactor.connect()
+    async with running_network() as network:
+        client = await network.connect()
         request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
         assert (await client.ask(request, 3)).error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_end_of_stream_in_a_frame_is_silent(caplog: pytest.LogCaptureFixture) -> None:
-    async with running_reactor() as reactor:
-        client = await reactor.connect()
+    async with running_network() as network:
+        client = await network.connect()
         await client.send(heartbeat("g", 1)[:9])
         await client.stream.aclose()
-        await all_gone(reactor)
+        await all_gone(network)
         assert not caplog.records
 
 
-async def all_gone(reactor: RunningReactor) -> None:
-    await reactor.wait_for_connections(0)
+async def all_gone(network: RunningNetwork) -> None:
+    await network.wait_for_connections(0)

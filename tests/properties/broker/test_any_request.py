@@ -20,7 +20,7 @@ from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.in_process import RunningBroker, broker, zookeeper
 from tests.support.message_factory import MessageFactory
-from tests.support.reactor import RawClient, api_versions, frame_of
+from tests.support.network import RawClient, api_versions, frame_of
 
 MESSAGES_PER_VERSION = 3
 ANSWER_WITHIN_SECONDS = 0.2

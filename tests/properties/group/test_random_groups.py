@@ -16,7 +16,13 @@ from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.group import Group
 from pybroker.coordinator.group.states import GroupState
 from pybroker.protocol.errors import ErrorCode
-from tests.unit.group.harness import START_MS, Call, Harness, partition_errors, subscription
+from tests.unit.coordinator.group.harness import (
+    START_MS,
+    Call,
+    Harness,
+    partition_errors,
+    subscription,
+)
 
 GROUPS = ("g1", "g2")
 TOPIC = "topic-1"

@@ -13,7 +13,7 @@ import zlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.down_conversion import DownConversion
+from pybroker.broker.network.down_conversion import DownConversion
 from pybroker.protocol.errors import KafkaError
 from pybroker.protocol.records.batch import (
     SimpleRecord,

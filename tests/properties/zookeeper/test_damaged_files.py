@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybroker.broker.cli.main import main
-from pybroker.broker.zookeeper_storage import DataDirectoryError, open_storage
+from pybroker.broker.zookeeper.storage import DataDirectoryError, open_storage
 from pybroker.coordinator.zookeeper.snapshot import capture, encode_snapshot
 from pybroker.coordinator.zookeeper.transactions import decode_txn
 from pybroker.coordinator.zookeeper.tree import DataTree
@@ -31,7 +31,7 @@ from pybroker.coordinator.zookeeper.wal import (
     recover,
     snapshot_name,
 )
-from tests.unit.zookeeper.test_wal import busy_world, state_of
+from tests.unit.coordinator.zookeeper.test_wal import busy_world, state_of
 
 ROLLS = (0, 3, 7)
 """How many transactions are before each log; at the end of each log but the last a snapshot."""

@@ -15,7 +15,7 @@ from pybroker.protocol import jute
 from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.jute import ACL, ClientInfo, Id, Stat
 from tests.support.zookeeper_machine import World
-from tests.unit.zookeeper.test_wal import busy_world
+from tests.unit.coordinator.zookeeper.test_wal import busy_world
 
 MUTATIONS = 100  # of each example; over all record types about 50 000
 

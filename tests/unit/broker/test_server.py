@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 
+from pybroker.broker.cluster.registration import RegistrationError
+from pybroker.broker.cluster.zookeeper_client import open_zookeeper
 from pybroker.broker.config import ConfigError
-from pybroker.broker.registration import RegistrationError
 from pybroker.broker.server import run_broker
 from pybroker.broker.services import Services
-from pybroker.broker.zookeeper_client import open_zookeeper
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.configs import (
@@ -36,7 +36,7 @@ from pybroker.replication.controller.operations import Create, SetData
 from pybroker.replication.controller.znodes import encode_config_change
 from pybroker.storage.log_directory import StartupError
 from tests.support.in_process import broker, config_of, zookeeper
-from tests.support.reactor import RawClient, api_versions
+from tests.support.network import RawClient, api_versions
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 

@@ -13,14 +13,14 @@ import pytest
 import trio
 
 import pybroker.broker.server
-from pybroker.broker.controller_runtime import ControllerRuntime
-from pybroker.broker.server import run_broker
-from pybroker.broker.zookeeper_client import (
+from pybroker.broker.cluster.controller_runtime import ControllerRuntime
+from pybroker.broker.cluster.zookeeper_client import (
     SessionEvent,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
+from pybroker.broker.server import run_broker
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.operations import GetData
 from tests.support.in_process import broker as running_broker

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from pybroker.broker.follower_pace import (
+from pybroker.broker.replicas.follower_pace import (
     BUSY_SHARE,
     FULL_SHARE,
     MAX_PAUSE_SECONDS,
@@ -14,7 +14,7 @@ from pybroker.broker.follower_pace import (
     WINDOW_SECONDS,
     FollowerPace,
 )
-from pybroker.broker.replica_shell import ReplicaShell
+from pybroker.broker.replicas.replica_runtime import ReplicaShell
 from pybroker.replication.types import Done, FollowersWait, Parked
 from tests.support.replication import ME, ReplicaCluster
 

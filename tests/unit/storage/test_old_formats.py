@@ -28,7 +28,7 @@ from pybroker.storage.message_format import (
 )
 from tests.support.conversions import build_message_set
 from tests.support.faulty_files import FaultyFiles
-from tests.unit.records.test_message_set import entry, relative
+from tests.unit.protocol.records.test_message_set import entry, relative
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, manager_of
 
 NOW_MS = 1_700_000_000_000

@@ -1,0 +1,139 @@
+"""The broker's end of one cleaner process: started when there is something to clean, sent plans,
+asked to stop, ended when it has been idle for a while, so that its memory is given back.
+
+`clean` talks with the other end (`worker`) until the plan is done; whatever ends it
+otherwise ends the process too, so that no answer to an old plan can be taken for one to a new plan.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from ...storage.cleaner.plan import CleanedGroup, CleaningPlan, CleaningStats
+
+EXIT_SECONDS = 2.0
+RECEIVE_BYTES = 1 << 16
+
+
+class CleaningFailed(Exception):
+    """The worker could not clean this log."""
+
+    def __init__(self, reason: str, *, is_io: bool) -> None:
+        super().__init__(reason)
+        self.is_io = is_io
+
+
+class WorkerStopped(Exception):
+    """The worker gave up because it was told to."""
+
+
+class WorkerDied(Exception):
+    """The process ended before it had answered."""
+
+
+class CleanerProcess:
+    __slots__ = ("_held", "_process", "_rate", "_sending")
+
+    def __init__(self) -> None:
+        self._process: trio.Process | None = None
+        self._held = b""
+        self._rate: float | None = None
+        self._sending = trio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def clean(
+        self, plan: CleaningPlan, rate: float | None, take_group: Callable[[CleanedGroup], None]
+    ) -> tuple[int, CleaningStats]:
+        """Have a log cleaned; returns up to which offset. `take_group` gets each new segment."""
+        is_answered = False
+        try:
+            await self._start()
+            self._rate = rate
+            await self._send({"clean": plan.to_json(), "rate": rate})
+            while True:
+                message = await self._receive()
+                if "group" in message:
+                    take_group(CleanedGroup(**message["group"]))
+                    continue
+                is_answered = True
+                if "done" in message:
+                    return message["done"], CleaningStats(**message["stats"])
+                if "aborted" in message:
+                    raise WorkerStopped
+                raise CleaningFailed(message["failed"], is_io=message["io"])
+        finally:
+            if not is_answered:
+                await self.stop()
+
+    async def set_rate(self, rate: float | None) -> None:
+        """Bytes a second that the worker may read and write; None for no limit."""
+        if self._process is not None and rate != self._rate:
+            self._rate = rate
+            await self._send({"rate": rate})
+
+    async def abort(self) -> None:
+        """End the cleaning that is under way."""
+        if self._process is not None:
+            await self._send({"abort": True})
+
+    async def stop(self) -> None:
+        """End the process; kill it if it does not go by itself."""
+        process, self._process = self._process, None
+        self._held = b""
+        if process is None:
+            return
+        with trio.CancelScope(shield=True):
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            with trio.move_on_after(EXIT_SECONDS):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            assert process.stdout is not None
+            await process.stdout.aclose()
+
+    async def _start(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            await self.stop()  # it died while it was idle
+        if self._process is None:
+            # Our own path, and nothing of the directory that the broker was started in (-P): a
+            # json.py there would be imported.
+            path = os.pathsep.join(entry for entry in sys.path if entry)
+            self._process = await trio.lowlevel.open_process(
+                [sys.executable, "-P", "-m", "pybroker.broker.cleaner.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            async with self._sending:
+                await self._process.stdin.send_all(json.dumps(message).encode() + b"\n")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise WorkerDied from None
+
+    async def _receive(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while b"\n" not in self._held:
+            data = await self._process.stdout.receive_some(RECEIVE_BYTES)
+            if not data:
+                raise WorkerDied
+            self._held += data
+        line, self._held = self._held.split(b"\n", 1)
+        message: dict[str, Any] = json.loads(line)
+        return message

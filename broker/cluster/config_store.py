@@ -1,0 +1,181 @@
+"""Entity configs in ZooKeeper: reading, writing, and following the changes of others.
+
+Job: `ConfigStore` reads and writes /config/<entity> nodes and tells the other brokers through
+/config/changes; `follow` watches those and calls back with each changed entity. A config is
+written only while the cluster has a ZooKeeper controller (checked in the same transaction), as
+Kafka does against a migration to KRaft in between.
+
+Mirrors kafka.zk.AdminZkClient (changeConfigs) and ZkNodeChangeNotificationListener.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from ...replication.controller import znodes
+from ...replication.controller.operations import (
+    Check,
+    Create,
+    Delete,
+    Flow,
+    GetChildren,
+    GetData,
+    Multi,
+    SessionExpired,
+    SetData,
+    ZkCode,
+    create_recursive,
+    expect,
+    run_one,
+)
+
+if TYPE_CHECKING:
+    from .zookeeper_client import WatchKind, ZooKeeperClient
+
+log = logging.getLogger("pybroker.broker.configs")
+
+CHANGE_EXPIRY_MS = 15 * 60 * 1000
+MAX_WRITE_ATTEMPTS = 10
+DEFAULT_BROKER = "<default>"
+
+OnChange = Callable[[str, dict[str, str]], Awaitable[None]]
+
+
+class NoController(Exception):
+    """There is no controller at the moment, so configs cannot be written."""
+
+
+def topic_entity(topic: str) -> str:
+    return f"topics/{topic}"
+
+
+def broker_entity(broker: str) -> str:
+    """`broker` is an id, or empty for the default of all brokers."""
+    return f"brokers/{broker or DEFAULT_BROKER}"
+
+
+def read_configs(entities: Iterable[str]) -> Flow[dict[str, dict[str, str]]]:
+    names = list(entities)
+    results = yield [GetData(znodes.config_path(name)) for name in names]
+    configs = {}
+    for name, result in zip(names, results, strict=True):
+        data = expect(result, name, ZkCode.NO_NODE).data
+        try:
+            configs[name] = znodes.decode_config(data)
+        except znodes.MalformedZnode as error:
+            log.error("The configs of %s are left out: %s", name, error)
+            configs[name] = {}
+    return configs
+
+
+def write_config(entity: str, config: Mapping[str, str]) -> Flow[None]:
+    """Replace the config of an entity and notify all brokers."""
+    path, data = znodes.config_path(entity), znodes.encode_config(config)
+    for _ in range(MAX_WRITE_ATTEMPTS):
+        controller = yield from run_one(GetData(znodes.CONTROLLER))
+        if not controller.ok or controller.stat is None:
+            raise NoController
+        check = Check(znodes.CONTROLLER, controller.stat.version)
+        written = yield from run_one(Multi((check, SetData(path, data))))
+        if written.code is ZkCode.NO_NODE:
+            yield from create_recursive(path.rpartition("/")[0])
+            written = yield from run_one(Multi((check, Create(path, data))))
+        if written.ok:
+            break
+        # The controller changed, or the node came or went meanwhile.
+        expect(written, path, ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
+    else:
+        raise NoController
+    change = Create(
+        znodes.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity), sequential=True
+    )
+    expect((yield from run_one(change)), znodes.CONFIG_CHANGES)
+
+
+class ConfigStore:
+    """The configs of all entities, as ZooKeeper has them now."""
+
+    __slots__ = ("_changed", "_client", "_last_change")
+
+    def __init__(self, client: ZooKeeperClient) -> None:
+        self._client = client
+        self._changed = trio.Event()
+        self._last_change = -1
+
+    async def read(self, entity: str) -> dict[str, str]:
+        return (await self.read_many([entity]))[entity]
+
+    async def read_many(self, entities: Iterable[str]) -> dict[str, dict[str, str]]:
+        return await self._client.run(read_configs(entities))
+
+    async def write(self, entity: str, config: Mapping[str, str]) -> None:
+        await self._client.run(write_config(entity, config))
+
+    async def follow(
+        self,
+        on_change: OnChange,
+        clock: Callable[[], int],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Call `on_change(entity, config)` for every change, until cancelled.
+
+        What is there at the start counts as seen: the caller reads the entities it needs first.
+        """
+        first = True
+        while True:
+            self._changed = trio.Event()
+            try:
+                listing = await self._client.execute_one(
+                    GetChildren(znodes.CONFIG_CHANGES, watch=True), self._fired
+                )
+                await self._process(listing.children, on_change, clock(), quiet=first)
+            except SessionExpired:
+                log.info("Following config changes goes on with a new ZooKeeper session")
+                await trio.sleep(0.1)
+                continue
+            if first:
+                first = False
+                task_status.started()
+            await self._changed.wait()
+
+    def _fired(self, _kind: WatchKind, _path: str) -> None:
+        self._changed.set()
+
+    async def _process(
+        self, children: Iterable[str], on_change: OnChange, now_ms: int, *, quiet: bool
+    ) -> None:
+        prefix = f"{znodes.CONFIG_CHANGES}/"
+        pending = sorted((znodes.sequence_number(name), name) for name in children)
+        fresh = [(number, name) for number, name in pending if number > self._last_change]
+        if fresh:
+            results = await self._client.execute([GetData(prefix + name) for _, name in fresh])
+            entities = dict.fromkeys(
+                entity
+                for result in results
+                if result.ok and (entity := znodes.decode_config_change(result.data)) is not None
+            )
+            self._last_change = fresh[-1][0]
+            if not quiet:
+                for entity in entities:
+                    await self._tell(entity, on_change)
+            expired = [
+                Delete(prefix + name)
+                for (_, name), result in zip(fresh, results, strict=True)
+                if result.stat is not None and now_ms - result.stat.ctime_ms > CHANGE_EXPIRY_MS
+            ]
+            if expired:
+                await self._client.execute(expired)
+
+    async def _tell(self, entity: str, on_change: OnChange) -> None:
+        """One bad config, or one that cannot be applied, must not keep the others away."""
+        try:
+            await on_change(entity, await self.read(entity))
+        except SessionExpired:
+            raise
+        except Exception:
+            log.exception("Applying the changed config of %s failed", entity)

@@ -1,0 +1,328 @@
+"""Drives the controller machine: election, watches, channels to the brokers, timers.
+
+Job: give the machine its events one after the other, perform its ZooKeeper operations and its
+effects, and bring the broker back after its ZooKeeper session has expired: register anew (with a
+new broker epoch), then take part in elections again.
+
+Invariants: one event at a time, to its end; effects are performed in the order in which the
+machine emits them; when the machine resigns, its channels and timers end before anything else.
+
+Mirrors kafka.controller.ControllerEventManager, ControllerChannelManager and the ZooKeeper state
+handler of KafkaController.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ...protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+from ...protocol.schema import Message
+from ...replication.controller import effects, events
+from ...replication.controller.config import ControllerConfig
+from ...replication.controller.machine import Controller
+from ...replication.controller.operations import Flow, SessionExpired
+from ...replication.controller.partition_states import UNCLEAN_CONFIG
+from ...replication.controller.request_batch import (
+    LEADER_AND_ISR_VERSION,
+    STOP_REPLICA_VERSION,
+    UPDATE_METADATA_VERSION,
+)
+from .control_channel import (
+    REQUEST_TIMEOUT_MS,
+    BrokerConnection,
+    Connect,
+    ControlChannel,
+    connect_plaintext,
+)
+from .zookeeper_client import SessionEvent, WatchKind, ZooKeeperClient
+
+if TYPE_CHECKING:
+    from ..observability.metrics import BrokerMetrics
+
+log = logging.getLogger(__name__)
+
+REREGISTER_DELAY_MS = 1_000
+FAILURE_PAUSE_MS = 1_000
+
+
+class _Question:
+    """The token of a request event: who waits for its answer."""
+
+    __slots__ = ("answer", "answered")
+
+    def __init__(self) -> None:
+        self.answered = trio.Event()
+        self.answer: Any = None
+
+
+class ControllerRuntime:
+    def __init__(
+        self,
+        zookeeper: ZooKeeperClient,
+        config: ControllerConfig,
+        *,
+        clock: Callable[[], int],
+        new_topic_id: Callable[[], bytes],
+        register: Callable[[], Awaitable[None]],
+        connect: Connect = connect_plaintext,
+        socket_timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        """`register` registers this broker again after its session has expired."""
+        self.config = config
+        self.machine = Controller(config, new_topic_id)
+        self._zookeeper = zookeeper
+        self._clock = clock
+        self._register = register
+        self._connect = connect
+        self._socket_timeout_ms = socket_timeout_ms
+        self._send_event, self._events = trio.open_memory_channel[events.Event](math.inf)
+        self._channels: dict[int, tuple[ControlChannel, trio.CancelScope]] = {}
+        self._timers: set[trio.CancelScope] = set()
+        self._event_done = trio.Event()
+        self._session_generation = zookeeper.session_generation
+        self._nursery: trio.Nursery | None = None
+        self._on_watch = self._watch_fired  # one object, so that arming twice is noticed
+
+    @property
+    def is_active(self) -> bool:
+        return self.machine.is_active
+
+    def queued_requests(self, broker_id: int) -> int:
+        """How many control requests wait for a broker (QueueSize of the channel manager)."""
+        channel = self._channels.get(broker_id)
+        return len(channel[0]) if channel else 0
+
+    # Configs and metrics
+
+    def topic_config_changed(self, topic: str, config: Mapping[str, str]) -> None:
+        """Allowing unclean election elects at once where nobody in sync is left."""
+        if config.get(UNCLEAN_CONFIG, "").strip().lower() == "true":
+            self.post(events.UncleanElectionEnabled(topic))
+
+    def unclean_default_changed(self, enabled: bool) -> None:
+        was_enabled = self.config.unclean_leader_election_enable
+        self.config.unclean_leader_election_enable = enabled
+        if enabled and not was_enabled:
+            self.post(events.UncleanElectionEnabled(None))
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        """kafka.controller:type=KafkaController; all 0 on brokers that are not the controller."""
+        prefix = "kafka_controller_kafkacontroller_"
+        metrics.gauge(prefix + "activecontrollercount", lambda: int(self.is_active))
+        stats = "kafka_controller_controllerstats_"
+        elections = self.machine.partitions
+        metrics.gauge(stats + "leaderelectionrateandtimems_count", lambda: elections.elections)
+        metrics.gauge(stats + "uncleanleaderelections_total", lambda: elections.unclean_elections)
+        for name in self.machine.context.counts():
+            metrics.gauge(prefix + name.lower(), partial(self._count, name))
+
+    def _count(self, name: str) -> int:
+        return self.machine.context.counts()[name]
+
+    # Events
+
+    def post(self, event: events.Event) -> None:
+        self._send_event.send_nowait(event)
+
+    async def ask(self, make_event: Callable[[object], events.Event]) -> Any:
+        """Deliver a request event and wait for the machine's answer."""
+        question = _Question()
+        self.post(make_event(question))
+        await question.answered.wait()
+        return question.answer
+
+    async def event_processed(self) -> None:
+        """Wait until the machine has handled its next event."""
+        await self._event_done.wait()
+
+    def _watch_fired(self, kind: WatchKind, path: str) -> None:
+        if kind is WatchKind.CHILDREN:
+            self.post(events.ChildrenChanged(path))
+        else:
+            self.post(events.NodeChanged(path))
+
+    # Running
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled; `started` when the first election is over, won or lost."""
+        session_events = self._zookeeper.session_events()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._follow_session, session_events)
+            # What was lost before is not lost again: to resign from an election that this session
+            # has won would leave /controller behind.
+            self._session_generation = self._zookeeper.session_generation
+            await self._process(events.Startup())
+            task_status.started()
+            async for event in self._events:
+                # A lost session comes before whatever was queued, or the new session would win an
+                # election that the machine then resigns from, with /controller left behind.
+                if self._zookeeper.session_generation != self._session_generation:
+                    self._session_generation = self._zookeeper.session_generation
+                    await self._process(events.SessionLost())
+                if not isinstance(event, events.SessionLost):
+                    await self._process(event)
+
+    async def _process(self, event: events.Event) -> None:
+        flow = self.machine.process(event, self._clock())
+        try:
+            await self._drive(flow)
+        except Exception:
+            # A broken invariant: another broker may do better with a fresh view.
+            log.exception("controller event %s failed", type(event).__name__)
+            self._perform()
+            if self.machine.is_active:
+                await self._drive(self.machine.give_up())
+                await trio.sleep(FAILURE_PAUSE_MS / 1000)
+        done, self._event_done = self._event_done, trio.Event()
+        done.set()
+
+    async def _drive(self, flow: Flow[None]) -> None:
+        """As `ZooKeeperClient.run`, with our watches and the effects of each step.
+
+        All of it in one session: what one session has read is not written in the next.
+        """
+        zookeeper = self._zookeeper
+        generation = zookeeper.session_generation
+        try:
+            operations = next(flow)
+            while True:
+                self._perform()
+                try:
+                    if zookeeper.session_generation != generation:
+                        raise SessionExpired
+                    results = await zookeeper.execute(operations, self._on_watch)
+                except SessionExpired as error:
+                    operations = flow.throw(error)
+                else:
+                    operations = flow.send(results)
+        except StopIteration:
+            pass
+        except SessionExpired:
+            log.info("the ZooKeeper session expired in the middle of a controller event")
+        self._perform()
+
+    async def _follow_session(
+        self, session_events: trio.MemoryReceiveChannel[SessionEvent]
+    ) -> None:
+        expired = False
+        async for event in session_events:
+            if event is SessionEvent.EXPIRED:
+                expired = True
+                self.post(events.SessionLost())  # `run` looks for itself, once it is awake
+            elif event is SessionEvent.CONNECTED and expired:
+                expired = not await self._register_again()
+
+    async def _register_again(self) -> bool:
+        """True once registered; False if this session is gone as well."""
+        while True:
+            try:
+                await self._register()
+            except SessionExpired:
+                return False
+            except Exception:
+                log.exception("cannot register in ZooKeeper again, trying on")
+                await trio.sleep(REREGISTER_DELAY_MS / 1000)
+            else:
+                self.post(events.Startup())
+                return True
+
+    # Effects
+
+    def _perform(self) -> None:
+        for effect in self.machine.take_effects():
+            if isinstance(effect, effects.SendRequest):
+                self._send(effect.broker_id, effect.request)
+            elif isinstance(effect, effects.Reply):
+                question = effect.token
+                assert isinstance(question, _Question)
+                question.answer = effect.response
+                question.answered.set()
+            elif isinstance(effect, effects.OpenChannel):
+                self._open_channel(effect)
+            elif isinstance(effect, effects.CloseChannel):
+                self._close_channel(effect.broker_id)
+            elif isinstance(effect, effects.StartTimer):
+                self._start_timer(effect)
+            elif isinstance(effect, effects.Resigned):
+                self._stop_all()
+
+    def _send(self, broker_id: int, request: effects.ControlRequest) -> None:
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            log.warning("no channel to broker %d for %s", broker_id, type(request).__name__)
+            return
+        if isinstance(request, LeaderAndIsrRequest):
+            version = LEADER_AND_ISR_VERSION
+        elif isinstance(request, StopReplicaRequest):
+            version = STOP_REPLICA_VERSION
+        else:
+            version = UPDATE_METADATA_VERSION
+        channel[0].enqueue(request, version)
+
+    def _open_channel(self, effect: effects.OpenChannel) -> None:
+        broker = effect.broker
+        endpoint = broker.endpoint(self.config.inter_broker_listener)
+        if endpoint is None:
+            log.error(
+                "broker %d has no listener %s, which brokers speak through",
+                broker.broker_id,
+                self.config.inter_broker_listener,
+            )
+            return
+        existing = self._channels.get(broker.broker_id)
+        if existing is not None:
+            existing[0].redirect(endpoint)
+            return
+        connection = BrokerConnection(
+            endpoint,
+            str(self.config.broker_id),
+            connect=self._connect,
+            timeout_ms=self._socket_timeout_ms,
+        )
+        broker_id = broker.broker_id
+
+        def answered(request: Message, response: Message) -> None:
+            self.post(events.BrokerResponse(broker_id, request, response))  # type: ignore[arg-type]
+
+        channel = ControlChannel(connection, answered)
+        scope = trio.CancelScope()
+        self._channels[broker_id] = (channel, scope)
+        self._spawn(scope, channel.run)
+
+    def _close_channel(self, broker_id: int) -> None:
+        channel = self._channels.pop(broker_id, None)
+        if channel is not None:
+            channel[1].cancel()
+
+    def _start_timer(self, effect: effects.StartTimer) -> None:
+        scope = trio.CancelScope()
+
+        async def wait() -> None:
+            await trio.sleep(effect.delay_ms / 1000)
+            self._timers.discard(scope)
+            self.post(effect.event)  # type: ignore[arg-type]
+
+        self._timers.add(scope)
+        self._spawn(scope, wait)
+
+    def _stop_all(self) -> None:
+        for broker_id in list(self._channels):
+            self._close_channel(broker_id)
+        for scope in self._timers:
+            scope.cancel()
+        self._timers.clear()
+
+    def _spawn(self, scope: trio.CancelScope, task: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            with scope:
+                await task()
+
+        assert self._nursery is not None, "the controller runtime does not run"
+        self._nursery.start_soon(run)

@@ -1,0 +1,214 @@
+"""Creating topics: the checks and the assignment that CreateTopics and auto creation share.
+
+Job: turn what is wanted into an assignment over the alive brokers and write it to ZooKeeper.
+- `TopicCreator.create`: one topic, with all checks; KafkaError if it cannot be.
+- `TopicCreator.auto_create`: for Metadata and FindCoordinator, which do not wait: starts the
+  creation in the background and says at once what to answer meanwhile. In plain ZooKeeper mode the
+  broker that is asked writes the znodes itself, controller or not.
+
+Mirrors kafka.server.ZkAdminManager.createTopics and DefaultAutoTopicCreationManager. Leaves out
+create.topic.policy.class.name, whose classes are Java's, and mutation quotas.
+"""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import trio
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.uuids import ZERO_UUID, new_uuid
+from ...replication.controller import topic_admin
+from ...replication.controller.assignment import assign_replicas, usable_racks
+from ...replication.controller.operations import SessionExpired, ZkError
+from ...replication.metadata_cache import MetadataCache
+from ...storage.log_config import validate_topic_configs
+from ..config.kafka_config import KafkaConfig
+from .zookeeper_client import ZooKeeperClient
+
+log = logging.getLogger("pybroker.broker.topics")
+
+UNSET = -1
+MAX_REFUSED_NAMES = 1_000
+# Topics that are being created because clients have asked for them; those of more wait and are
+# asked for again. Each is a few round trips to ZooKeeper and a few files.
+MAX_AUTO_CREATIONS = 1_000
+MAX_AUTO_CREATIONS_AT_ONCE = 4
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+
+class CreatedTopic(NamedTuple):
+    """`topic_id` is zero if nothing was written (validate only)."""
+
+    topic_id: bytes
+    partition_count: int
+    replication_factor: int
+
+
+class TopicSettings(NamedTuple):
+    partition_count: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
+def random_topic_id(generator: random.Random) -> bytes:
+    while (topic_id := new_uuid(generator.randbytes(16))) is None:
+        pass
+    return topic_id
+
+
+class TopicCreator:
+    def __init__(
+        self,
+        config: KafkaConfig,
+        cache: MetadataCache,
+        zookeeper: ZooKeeperClient,
+        generator: random.Random,
+    ) -> None:
+        self._config = config
+        self._cache = cache
+        self._zookeeper = zookeeper
+        self._wanted: dict[str, TopicSettings] = {}
+        self._wake = trio.Event()
+        self._random = generator
+        self._in_flight: set[str] = set()
+        self._auto_limit = trio.CapacityLimiter(MAX_AUTO_CREATIONS_AT_ONCE)
+        self._refused: set[str] = set()  # names whose refusal has been logged
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Create in the background what `auto_create` was asked for, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                await self._wake.wait()
+                self._wake = trio.Event()
+                wanted, self._wanted = self._wanted, {}
+                for topic, settings in wanted.items():
+                    nursery.start_soon(self._create_in_background, topic, settings)
+
+    # Explicit creation
+
+    async def create(
+        self,
+        topic: str,
+        *,
+        partition_count: int = UNSET,
+        replication_factor: int = UNSET,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        config: Mapping[str, str],
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Check everything, then write the znodes. It has no leaders yet when this returns."""
+        if self._cache.contains(topic):
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+        replicas = assignment or self.assign(partition_count, replication_factor)
+        topic_admin.check_topic_name(topic)
+        await self._zookeeper.run(topic_admin.check_new_topic(topic))
+        topic_admin.check_replicas(replicas)
+        validate_topic_configs(config, self._config.explicit())
+        topic_id = ZERO_UUID
+        if not validate_only:
+            topic_id = random_topic_id(self._random)
+            await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
+            log.info("topic %s is created with %d partitions", topic, len(replicas))
+        return CreatedTopic(topic_id, len(replicas), len(replicas[0]))
+
+    def assign(self, partition_count: int, replication_factor: int) -> dict[int, list[int]]:
+        """Replicas over the alive brokers; UNSET takes the broker's default."""
+        if partition_count == UNSET:
+            partition_count = self._config.get_int("num.partitions")
+        if replication_factor == UNSET:
+            replication_factor = self._config.get_int("default.replication.factor")
+        brokers = self._cache.alive_brokers()
+        racks = usable_racks({broker_id: node.rack for broker_id, node in brokers.items()})
+        count = max(1, len(brokers))
+        return assign_replicas(
+            sorted(brokers),
+            partition_count,
+            replication_factor,
+            start_index=self._random.randrange(count),
+            shift=self._random.randrange(count),
+            racks=racks,
+        )
+
+    # Automatic creation
+
+    def auto_create(self, topic: str) -> ErrorCode:
+        """Start creating a topic that a client asked for; what to answer until it is there."""
+        if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            topic_admin.check_topic_name(topic)
+            settings = self.settings_of(topic)
+            alive = len(self._cache.alive_brokers())
+            if settings.replication_factor > alive:
+                raise KafkaError(
+                    ErrorCode.INVALID_REPLICATION_FACTOR,
+                    f"{settings.replication_factor} replicas are wanted, {alive} broker(s) are up.",
+                )
+        except KafkaError as error:
+            self._log_refusal(topic, error.message)
+            return error.code
+        self._refused.discard(topic)
+        self._in_flight.add(topic)
+        self._wanted[topic] = settings
+        self._wake.set()
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def _log_refusal(self, topic: str, problem: str) -> None:
+        """Once a name: clients ask again and again."""
+        if topic not in self._refused:
+            if len(self._refused) >= MAX_REFUSED_NAMES:
+                self._refused.clear()
+            self._refused.add(topic)
+            log.warning("topic %s is not created automatically: %s", topic, problem)
+
+    def auto_create_internal(self, topic: str) -> None:
+        """As `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
+        self.auto_create(topic)
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """Size and configs of a topic that is created automatically."""
+        value = self._config.value
+        if topic == OFFSETS_TOPIC:
+            return TopicSettings(
+                value("offsets.topic.num.partitions"),
+                value("offsets.topic.replication.factor"),
+                {
+                    "cleanup.policy": "compact",
+                    "segment.bytes": str(value("offsets.topic.segment.bytes")),
+                    "compression.type": "producer",
+                },
+            )
+        if topic == TRANSACTIONS_TOPIC:
+            return TopicSettings(
+                value("transaction.state.log.num.partitions"),
+                value("transaction.state.log.replication.factor"),
+                {
+                    "unclean.leader.election.enable": "false",
+                    "compression.type": "uncompressed",
+                    "cleanup.policy": "compact",
+                    "min.insync.replicas": str(value("transaction.state.log.min.isr")),
+                    "segment.bytes": str(value("transaction.state.log.segment.bytes")),
+                },
+            )
+        return TopicSettings(value("num.partitions"), value("default.replication.factor"), {})
+
+    async def _create_in_background(self, topic: str, settings: TopicSettings) -> None:
+        try:
+            async with self._auto_limit:
+                await self.create(
+                    topic,
+                    partition_count=settings.partition_count,
+                    replication_factor=settings.replication_factor,
+                    config=settings.config,
+                )
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                log.warning("topic %s is not created automatically: %s", topic, error.message)
+        except (ZkError, SessionExpired) as error:
+            log.warning("topic %s is not created automatically: %r", topic, error)
+        finally:
+            self._in_flight.discard(topic)

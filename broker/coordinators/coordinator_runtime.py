@@ -1,0 +1,344 @@
+"""Drives a coordinator's machine: effects, appends to its topic, timers, loading and unloading.
+
+Job: give the machine its events and perform its effects in the order in which it emits them, which
+is also the order of the records in its internal topic. Everything happens on the broker's loop,
+except reading the bytes of a partition that is loaded, and parsing them, which is done in a worker
+thread, one partition at a time (as Kafka's one-thread schedulers of its two coordinators).
+
+Invariants: the machine is never called from inside itself: effects go through one queue, which is
+drained by whoever finds it idle. What was loaded is acted on only when the whole ISR has it, so
+that no other leader can come to know less; Kafka serves what it has loaded at once.
+
+Mirrors what Kafka's GroupMetadataManager and TransactionStateManager have each for themselves:
+appending, loading, `onElection` / `onResignation`. What is of one coordinator only (its effects,
+answers, helpers, configuration) is in `group_runtime` and `transaction_runtime`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+import trio
+
+from ...coordinator.partition_load import PartitionLoad
+from ...replication.controller import znodes
+from ...replication.controller.operations import GetData, ZkCode
+from ...replication.partition import Partition
+from ...replication.types import Done, ProduceResults, RoleChange
+from ...storage.log import AppendOrigin
+from ..replicas.replica_runtime import ReplicaShell
+
+if TYPE_CHECKING:
+    import logging
+
+    from ..cluster.zookeeper_client import ZooKeeperClient
+
+MAX_LOADING_THREADS = 1
+REPLICATION_POLL_MS = 10
+MAX_LOAD_TIMES = 100
+CLOCK_STEP_MS = 500
+
+_MS = 1000
+
+
+class Machine(Protocol):
+    """What the two coordinators have in common. Effects are the caller's to perform."""
+
+    def start(self, partition_count: int, now_ms: int) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def clock_was_set(self, step_ms: int) -> None: ...
+
+    def next_deadline_ms(self) -> int | None: ...
+
+    def tick(self, now_ms: int) -> list[Any]: ...
+
+    def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None: ...
+
+    def is_loading(self, load: Any) -> bool: ...
+
+    def finish_load(self, load: Any, now_ms: int) -> list[Any]: ...
+
+    def abandon_load(self, load: Any) -> None: ...
+
+
+class Append(Protocol):
+    """A machine's effect: a batch for one partition of its topic."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def batch(self) -> bytearray: ...
+
+
+MachineT = TypeVar("MachineT", bound=Machine)
+EffectT = TypeVar("EffectT")
+
+
+async def internal_partition_count(zookeeper: ZooKeeperClient, topic: str, configured: int) -> int:
+    """Partitions of an internal topic: those that it has, or those that it will be made with.
+
+    All brokers must place keys alike, so an existing topic counts, whatever this broker's
+    configuration says.
+    """
+    found = await zookeeper.execute_one(GetData(znodes.topic_path(topic)))
+    if found.code is ZkCode.OK:
+        return len(znodes.decode_topic(topic, found.data).partitions)
+    return configured
+
+
+async def read_partition(load: PartitionLoad, replica: Partition, buffer_bytes: int) -> None:
+    """Read all of a partition into `load`, and decode it.
+
+    Positions are looked up on the loop; only bytes are read and parsed in the thread. The replica
+    may move to another log directory meanwhile, and then has another log.
+    """
+    while load.next_offset < replica.log.log_end_offset:
+        offset = load.next_offset
+        read = replica.log.read(
+            offset,
+            buffer_bytes,
+            upper_bound_offset=replica.log.log_end_offset,
+            min_one_batch=True,
+        )
+        if len(read.records) == 0:
+            break
+        await trio.to_thread.run_sync(_add, load, read.records)
+        if load.next_offset <= offset:
+            break
+    await trio.to_thread.run_sync(load.decode)
+
+
+def _add(load: PartitionLoad, records: Any) -> None:
+    load.add(records.read())
+
+
+class AppendWaiter:
+    """The replica manager's token of an append that waits for replicas."""
+
+    __slots__ = ("append", "runtime")
+
+    def __init__(self, runtime: CoordinatorRuntime[Any, Any], append: Append) -> None:
+        self.runtime = runtime
+        self.append = append
+
+    def complete(self, result: ProduceResults) -> None:
+        self.runtime.append_completed(self.append, result)
+
+
+class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
+    """One broker's coordinator of one kind. A subclass says how each kind of effect is performed,
+    what an append's outcome is to its machine, and how a partition is unloaded."""
+
+    __slots__ = (
+        "_clock",
+        "_clock_lead_ms",
+        "_effects",
+        "_is_draining",
+        "_load_buffer_bytes",
+        "_load_limit",
+        "_nursery",
+        "_performers",
+        "_replicas",
+        "_sleep_until_ms",
+        "_wake",
+        "load_times_ms",
+        "machine",
+    )
+
+    topic: ClassVar[str]
+    log: ClassVar[logging.Logger]
+
+    def __init__(
+        self,
+        replicas: ReplicaShell,
+        machine: MachineT,
+        performers: Mapping[type, Callable[[Any], None]],
+        *,
+        clock: Callable[[], int],
+        load_buffer_bytes: int,
+    ) -> None:
+        """`performers` performs effects by their type."""
+        self.machine = machine
+        self.load_times_ms: deque[int] = deque(maxlen=MAX_LOAD_TIMES)
+        self._replicas = replicas
+        self._performers = performers
+        self._clock = clock
+        self._load_buffer_bytes = load_buffer_bytes
+        self._load_limit = trio.CapacityLimiter(MAX_LOADING_THREADS)
+        self._effects: deque[EffectT] = deque()
+        self._is_draining = False
+        self._clock_lead_ms = 0
+        self._sleep_until_ms: float = inf
+        self._wake = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The wall clock, held against trio's clock: a step of it must not end sessions, so the
+        machine's own deadlines are moved along when it is set."""
+        now_ms = self._clock()
+        lead_ms = now_ms - int(trio.current_time() * _MS)
+        step_ms = lead_ms - self._clock_lead_ms
+        if abs(step_ms) >= CLOCK_STEP_MS:
+            self._clock_lead_ms = lead_ms
+            self._clock_was_set(step_ms)
+        return now_ms
+
+    def _clock_was_set(self, step_ms: int) -> None:
+        self.machine.clock_was_set(step_ms)
+
+    async def run(
+        self,
+        partition_count: int,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until cancelled; `partition_count` is that of the topic, made or to be."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._clock_lead_ms = self._clock() - int(trio.current_time() * _MS)
+            self.machine.start(partition_count, self.now_ms)
+            nursery.start_soon(self._run_timers)
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.machine.stop()
+
+    def _start(self, run: Callable[..., Any], *arguments: Any) -> None:
+        """Run this in a task of its own."""
+        assert self._nursery is not None, f"the coordinator of {self.topic} does not run"
+        self._nursery.start_soon(run, *arguments)
+
+    # Effects
+
+    def perform(self, effects: Iterable[EffectT]) -> None:
+        """Perform effects, after all that are queued already."""
+        self._effects.extend(effects)
+        if self._is_draining:
+            return
+        self._is_draining = True
+        try:
+            while self._effects:
+                effect = self._effects.popleft()
+                self._performers[type(effect)](effect)
+        finally:
+            self._is_draining = False
+        self._note_deadline()
+
+    def _append_batch(
+        self, append: Append, required_acks: int, timeout_ms: int, guard: Any = None
+    ) -> None:
+        now_ms = self.now_ms
+        key = (self.topic, append.partition)
+        outcome = self._replicas.manager.append(
+            AppendWaiter(self, append),
+            required_acks,
+            timeout_ms,
+            {key: append.batch},
+            now_ms,
+            origin=AppendOrigin.COORDINATOR,
+            guards=None if guard is None else {key: guard},
+        )
+        if isinstance(outcome, Done):
+            self.append_completed(append, outcome.result)
+        else:
+            self._replicas.parked(timeout_ms, now_ms)
+        self._replicas.settle()
+
+    @abstractmethod
+    def append_completed(self, append: Any, results: ProduceResults) -> None:
+        """The outcome of an append, at once or after waiting for replicas."""
+
+    # Timers
+
+    def _note_deadline(self) -> None:
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms < self._sleep_until_ms:
+            self._wake.set()
+
+    async def _run_timers(self) -> None:
+        while True:
+            now_ms = self.now_ms
+            deadline_ms = self.machine.next_deadline_ms()
+            self._sleep_until_ms = inf if deadline_ms is None else deadline_ms
+            seconds = inf if deadline_ms is None else max(0, deadline_ms - now_ms) / _MS
+            with trio.move_on_after(seconds):
+                await self._wake.wait()
+            self._wake = trio.Event()
+            self.perform(self.machine.tick(self.now_ms))
+
+    # Leadership
+
+    def on_leadership_change(
+        self, became_leader: Iterable[RoleChange], became_follower: Iterable[RoleChange]
+    ) -> None:
+        """Partitions whose role changed here; topics other than the coordinator's are ignored.
+
+        Load what this broker leads now, unload what it leads no more. A partition whose replica was
+        stopped counts as a follower; a negative epoch means that it is not known.
+        """
+        for change in became_follower:
+            if change.topic == self.topic:
+                epoch = change.leader_epoch if change.leader_epoch >= 0 else None
+                self._unload(change.partition, epoch)
+        for change in became_leader:
+            if change.topic == self.topic:
+                self._start_load(change.partition, change.leader_epoch)
+
+    @abstractmethod
+    def _unload(self, partition: int, epoch: int | None) -> None:
+        """This broker leads the partition no more."""
+
+    def _begin_load(self, partition: int, epoch: int) -> PartitionLoad | None:
+        return self.machine.begin_load(partition, epoch)
+
+    def _start_load(self, partition: int, epoch: int) -> None:
+        load = self._begin_load(partition, epoch)
+        if load is None:
+            return
+        replica = self._replicas.manager.partitions.get((self.topic, partition))
+        if replica is None:
+            self.log.error("%s-%d is led here but has no log", self.topic, partition)
+            self.machine.abandon_load(load)
+            return
+        load.next_offset = replica.log.log_start_offset
+        if load.next_offset >= replica.log.log_end_offset:
+            self.perform(self.machine.finish_load(load, self.now_ms))
+        else:
+            self._start(self._load, load, replica)
+
+    async def _load(self, load: PartitionLoad, replica: Partition) -> None:
+        started = trio.current_time()
+        try:
+            async with self._load_limit:
+                await read_partition(load, replica, self._load_buffer_bytes)
+        except Exception:
+            # Not served rather than served without what is in it: consumers would start over,
+            # zombies would not be fenced.
+            self.log.exception("Loading %s-%d failed", self.topic, load.partition)
+            self.machine.abandon_load(load)
+            return
+        while not replica.is_replicated(load.next_offset):
+            if not self.machine.is_loading(load):
+                return
+            await trio.sleep(REPLICATION_POLL_MS / _MS)
+        self.perform(self.machine.finish_load(load, self.now_ms))
+        took_ms = int((trio.current_time() - started) * _MS)
+        self.load_times_ms.append(took_ms)
+        self.log.info(
+            "Loaded %s-%d in epoch %d: %d records in %d ms, %d skipped",
+            self.topic,
+            load.partition,
+            load.epoch,
+            load.record_count,
+            took_ms,
+            load.skipped_count,
+        )

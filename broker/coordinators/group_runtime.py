@@ -1,0 +1,175 @@
+"""Drives the group coordinator: answers, appends to `__consumer_offsets`, what hints at groups.
+
+Job: perform the effects of the groups' machine, give it the outcomes of its appends, and run what
+handlers have to wait for. The rest of its life (effects in order, timers, loading and unloading)
+is that of every coordinator: `coordinator_runtime`.
+
+Invariants: every Append with acks is reported back once; one without is only looked at.
+
+Mirrors the scheduling in Kafka's GroupMetadataManager and GroupCoordinatorAdapter.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from ...coordinator.group.machine import GroupCoordinator
+from ...coordinator.group.states import GroupState
+from ...protocol.errors import ErrorCode
+from ...protocol.records.compression import Compression
+from ...replication.types import PartitionKey, ProduceResults
+from ..replicas.replica_runtime import ReplicaShell
+from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
+
+if TYPE_CHECKING:
+    from ..cluster.zookeeper_client import ZooKeeperClient
+    from ..config.kafka_config import KafkaConfig
+    from ..network.dispatcher import Request
+    from ..observability.metrics import BrokerMetrics
+
+log = logging.getLogger("pybroker.broker.groups")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_MS_PER_MINUTE = 60_000
+
+
+def group_config(config: KafkaConfig) -> GroupConfig:
+    """The coordinator's part of the broker's configuration."""
+    value = config.value
+    return GroupConfig(
+        min_session_timeout_ms=value("group.min.session.timeout.ms"),
+        max_session_timeout_ms=value("group.max.session.timeout.ms"),
+        max_size=value("group.max.size"),
+        initial_rebalance_delay_ms=value("group.initial.rebalance.delay.ms"),
+        offset_metadata_max_bytes=value("offset.metadata.max.bytes"),
+        offsets_retention_ms=value("offsets.retention.minutes") * _MS_PER_MINUTE,
+        offsets_retention_check_interval_ms=value("offsets.retention.check.interval.ms"),
+        offsets_topic_compression=Compression(value("offsets.topic.compression.codec")),
+        commit_required_acks=value("offsets.commit.required.acks"),
+        proves=value("pybroker.coordinator.proof"),
+    )
+
+
+async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfig) -> int:
+    """Partitions of the offsets topic."""
+    configured = config.get_int("offsets.topic.num.partitions")
+    return await internal_partition_count(zookeeper, OFFSETS_TOPIC, configured)
+
+
+class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
+    """One broker's group coordinator and everything that it needs of the broker."""
+
+    __slots__ = ("_commit_timeout_ms",)
+
+    topic = OFFSETS_TOPIC
+    log = log
+
+    def __init__(
+        self,
+        replicas: ReplicaShell,
+        config: GroupConfig,
+        *,
+        clock: Callable[[], int],
+        commit_timeout_ms: int,
+        load_buffer_bytes: int,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        super().__init__(
+            replicas,
+            GroupCoordinator(config, new_uuid),
+            {Reply: self._reply, Append: self._append},
+            clock=clock,
+            load_buffer_bytes=load_buffer_bytes,
+        )
+        self._commit_timeout_ms = commit_timeout_ms
+
+    def _clock_was_set(self, step_ms: int) -> None:
+        log.warning("The system clock was set by %d ms", step_ms)
+        super()._clock_was_set(step_ms)
+
+    def spawn(
+        self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
+    ) -> None:
+        """Answer a request in a task of its own."""
+        self._start(self._guarded, handler, request, *arguments)
+
+    async def _guarded(
+        self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
+    ) -> None:
+        try:
+            await handler(request, *arguments)
+        except Exception:
+            log.exception("Handling %r failed; closing its connection", request)
+            request.close()
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        """Kafka's GroupMetadataManager and group-coordinator-metrics."""
+        groups, stats = self.machine.groups, self.machine.stats
+        manager = "kafka_coordinator_group_groupmetadatamanager_"
+        metrics.gauge(manager + "numgroups", lambda: len(groups))
+        metrics.gauge(manager + "numoffsets", lambda: sum(len(g.offsets) for g in groups))
+        for state in GroupState:
+
+            def count(state: GroupState = state) -> int:
+                return sum(group.state is state for group in groups)
+
+            metrics.gauge(manager + f"numgroups{state.value.lower()}", count)
+        coordinator = "kafka_server_group_coordinator_metrics_"
+        for name, read in (
+            ("offset_commit_count", lambda: stats.offsets_committed),
+            ("offset_deletion_count", lambda: stats.offsets_deleted),
+            ("offset_expiration_count", lambda: stats.offsets_expired),
+            ("group_completed_rebalance_count", lambda: stats.rebalances_completed),
+        ):
+            metrics.gauge(coordinator + name, read)
+
+    # Effects
+
+    def _reply(self, effect: Reply) -> None:
+        request = effect.token
+        try:
+            request.respond(effect.response)
+        except Exception:
+            log.exception("Answering %r failed; closing its connection", request)
+            request.close()
+
+    def _append(self, append: Append) -> None:
+        self._append_batch(
+            append, append.required_acks, self._commit_timeout_ms, append.verification
+        )
+
+    def append_completed(self, append: Append, results: ProduceResults) -> None:
+        """The outcome of an append, at once or after waiting for replicas."""
+        result = results[OFFSETS_TOPIC, append.partition]
+        if append.required_acks == ACKS_NONE:
+            if result.error_code is not ErrorCode.NONE:
+                log.warning(
+                    "Appending tombstones to %s-%d failed: %s",
+                    OFFSETS_TOPIC,
+                    append.partition,
+                    result.error_code.name,
+                )
+            return
+        base_offset = result.base_offset if result.error_code is ErrorCode.NONE else -1
+        self.perform(
+            self.machine.appended(append.append_id, result.error_code, base_offset, self.now_ms)
+        )
+
+    # What the broker hears of
+
+    def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
+        """A transaction's markers are in these partitions of the offsets topic, and replicated."""
+        self.machine.complete_transaction(producer_id, partitions, committed=committed)
+
+    def on_partitions_deleted(self, partitions: Collection[PartitionKey], now_ms: int) -> None:
+        """Partitions were deleted with their topics: so are the offsets committed for them."""
+        if partitions:
+            self.perform(self.machine.partitions_deleted(partitions, now_ms))
+
+    def _unload(self, partition: int, epoch: int | None) -> None:
+        self.perform(self.machine.unload(partition, epoch, self.now_ms))

@@ -1,0 +1,139 @@
+"""Sends transaction markers: a task and a connection for each broker that leads partitions.
+
+Job: take what waits for a broker, send it as one WriteTxnMarkers v1, report the answer. The own
+broker is asked over a socket like every other. Whatever fails is reported as unanswered, and comes
+again from the coordinator, by then perhaps for another leader.
+
+Mirrors kafka.coordinator.transaction.TransactionMarkerChannelManager (the sender thread).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from ...coordinator.transaction.core import MarkerJob
+from ...coordinator.transaction.markers import (
+    NO_BROKER,
+    MarkerQueues,
+    marker_results,
+    markers_request,
+)
+from ...coordinator.transaction.metadata import TopicPartition
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transactions import WriteTxnMarkersResponse
+from ...replication.metadata_cache import Endpoint, MetadataCache
+from ..cluster.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
+
+log = logging.getLogger("pybroker.broker.transactions")
+
+WRITE_TXN_MARKERS_VERSION = 1
+# As Kafka's, so that leaders know who sends (`handlers.txn_markers`).
+CLIENT_ID = "broker-{}-txn-marker-sender"
+
+Results = Mapping[TopicPartition, ErrorCode]
+OnResults = Callable[[MarkerJob, Results], None]
+
+
+class MarkerSender:
+    """Give it jobs; `on_results` hears of each of their partitions once."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        cache: MetadataCache,
+        listener: str,
+        on_results: OnResults,
+        *,
+        timeout_ms: int,
+        connect: Connect = connect_plaintext,
+    ) -> None:
+        self._client_id = CLIENT_ID.format(broker_id)
+        self._cache = cache
+        self._listener = listener
+        self._on_results = on_results
+        self._timeout_ms = timeout_ms
+        self._connect = connect
+        self._wakes: dict[int, trio.Event] = {}
+        self._nursery: trio.Nursery | None = None
+        self.queues = MarkerQueues(self._leader_of)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    def send(self, job: MarkerJob) -> None:
+        """Send the job's markers to the leaders of this moment."""
+        routed = self.queues.add(job)
+        for broker_id in routed.brokers:
+            self._wake(broker_id)
+        if routed.gone:
+            log.info("%s is over for deleted partitions %s", job.transactional_id, routed.gone)
+            self._report(job, routed.gone, ErrorCode.NONE)
+        if routed.leaderless:
+            self._report(job, routed.leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _report(
+        self, job: MarkerJob, partitions: frozenset[TopicPartition], error: ErrorCode
+    ) -> None:
+        self._on_results(job._replace(partitions=partitions), dict.fromkeys(partitions, error))
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        state = self._cache.partition_state(*partition)
+        if state is None:
+            return None
+        return NO_BROKER if self._endpoint_of(state.leader) is None else state.leader
+
+    def _endpoint_of(self, broker_id: int) -> Endpoint | None:
+        return self._cache.broker_endpoint(broker_id, self._listener)
+
+    def _wake(self, broker_id: int) -> None:
+        wake = self._wakes.get(broker_id)
+        if wake is None:
+            assert self._nursery is not None, "the marker sender does not run"
+            self._wakes[broker_id] = trio.Event()
+            self._nursery.start_soon(self._send_to, broker_id)
+        else:
+            wake.set()
+
+    async def _send_to(self, broker_id: int) -> None:
+        connection: BrokerConnection | None = None
+        try:
+            while True:
+                if not self.queues.waits(broker_id):
+                    self._wakes[broker_id] = trio.Event()
+                    await self._wakes[broker_id].wait()
+                    continue
+                endpoint = self._endpoint_of(broker_id)
+                if connection is not None and connection.endpoint != endpoint:
+                    connection.close()
+                    connection = None
+                if connection is None and endpoint is not None:
+                    connection = BrokerConnection(
+                        endpoint,
+                        self._client_id,
+                        connect=self._connect,
+                        timeout_ms=self._timeout_ms,
+                    )
+                await self._exchange(broker_id, connection)
+        finally:
+            if connection is not None:
+                connection.close()
+
+    async def _exchange(self, broker_id: int, connection: BrokerConnection | None) -> None:
+        jobs = self.queues.take(broker_id)
+        results: Mapping[int, Results] = {}
+        if connection is not None:
+            try:
+                response = await connection.send(markers_request(jobs), WRITE_TXN_MARKERS_VERSION)
+            except ChannelError as error:
+                log.info("Broker %d has not got %d markers: %s", broker_id, len(jobs), error)
+            else:
+                assert isinstance(response, WriteTxnMarkersResponse)
+                results = marker_results(response)
+        for job in jobs:
+            self._on_results(job, results.get(job.producer_id, {}))

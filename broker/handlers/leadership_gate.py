@@ -1,0 +1,50 @@
+"""LeaderAndIsr with what it needs at hand: the configs of topics that are new on this broker.
+
+Applying a LeaderAndIsr creates logs and must not wait in the middle, so the topic configs are
+fetched first. The controller's connection is muted meanwhile, so its requests stay in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...replication.replica_manager import ReplicaManager
+from ..cluster.topic_config_cache import TopicConfigs
+from .replication import ReplicationHandler
+
+if TYPE_CHECKING:
+    from ..network.dispatcher import Request
+
+
+class LeadershipGate:
+    __slots__ = ("_configs", "_handler", "_manager", "_wait")
+
+    def __init__(
+        self,
+        handler: ReplicationHandler,
+        manager: ReplicaManager,
+        configs: TopicConfigs,
+        wait: Callable[..., None],
+    ) -> None:
+        """`wait(coroutine_function, request)` runs a handler that waits (Dispatcher.spawn)."""
+        self._handler = handler
+        self._manager = manager
+        self._configs = configs
+        self._wait = wait
+
+    def leader_and_isr(self, request: Request) -> None:
+        if self._new_topics(request):
+            self._wait(self._fetch_first, request)
+        else:
+            self._handler.leader_and_isr(request)
+
+    async def _fetch_first(self, request: Request) -> None:
+        await self._configs.load(self._new_topics(request))
+        self._handler.leader_and_isr(request)
+
+    def _new_topics(self, request: Request) -> set[str]:
+        body, partitions = request.body, self._manager.partitions
+        named = [(state.topic_name, state) for state in body.ungrouped_partition_states]
+        named += [(t.topic_name, state) for t in body.topic_states for state in t.partition_states]
+        return {topic for topic, state in named if (topic, state.partition_index) not in partitions}

@@ -1,0 +1,174 @@
+"""An acceptor: one listening socket, whose connections it deals to its processors in turn.
+
+Mirrors `kafka.network.Acceptor` with the slot waiting of `ConnectionQuotas`: over
+`max.connections.per.ip` a new connection is closed at once; with no free slot left the acceptor
+waits, and the kernel's backlog holds who comes next. Without a file descriptor to spare a new
+connection is closed at once; idle ones are given up for the next.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Sequence
+from itertools import count
+from time import perf_counter
+
+import trio
+
+from .connection import ConnectionInfo
+from .connection_quotas import ConnectionQuotas
+from .processor import Processor
+
+log = logging.getLogger("pybroker.broker.network")
+
+MAX_ACCEPTS_PER_ROUND = 64
+OUT_OF_FILES_PAUSE_SECONDS = 0.05
+TOLD_EVERY_SECONDS = 10.0
+_numbers = count(1)
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def bind(host: str | None, port: int, backlog: int, receive_buffer: int | None) -> socket.socket:
+    """A bound and listening socket; `receive_buffer` None leaves the kernel's autotuning on."""
+    wildcard = host in (None, "", "0.0.0.0", "::")
+    if wildcard and host != "0.0.0.0" and socket.has_dualstack_ipv6():
+        try:
+            return _listen(socket.AF_INET6, "::", port, backlog, receive_buffer, dual=True)
+        except OSError as error:
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                raise
+    if wildcard:
+        return _listen(socket.AF_INET, "0.0.0.0", port, backlog, receive_buffer)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    return _listen(family, str(address[0]), port, backlog, receive_buffer)
+
+
+def _listen(
+    family: int, host: str, port: int, backlog: int, receive_buffer: int | None, *,
+    dual: bool = False,
+) -> socket.socket:  # fmt: skip
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if dual:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if receive_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.bind((host, port))
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def plain_address(host: str) -> str:
+    """An IPv4 client of a dual-stack socket shows as ::ffff:1.2.3.4."""
+    return host[7:] if host.startswith("::ffff:") and "." in host else host
+
+
+class Acceptor:
+    __slots__ = (
+        "_next", "_told_at", "listener", "processors", "protocol", "quotas", "send_buffer", "sock",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        listener: str,
+        protocol: str,
+        sock: socket.socket,
+        processors: Sequence[Processor],
+        quotas: ConnectionQuotas,
+        send_buffer: int | None = None,
+    ) -> None:
+        self.listener = listener
+        self.protocol = protocol
+        self.sock = sock
+        self.processors = processors
+        self.quotas = quotas
+        self.send_buffer = send_buffer
+        self._next = 0
+        self._told_at = -TOLD_EVERY_SECONDS
+        quotas.add_listener(listener)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        name = self.sock.getsockname()
+        return name[0], name[1]
+
+    async def run(self) -> None:
+        while True:
+            await self.quotas.wait_for_slot(self.listener)
+            await trio.lowlevel.wait_readable(self.sock)
+            for _ in range(MAX_ACCEPTS_PER_ROUND):
+                if not self.quotas.slot_available(self.listener):
+                    break
+                delay = self.quotas.creation_delay(self.listener, perf_counter())
+                if delay:
+                    await trio.sleep(delay)
+                try:
+                    sock, address = self.sock.accept()
+                except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                    break
+                except OSError as error:
+                    if error.errno not in _OUT_OF_FILES:
+                        raise
+                    self._refused()
+                    await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)
+                    break
+                if sock.fileno() >= self.quotas.descriptor_limit:
+                    sock.close()
+                    self._refused()
+                    await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)
+                    break
+                self.accepted(sock, address)
+
+    def _refused(self) -> None:
+        """There are too few file descriptors for one more connection."""
+        self.quotas.refused_descriptors += 1
+        now = perf_counter()
+        if now - self._told_at >= TOLD_EVERY_SECONDS:
+            self._told_at = now
+            log.error(
+                "Refusing connections on listener %s: there are %d, and the other file descriptors "
+                "of this process are for the logs. Allow it to open more files (ulimit -n)",
+                self.listener, self.quotas.total,
+            )  # fmt: skip
+
+    def accepted(self, sock: socket.socket, address: tuple[object, ...]) -> None:
+        """Admit one new socket or close it."""
+        host = plain_address(str(address[0]))
+        if not self.quotas.address_allowed(host):
+            log.warning(
+                "Closing a new connection of %s: it has %d already (max.connections.per.ip)",
+                host, self.quotas.count_of(host),
+            )  # fmt: skip
+            sock.close()
+            return
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self.send_buffer is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer)
+            local = sock.getsockname()
+        except OSError:
+            sock.close()
+            return
+        port = address[1]
+        assert isinstance(port, int)
+        info = ConnectionInfo(
+            host, port, self.listener, self.protocol,
+            local_host=plain_address(local[0]), local_port=local[1], number=next(_numbers),
+        )  # fmt: skip
+        self.quotas.opened(self.listener, host)
+        processor = self.processors[self._next % len(self.processors)]
+        self._next += 1
+        processor.add(sock, info)
+
+    def close(self) -> None:
+        self.sock.close()

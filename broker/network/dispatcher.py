@@ -1,0 +1,405 @@
+"""From a frame to its handler and back: header, route, decoding, the handler contract, errors.
+
+One `Route` per (API, version) that has been asked for: its codec functions, handler and counters
+behind one dictionary look-up on the four bytes of key and version. A handler either answers at once
+(`request.respond`), or keeps the request and something answers later, or is a generator function,
+whose loop over what was asked for goes on in turns with others (`turns`), or is a coroutine
+function, which runs as a task of its own under `MAX_ASYNC_HANDLERS`. Large frames are decoded and
+large responses encoded in turns as well.
+
+Rules of semantics 1.2-1.4: what cannot be parsed or is not served closes the connection, except
+ApiVersions, which answers any version; an exception of a handler becomes the API's own error
+response. Produce is decoded in the connection's buffer, because offsets are assigned in place; of
+every other request the frame is copied, so that what it holds may be kept.
+
+Mirrors the parsing half of `SocketServer.processCompletedReceives` and `KafkaApis.handle`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from struct import Struct
+from struct import error as struct_error
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ...protocol import codec, framing
+from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
+from .bad_input import BadInput
+from .connection import Connection
+from .metadata_gate import MetadataGate
+from .produce_request_template import shape_of
+from .request import Request, Route
+from .request_parts import InParts, place_to_cut
+from .turns import Steps
+
+if TYPE_CHECKING:
+    from ..observability.metrics import BrokerMetrics
+    from .request_handler_pool import HandlersPool
+
+log = logging.getLogger("pybroker.broker.network.dispatcher")
+
+Handler = (
+    Callable[["Request"], None]
+    | Callable[["Request"], Steps]
+    | Callable[["Request"], Awaitable[None]]
+)
+
+MAX_ASYNC_HANDLERS = 256
+
+# size, api key and version as one number, correlation id, length of the client id
+_HEADER = Struct(">iIih").unpack_from
+_HEADER_BYTES = 14
+_SMALLEST_CLIENT_HEADER = _HEADER_BYTES - 4
+_LENGTHS = Struct(">ii").pack
+_VERSION_BITS = 16
+# ControlledShutdown v0 alone has a header without client id, which the fast path cannot read.
+_WITHOUT_CLIENT_ID = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS
+_OUT_OF_WAY = -2
+
+
+class Dispatcher:
+    """The table of handlers, and the way of every frame through it."""
+
+    def __init__(self, metrics: BrokerMetrics) -> None:
+        self._metrics = metrics
+        self._handlers: dict[ApiKey, Callable[[Request], Any]] = {}
+        self._routes: dict[int, Route] = {}
+        self._nursery: trio.Nursery | None = None
+        self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
+        self._gate: MetadataGate | None = None
+        self.pool: HandlersPool | None = None
+
+    def hold_back(self) -> None:
+        """Keep requests about the cluster until `open`: see `metadata_gate`."""
+        self._gate = MetadataGate()
+        self._routes.clear()
+
+    def open(self) -> None:
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            self._routes.clear()
+            gate.open(self._perform)
+
+    def register(self, handlers: Mapping[ApiKey, Handler]) -> None:
+        for key, handler in handlers.items():
+            assert key not in self._handlers, f"two handlers for {key.name}"
+            if inspect.iscoroutinefunction(handler):
+                self._handlers[key] = _Spawned(self, handler)
+            elif inspect.isgeneratorfunction(handler):
+                self._handlers[key] = _Stepped(self, handler)
+            else:
+                self._handlers[key] = handler
+        self._routes.clear()
+
+    def served(self) -> Iterable[ApiKey]:
+        """What ApiVersions advertises."""
+        return sorted(self._handlers)
+
+    async def run_async_handlers(
+        self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The nursery of coroutine handlers; runs until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    # -- the hot path --
+
+    def handle_frame(self, connection: Connection) -> float:
+        """Hand the request at the front of the connection's buffer to its handler. Returns when
+        that was done."""
+        started_at = perf_counter()
+        buffer = connection.buffer
+        begin = connection.start
+        end = connection.start = begin + connection.needed
+        if end - begin < _HEADER_BYTES:
+            return self._handle_unusual(connection, begin, started_at)
+        size, api, correlation_id, client_id_size = _HEADER(buffer, begin)
+        route = self._routes.get(api)
+        if route is None:
+            return self._handle_unusual(connection, begin, started_at)
+        shape = connection.shape
+        if (
+            shape is not None
+            and shape.route is route
+            and shape.matches(buffer, connection.view, begin, end)
+        ):
+            body, client_id = shape.body, shape.client_id
+        elif size > route.large_bytes:
+            return self._begin_large(
+                connection, route, begin, correlation_id, client_id_size, started_at
+            )
+        else:
+            body, client_id = self._decode(connection, route, begin, end, client_id_size)
+        pool = self.pool
+        assert pool is not None
+        request = Request(
+            pool, connection, route, correlation_id, client_id, body, size, started_at
+        )
+        try:
+            route.handle(request)
+        except Exception as error:
+            self.handler_failed(request, error)
+        done_at = request.local_done_at = request.responded_at or perf_counter()
+        return done_at
+
+    def _perform(self, handle: Callable[[Request], Any], request: Request) -> None:
+        try:
+            handle(request)
+        except Exception as error:
+            self.handler_failed(request, error)
+
+    def _decode(
+        self, connection: Connection, route: Route, begin: int, end: int, client_id_size: int
+    ) -> tuple[Any, str | None]:
+        """The message of a frame and its client id."""
+        client_id, offset = self._client_id(connection, begin, end, client_id_size)
+        frame = connection.view[begin + 4 : end]
+        if not route.in_place:
+            frame = bytes(frame)  # type: ignore[assignment]
+        body: Any
+        try:
+            offset = _after_header(route, frame, offset)
+            body, offset = codec.decode_from(route.request_class, route.api_version, frame, offset)
+        except (ProtocolError, IndexError) as error:
+            raise _unreadable(route, error) from None
+        if route.in_place and offset == len(frame):
+            connection.shape = shape_of(route, frame, body, client_id, connection.shape)
+        return body, client_id
+
+    def _client_id(
+        self, connection: Connection, begin: int, end: int, client_id_size: int
+    ) -> tuple[str | None, int]:
+        """The client id of a frame, and the offset behind it."""
+        buffer = connection.buffer
+        offset = _SMALLEST_CLIENT_HEADER
+        if client_id_size > 0:
+            raw = buffer[begin + _HEADER_BYTES : begin + _HEADER_BYTES + client_id_size]
+            offset += client_id_size
+            if raw != connection.client_id_raw:
+                if begin + 4 + offset > end:
+                    raise BadInput("a request whose header is longer than its frame")
+                self._learn_client_id(connection, bytes(raw))
+            client_id = connection.client_id
+        elif client_id_size >= -1:
+            client_id = ""
+        else:
+            raise BadInput(f"a request with a client id of {client_id_size} bytes")
+        return client_id, offset
+
+    # -- what is large --
+
+    def _begin_large(
+        self, connection: Connection, route: Route, begin: int, correlation_id: int,
+        client_id_size: int, started_at: float,
+    ) -> float:  # fmt: skip
+        """Decode and handle a frame in turns with others, beginning now."""
+        pool = self.pool
+        assert pool is not None
+        end = connection.start
+        client_id, offset = self._client_id(connection, begin, end, client_id_size)
+        if route.in_place:
+            frame = connection.view[begin + 4 : end]
+        else:
+            frame = connection.take_frame(begin + 4)
+        pool.turns.begin(
+            self._handle_large(
+                connection, route, frame, correlation_id, offset, client_id, started_at
+            )
+        )
+        return perf_counter()
+
+    def _handle_large(
+        self, connection: Connection, route: Route, frame: memoryview, correlation_id: int,
+        offset: int, client_id: str | None, started_at: float,
+    ) -> Steps:  # fmt: skip
+        pool = self.pool
+        assert pool is not None
+        body: Any
+        try:
+            offset = _after_header(route, frame, offset)
+            body, offset = yield from codec.decode_slices(
+                route.request_class, route.api_version, frame, offset
+            )
+        except (ProtocolError, IndexError) as error:
+            if not connection.closed:
+                pool.end_on_bad_input(connection, _unreadable(route, error))
+            return
+        if connection.closed:
+            return
+        if route.in_place and offset == len(frame):
+            connection.shape = shape_of(route, frame, body, client_id, connection.shape)
+        request = Request(
+            pool, connection, route, correlation_id, client_id, body, len(frame), started_at
+        )
+        handle = route.handle
+        place = place_to_cut(route.api_key, body)
+        if place is not None:
+            yield from InParts(request, place, partial(self._perform, handle)).steps()
+        elif isinstance(handle, _Stepped):
+            yield from handle.steps(request)
+        else:
+            self._perform(handle, request)
+            request.local_done_at = request.responded_at or perf_counter()
+
+    # -- what is rare --
+
+    def _learn_client_id(self, connection: Connection, raw: bytes) -> None:
+        try:
+            connection.client_id = raw.decode()
+        except UnicodeDecodeError:
+            raise BadInput(f"a client id that is not UTF-8: {raw[:32]!r}") from None
+        connection.client_id_raw = raw
+
+    def _handle_unusual(self, connection: Connection, begin: int, started_at: float) -> float:
+        """An API or version met for the first time, one not served, or a header without client."""
+        frame = bytes(connection.view[begin + 4 : connection.start])
+        if len(frame) < 8:
+            raise BadInput(f"a frame of {len(frame)} bytes, too short for a request header")
+        api = int.from_bytes(frame[:4], "big")
+        key, version = api >> _VERSION_BITS, api & 0xFFFF
+        handler = self._handlers.get(key)  # type: ignore[call-overload]
+        if handler is None:
+            name = API_TABLE[ApiKey(key)].name if key in API_TABLE else "unknown"
+            raise BadInput(f"a request for API {key} ({name}) v{version}, which is not served")
+        spec = API_TABLE[ApiKey(key)]
+        if spec.supports(version):
+            place = _OUT_OF_WAY if api == _WITHOUT_CLIENT_ID else api
+            known = place in self._routes
+            route = self._routes.get(place) or self._add_route(place, spec.key, version, handler)
+            if not known and place == api and len(frame) >= _SMALLEST_CLIENT_HEADER:
+                connection.start = begin
+                return self.handle_frame(connection)
+        elif spec.key is ApiKey.API_VERSIONS:
+            # KIP-511: any version gets an answer, in the form of version 0.
+            route = self._routes.get(-1) or self._add_route(-1, spec.key, 0, handler)
+        else:
+            raise BadInput(
+                f"a {spec.name} request v{version}; "
+                f"served are v{spec.min_version} to v{spec.max_version}"
+            )
+        self._handle_checked(connection, frame, route, version, started_at)
+        return perf_counter()
+
+    def _handle_checked(
+        self, connection: Connection, frame: bytes, route: Route, version: int, started_at: float
+    ) -> None:
+        """A frame that the fast path does not take; every step is checked by the codec."""
+        pool = self.pool
+        assert pool is not None
+        unsupported = version != route.api_version
+        try:
+            if unsupported:
+                correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+                client_id, body = "", None
+            else:
+                header, offset = framing.decode_request_header(frame)
+                correlation_id, client_id = header.correlation_id, header.client_id or ""
+                body = codec.decode(route.request_class, version, frame, offset)
+        except (ProtocolError, struct_error, IndexError) as error:
+            raise BadInput(
+                f"a {route.name} request v{version} that cannot be read: {error}"
+            ) from None
+        request = Request(
+            pool, connection, route, correlation_id, client_id, body, len(frame), started_at
+        )
+        if unsupported:
+            request.fail(ErrorCode.UNSUPPORTED_VERSION)
+        else:
+            self._perform(route.handle, request)
+
+    def _add_route(
+        self, api: int, key: ApiKey, version: int, handler: Callable[[Request], Any]
+    ) -> Route:
+        name = API_TABLE[key].name
+        if self._gate is not None:
+            handler = self._gate.guard(key, handler) or handler
+        route = Route(key, version, handler, self._metrics.request(name, version))
+        self._routes[api] = route
+        return route
+
+    def spawn(self, handler: Callable[[Request], Awaitable[None]], request: Request) -> None:
+        assert self._nursery is not None, "run_async_handlers is not running"
+        self._nursery.start_soon(self._run_async, handler, request)
+
+    async def _run_async(
+        self, handler: Callable[[Request], Awaitable[None]], request: Request
+    ) -> None:
+        async with self._async_limit:
+            try:
+                await handler(request)
+            except Exception as error:
+                self.handler_failed(request, error)
+
+    def handler_failed(self, request: Request, error: Exception) -> None:
+        """Semantics 1.4: the error becomes the API's own error response."""
+        if isinstance(error, KafkaError):
+            code, message = error.code, error.message
+        else:
+            log.exception("Handling %r failed", request, exc_info=error)
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+        if request.answered or request.channel.closed:
+            return
+        try:
+            request.fail(code, message)
+        except Exception:
+            log.exception("No error response could be built for %r; closing", request)
+            request.close()
+
+
+class _Spawned:
+    """A coroutine handler behind the synchronous interface."""
+
+    __slots__ = ("_dispatcher", "_handler")
+
+    def __init__(self, dispatcher: Dispatcher, handler: Any) -> None:
+        self._dispatcher = dispatcher
+        self._handler = handler
+
+    def __call__(self, request: Request) -> None:
+        self._dispatcher.spawn(self._handler, request)
+
+
+class _Stepped:
+    """A generator handler behind the synchronous interface."""
+
+    __slots__ = ("_dispatcher", "_handler")
+
+    def __init__(self, dispatcher: Dispatcher, handler: Any) -> None:
+        self._dispatcher = dispatcher
+        self._handler = handler
+
+    def __call__(self, request: Request) -> None:
+        request.pool.turns.begin(self.steps(request))
+
+    def steps(self, request: Request) -> Steps:
+        try:
+            for _ in self._handler(request):
+                yield
+                if request.channel.closed:
+                    return
+        except Exception as error:
+            self._dispatcher.handler_failed(request, error)
+        request.local_done_at = request.responded_at or perf_counter()
+
+
+def _after_header(route: Route, frame: memoryview, offset: int) -> int:
+    """Where the body starts, behind the header's tags."""
+    if not route.flexible:
+        return offset
+    return framing.decode_request_header(frame)[1] if frame[offset] else offset + 1
+
+
+def _unreadable(route: Route, error: Exception) -> BadInput:
+    return BadInput(f"a {route.name} request v{route.api_version} that cannot be read: {error}")
+
+
+__all__ = ["Dispatcher", "Handler", "Request", "Route"]

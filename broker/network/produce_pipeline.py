@@ -1,0 +1,93 @@
+"""Produce requests of one connection that wait for replicas while the next ones are appended.
+
+Kafka mutes a connection from the arrival of a request to its response, so a producer with several
+requests in flight has one of them appended at a time, and each waits for a round trip to the
+followers of its own. Here a produce request (acks=all) whose records are in the log lets the next
+produce request of its connection in; followers then fetch the records of several at once.
+
+What a client can observe stays Kafka's:
+- records are appended in the order of the requests, and answers leave in that order: an answer that
+  is ready early waits here for those before it;
+- a request that fails after its append (time-out, too small an ISR) says nothing of those behind
+  it, which Kafka would have appended a moment later all the same; one that fails before its append
+  is not followed by surprise either: Kafka too goes on with the next request in the socket;
+- a client that closes its connection or dies can find records in the log that nobody acknowledged:
+  at most MAX_WAITING requests of them instead of one, all of which it had sent;
+- any other request waits, as there, until all before it are answered.
+
+Not let in: requests while `queued.max.request.bytes` is set (memory is given back at the answer, in
+which the budget would have several owners), and requests of a throttled client, which must be
+muted. Bad bytes or a close on behalf of a handler take effect when those before are answered.
+
+Mirrors nothing in Kafka; `max.in.flight.requests.per.connection` of clients bounds the same thing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .dispatcher import Request
+
+# Requests of one connection that wait for replicas. Java producers send at most 5 ahead.
+MAX_WAITING = 16
+
+_API_KEY = Struct(">h").unpack_from
+_SIZE_BYTES = 4
+_API_KEY_BYTES = 2
+
+
+class Pipeline:
+    """The requests of one connection that are in the log, oldest first, with early answers."""
+
+    __slots__ = ("_answers", "_waiting", "end_reason")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Request] = deque()
+        self._answers: dict[Request, list[Any] | None] = {}
+        # Nothing more is taken, and after the last answer the connection is closed; "" for a close
+        # that is not worth a line in the log.
+        self.end_reason: str | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._waiting
+
+    def add(self, request: Request) -> None:
+        self._waiting.append(request)
+
+    def answer(
+        self, request: Request, parts: list[Any] | None
+    ) -> list[tuple[Request, list[Any] | None]]:
+        """The answers that may leave now that there is one to `request`."""
+        waiting, answers = self._waiting, self._answers
+        if waiting[0] is not request:
+            answers[request] = parts
+            return []
+        leaving = [(waiting.popleft(), parts)]
+        while waiting and waiting[0] in answers:
+            following = waiting.popleft()
+            leaving.append((following, answers.pop(following)))
+        return leaving
+
+
+def has_room(connection: Connection) -> bool:
+    """Whether another request of a connection that is PIPELINING may be looked for."""
+    pipeline = connection.pipeline
+    assert pipeline is not None
+    return len(pipeline) < MAX_WAITING and pipeline.end_reason is None
+
+
+def may_follow(connection: Connection) -> bool:
+    """Whether the whole frame at the front of the buffer may be handled behind those that wait."""
+    if not has_room(connection) or connection.needed < _SIZE_BYTES + _API_KEY_BYTES:
+        return False
+    key: int = _API_KEY(connection.buffer, connection.start + _SIZE_BYTES)[0]
+    return key == ApiKey.PRODUCE

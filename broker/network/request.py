@@ -1,0 +1,213 @@
+"""One request on its way: what a handler gets, keeps while it waits, and answers.
+
+Job: `Request` with its ways to answer, and `Route`, what all requests of one API and version share.
+Invariants: a request is answered once, or its connection is closed; a response that may be large is
+encoded in turns with others, and bounded.
+
+Mirrors `RequestChannel.Request` and `RequestContext`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...protocol import codec, framing
+from ...protocol.api import API_TABLE, ApiKey, request_class
+from ...protocol.discarding import discard
+from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.framing import RequestHeader
+from .connection import Connection, ConnectionInfo
+from .turns import Pace, Steps
+
+if TYPE_CHECKING:
+    from ..observability.metrics import RequestMetrics
+    from .request_handler_pool import HandlersPool
+
+log = logging.getLogger("pybroker.broker.network.dispatcher")
+
+T = TypeVar("T")
+
+# A frame up to this size is decoded at once: 2 000 of the smallest elements, a millisecond.
+LARGE_FRAME_BYTES = 4 * 1024
+# What a controller sends makes and removes the files of each partition, however few bytes it is.
+NEVER_SMALL = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA})
+# Clients do not take more either (`receive.message.max.bytes` of librdkafka); parts of files do not
+# count, `fetch.max.bytes` bounds them.
+MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+# What is answered to a small request is small; of other APIs it may be all that the cluster has.
+SMALL_ANSWERS = frozenset(
+    {
+        ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT,
+        ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS,
+        ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    }
+)  # fmt: skip
+
+
+class Route:
+    """How requests of one API in one version are read, handled and answered."""
+
+    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "large_bytes",
+                 "metrics", "name", "request_class", "small_answer",
+                 "tagged_response")  # fmt: skip
+
+    def __init__(
+        self, api_key: ApiKey, api_version: int, handle: Callable[[Request], Any],
+        metrics: RequestMetrics,
+    ) -> None:  # fmt: skip
+        spec = API_TABLE[api_key]
+        self.api_key = api_key
+        self.api_version = api_version
+        self.name = spec.name
+        self.flexible = spec.is_flexible(api_version)
+        self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
+        self.large_bytes = 0 if api_key in NEVER_SMALL else LARGE_FRAME_BYTES
+        self.in_place = api_key is ApiKey.PRODUCE
+        self.small_answer = api_key in SMALL_ANSWERS
+        self.request_class = request_class(api_key)
+        self.handle = handle
+        self.metrics = metrics
+
+
+class Request:
+    """One request on its way: what a handler gets, keeps while it waits, and answers."""
+
+    __slots__ = ("api_version", "body", "channel", "client_id", "correlation_id", "frame_bytes",
+                 "local_done_at", "pool", "received_at", "responded_at", "route", "started_at",
+                 "throttle_ms")  # fmt: skip
+
+    def __init__(
+        self, pool: HandlersPool, channel: Connection, route: Route, correlation_id: int,
+        client_id: str | None, body: Any, frame_bytes: int, started_at: float,
+    ) -> None:  # fmt: skip
+        self.pool = pool
+        self.channel = channel
+        self.route = route
+        self.api_version = route.api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body = body
+        self.frame_bytes = frame_bytes
+        self.received_at = channel.received_at
+        self.started_at = started_at
+        self.local_done_at = started_at
+        self.responded_at = 0.0
+        self.throttle_ms = 0
+
+    @property
+    def header(self) -> RequestHeader:
+        route = self.route
+        return RequestHeader(route.api_key, route.api_version, self.correlation_id, self.client_id)
+
+    @property
+    def api_key(self) -> ApiKey:
+        return self.route.api_key
+
+    @property
+    def connection(self) -> ConnectionInfo:
+        return self.channel.info
+
+    @property
+    def answered(self) -> bool:
+        return self.responded_at != 0.0
+
+    @property
+    def metrics(self) -> RequestMetrics:
+        """Those of its API and version."""
+        return self.route.metrics
+
+    def respond(self, response: Any) -> None:
+        """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        parts: list[Any] | None = None
+        if response is not None and not self.channel.closed:
+            route = self.route
+            if self.frame_bytes > LARGE_FRAME_BYTES or not route.small_answer:
+                self.respond_in_turns(response)
+                return
+            parts = framing.encode_response(
+                route.api_key, route.api_version, self.correlation_id, response
+            )
+        self.responded_at = perf_counter()
+        self.pool.respond(self, parts)
+
+    def respond_in_turns(self, response: Any) -> None:
+        """As `respond`, for what may be large: it is encoded in turns with others."""
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        self.responded_at = perf_counter()
+        self.pool.turns.begin(self._encode(response))
+
+    def _encode(self, response: Any) -> Steps:
+        route, channel = self.route, self.channel
+        parts: list[Any] = []
+        size = counted = 0
+        try:
+            for _ in codec.encode_slices(response, route.api_version, parts):
+                size += _buffered_bytes(parts, counted)
+                counted = len(parts)
+                if size > MAX_RESPONSE_BYTES:
+                    log.warning("The answer to %r is larger than %d bytes; closing",
+                                self, MAX_RESPONSE_BYTES)  # fmt: skip
+                    self.pool.close(self)
+                    return
+                yield
+                if channel.closed:
+                    return
+        except ProtocolError:
+            log.exception("The answer to %r cannot be encoded; closing", self)
+            self.pool.close(self)
+            return
+        framing.add_response_header(route.api_key, route.api_version, self.correlation_id, parts)
+        self.pool.respond(self, parts)
+        if len(parts) > 1 and route.api_key is not ApiKey.FETCH:  # a session may keep its data
+            yield from discard(response)
+        if self.frame_bytes > LARGE_FRAME_BYTES:
+            yield from discard(self.body)
+
+    async def in_turns(self, steps: Generator[None, None, T]) -> T:
+        """For coroutine handlers: do this in turns with others; its result."""
+        return await self.pool.turns.finish(steps)
+
+    def pace(self) -> Pace:
+        """For the loops of coroutine handlers."""
+        return Pace(self.pool.turns)
+
+    def respond_encoded(self, frame: bytes) -> None:
+        """As `respond`, with the whole frame as its encoder would have written it."""
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        self.responded_at = perf_counter()
+        self.pool.respond(self, [frame])
+
+    def appended(self) -> None:
+        """The request's records are in the log and it waits for replicas: the next may come."""
+        self.pool.appended(self)
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        """Answer with the API's own error response; without one, close the connection."""
+        from .error_responses import error_response
+
+        self.route.metrics.error(code.name)
+        response = error_response(self, code, message)
+        if response is None:
+            self.close()
+        else:
+            self.respond(response)
+
+    def close(self) -> None:
+        """Close the connection without an answer."""
+        self.responded_at = perf_counter()
+        self.pool.close(self)
+
+    def __repr__(self) -> str:
+        return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "
+                f"of {self.client_id or 'a nameless client'} at {self.channel.info}>")  # fmt: skip
+
+
+def _buffered_bytes(parts: list[Any], start: int) -> int:
+    return sum(
+        len(part) for part in parts[start:] if isinstance(part, (bytes, bytearray, memoryview))
+    )

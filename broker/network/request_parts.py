@@ -1,0 +1,312 @@
+"""A request with very many elements is handled in parts, and answered as one.
+
+Job: `PARTS` says for each API whose elements are independent of each other where they are in the
+request and in the response. `InParts` cuts such a request into copies of at most MAX_PART_ELEMENTS
+elements, has each handled like a request of its own, in turns with others, and joins the answers.
+So handlers need not know how long a list can be: a part takes a few milliseconds at most.
+
+Invariants: a part begins when the one before it is answered, so that the order of what is done is
+that of the request; the joined answer has the shape that the handler would have given it, only that
+names which Kafka would answer as often as they are asked for are answered once (DISTINCT); an error
+of the request as a whole ends it; what would make a response that nobody could read is refused.
+
+Left out are requests whose elements belong together: their handlers take turns themselves.
+Mirrors nothing in Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from ...protocol.api import ApiKey
+from ...protocol.discarding import discard_all
+from ...protocol.framing import decode_response
+from ...protocol.schema import Struct
+from .request import Request
+from .turns import Steps
+
+log = logging.getLogger("pybroker.broker.network.dispatcher")
+
+# A handler takes up to twenty microseconds for each.
+MAX_PART_ELEMENTS = 100
+# As many where each may make or remove files: milliseconds.
+FILES = 2
+# Of the joined response: as many as MAX_RESPONSE_BYTES hold if they are small.
+MAX_RESPONSE_ELEMENTS = 2_000_000
+
+_SIZE_BYTES = 4
+
+
+class Place(NamedTuple):
+    """Where the elements are: the names of the lists, from the outermost to the innermost."""
+
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    limit: int = MAX_PART_ELEMENTS  # elements of a part
+
+
+_TOPICS = Place(("topics", "partitions"), ("topics", "partitions"))
+_INDEXES = Place(("topics", "partition_indexes"), ("topics", "partitions"))
+
+# The first place that a request uses counts: versions have their lists in different places.
+PARTS: dict[ApiKey, tuple[Place, ...]] = {
+    ApiKey.PRODUCE: (
+        Place(("topic_data", "partition_data"), ("responses", "partition_responses")),
+    ),
+    ApiKey.LIST_OFFSETS: (_TOPICS,),
+    ApiKey.LEADER_AND_ISR: (
+        Place(("topic_states", "partition_states"), ("topics", "partition_errors"), FILES),
+        Place(("ungrouped_partition_states",), ("partition_errors",), FILES),
+    ),
+    ApiKey.STOP_REPLICA: (
+        Place(("topic_states", "partition_states"), ("partition_errors",), FILES),
+        Place(("topics", "partition_indexes"), ("partition_errors",), FILES),
+        Place(("ungrouped_partitions",), ("partition_errors",), FILES),
+    ),
+    ApiKey.UPDATE_METADATA: (
+        Place(("topic_states", "partition_states"), ()),
+        Place(("ungrouped_partition_states",), ()),
+    ),
+    ApiKey.OFFSET_COMMIT: (_TOPICS,),
+    ApiKey.OFFSET_FETCH: (
+        Place(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
+        _INDEXES,
+    ),
+    ApiKey.FIND_COORDINATOR: (Place(("coordinator_keys",), ("coordinators",)),),
+    ApiKey.LEAVE_GROUP: (Place(("members",), ("members",)),),
+    ApiKey.DESCRIBE_GROUPS: (Place(("groups",), ("groups",)),),
+    ApiKey.DELETE_RECORDS: (_TOPICS,),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_TOPICS,),
+    ApiKey.WRITE_TXN_MARKERS: (
+        Place(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: (_TOPICS,),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (
+        Place(("dirs", "topics", "partitions"), ("results", "partitions")),
+    ),
+    ApiKey.DELETE_GROUPS: (Place(("groups_names",), ("results",)),),
+    ApiKey.ELECT_LEADERS: (
+        Place(("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+        Place(("topics", "partitions"), ("responses", "partitions")),
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_INDEXES,),
+    ApiKey.OFFSET_DELETE: (_TOPICS,),
+    ApiKey.ALTER_PARTITION: (_TOPICS,),
+    ApiKey.DESCRIBE_PRODUCERS: (_INDEXES,),
+    ApiKey.DESCRIBE_TRANSACTIONS: (Place(("transactional_ids",), ("transaction_states",)),),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (Place(("group_ids",), ("groups",)),),
+}
+# What one of these answers may be large: the same name again and again is answered once.
+DISTINCT = frozenset(
+    {
+        ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS,
+        ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE,
+    }
+)  # fmt: skip
+# Lists in a response that each part repeats.
+_REPEATED = ("node_endpoints",)
+
+
+def place_to_cut(key: ApiKey, body: Any) -> Place | None:
+    """Where to cut this request, or None if it is handled as it is."""
+    for place in PARTS.get(key, ()):
+        if weight(getattr(body, place.asked[0]), place.asked[1:], place.limit) > place.limit:
+            return place
+    return None
+
+
+def weight(items: Sequence[Any] | None, path: Sequence[str], limit: int = MAX_PART_ELEMENTS) -> int:
+    """The number of elements in nested lists, counted until it is certain that they are many."""
+    if not items:
+        return 0
+    total = len(items)
+    if path:
+        for item in items:
+            if total > limit:
+                break
+            total += weight(getattr(item, path[0]), path[1:], limit)
+    return total
+
+
+def cut(
+    items: Sequence[Any], path: Sequence[str], limit: int = MAX_PART_ELEMENTS
+) -> Iterator[list[Any]]:
+    """The same elements in lists of at most `limit`; what is in the middle of a long
+    inner list is cut there, and its outer element repeated."""
+    if not path:
+        for start in range(0, len(items), limit):
+            yield list(items[start : start + limit])
+        return
+    group: list[Any] = []
+    total = 0
+    for item in items:
+        size = 1 + weight(getattr(item, path[0]), path[1:], limit)
+        if group and total + size > limit:
+            yield group
+            group, total = [], 0
+        if size > limit + 1:
+            for inner in cut(getattr(item, path[0]), path[1:], limit):
+                piece = copy(item)
+                setattr(piece, path[0], inner)
+                yield [piece]
+        else:
+            group.append(item)
+            total += size
+    if group:
+        yield group
+
+
+class InParts:
+    """One request on its way through its parts."""
+
+    def __init__(self, request: Request, place: Place, perform: Callable[[Request], None]) -> None:
+        self._request = request
+        self._place = place
+        self._perform = perform
+        self._joined: Any = None
+        self._elements = 0
+        self._is_over = False
+        self._seen: set[str] | None = set() if request.api_key in DISTINCT else None
+        items = getattr(request.body, place.asked[0])
+        self._groups = cut(items, place.asked[1:], place.limit)
+
+    def steps(self) -> Steps:
+        """Perform parts until one has to wait; its answer goes on from there."""
+        request = self._request
+        for group in self._groups:
+            items = group if self._seen is None else self._not_seen(self._seen, group)
+            if items:
+                body = copy(request.body)
+                setattr(body, self._place.asked[0], items)
+                part = _Part(request, body, self)
+                self._perform(part)
+                if not part.answered:
+                    part.is_waited_for = True
+                    return
+            yield
+            if self._is_over or request.channel.closed:
+                return
+        request.respond(self._joined)
+        if self._seen is not None:
+            yield from discard_all(self._seen)
+
+    @staticmethod
+    def _not_seen(seen: set[str], names: list[str]) -> list[str]:
+        new = [name for name in dict.fromkeys(names) if name not in seen]
+        seen.update(new)
+        return new
+
+    def part_answered(self, part: _Part, response: Any) -> None:
+        if self._is_over:
+            return
+        if getattr(response, "error_code", 0):
+            self._is_over = True
+            self._request.respond(response)
+            return
+        if self._joined is None:
+            self._joined = response
+        elif response is not None:
+            join(self._joined, response, self._place.answered)
+        self._elements += _elements_of(response)
+        if self._elements > MAX_RESPONSE_ELEMENTS:
+            self._is_over = True
+            log.warning(
+                "The answer to %r has more than %d elements; closing",
+                self._request, MAX_RESPONSE_ELEMENTS,
+            )  # fmt: skip
+            self._request.close()
+            return
+        if part.is_waited_for:
+            self._request.pool.turns.add(self.steps())
+
+    def part_failed(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._request.close()
+
+
+class _Part(Request):
+    """What a handler sees of a request in parts; its answer goes to the whole."""
+
+    __slots__ = ("is_waited_for", "whole")
+
+    def __init__(self, request: Request, body: Any, whole: InParts) -> None:
+        super().__init__(
+            request.pool, request.channel, request.route, request.correlation_id,
+            request.client_id, body, 0, request.started_at,
+        )  # fmt: skip
+        self.whole = whole
+        self.is_waited_for = False
+
+    def respond(self, response: Any) -> None:
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        self.responded_at = perf_counter()
+        self.whole.part_answered(self, response)
+
+    def respond_in_turns(self, response: Any) -> None:
+        self.respond(response)
+
+    def respond_encoded(self, frame: bytes) -> None:
+        route = self.route
+        self.respond(decode_response(route.api_key, route.api_version, frame[_SIZE_BYTES:])[1])
+
+    def appended(self) -> None:
+        """The next request waits for the whole of this one."""
+
+    def close(self) -> None:
+        self.responded_at = perf_counter()
+        self.whole.part_failed()
+
+
+def join(joined: Any, response: Any, path: Sequence[str]) -> None:
+    """Put what is in the lists of `response` behind what is in those of `joined`."""
+    for field in type(response)._fields:
+        if field.kind != "array":
+            continue
+        more = getattr(response, field.name)
+        if not more:
+            continue
+        items = getattr(joined, field.name)
+        if field.name in _REPEATED:
+            items += [item for item in more if item not in items]
+        elif path and field.name == path[0]:
+            _continue(items, more, path[1:])
+        else:
+            items += more
+
+
+def _continue(items: list[Any], more: list[Any], path: Sequence[str]) -> None:
+    """The first of `more` may be the rest of the last of `items`."""
+    if path and items and _is_rest(items[-1], more[0], path[0]):
+        inner = getattr(more[0], path[0])
+        if inner:
+            _continue(getattr(items[-1], path[0]), inner, path[1:])
+        more = more[1:]
+    items += more
+
+
+def _is_rest(last: Struct, first: Struct, inner: str) -> bool:
+    """The same outer element: all is equal but the list that was cut."""
+    return all(
+        getattr(last, field.name) == getattr(first, field.name)
+        for field in type(last)._fields
+        if field.name != inner
+    )
+
+
+def _elements_of(message: Any) -> int:
+    """All elements of all lists in a message."""
+    total = 0
+    for field in type(message)._fields if message is not None else ():
+        if field.kind == "array":
+            items = getattr(message, field.name) or ()
+            total += len(items)
+            if not isinstance(field.element, str):
+                total += sum(map(_elements_of, items))
+    return total

@@ -1,0 +1,237 @@
+"""All listeners of one broker: bind early, process late.
+
+`bind` opens the sockets before anything else of the broker is ready (the port must be known for
+the registration in ZooKeeper, and the kernel's backlog keeps early clients waiting); `run` starts
+the acceptors, processors and handlers when the broker can answer.
+
+Mirrors `kafka.network.SocketServer`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from .acceptor import Acceptor, bind
+from .connection_quotas import ConnectionQuotas, MemoryPool
+from .idle_connections import idlest
+from .memory_shortage import to_give_up
+from .processor import Processor
+from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
+from .request_channel import RequestChannel
+from .request_handler_pool import HandlersPool
+from .selector import new_group
+
+if TYPE_CHECKING:
+    from ..observability.metrics import BrokerMetrics
+    from .dispatcher import Dispatcher
+
+log = logging.getLogger("pybroker.broker.network")
+
+MAX_SWEEP_SECONDS = 1.0
+TURN_SECONDS = 0.001
+
+
+class ListenerSpec(NamedTuple):
+    name: str
+    protocol: str
+    host: str | None
+    port: int
+
+
+class SocketSettings(NamedTuple):
+    """The broker keys that the network obeys; None is the kernel's choice."""
+
+    network_threads: int = 3
+    backlog: int = 50
+    send_buffer: int | None = None
+    receive_buffer: int | None = None
+    max_frame_bytes: int = 104_857_600
+    max_idle_ms: int = 600_000
+    queued_requests: int = 500
+    queued_bytes: int = -1
+    receive_memory_bytes: int = DEFAULT_MEMORY_BYTES
+
+
+class SocketServer:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        quotas: ConnectionQuotas,
+        settings: SocketSettings,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self.settings = settings
+        self.quotas = quotas
+        self.channel = RequestChannel(settings.queued_requests)
+        self.handlers = HandlersPool(self.channel, dispatcher)
+        dispatcher.pool = self.handlers
+        self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
+        self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
+        self._selectors = new_group()
+        self.acceptors: list[Acceptor] = []
+        self.processors: list[Processor] = []
+        self._dispatcher = dispatcher
+        self._register_metrics(metrics)
+
+    def bind(self, listeners: Sequence[ListenerSpec]) -> dict[str, tuple[str, int]]:
+        """Open all listeners; returns the bound address of each. OSError if one is taken."""
+        try:
+            for spec in listeners:
+                self._bind_one(spec)
+        except OSError:
+            self.close()
+            raise
+        return {acceptor.listener: acceptor.address for acceptor in self.acceptors}
+
+    def _bind_one(self, spec: ListenerSpec) -> None:
+        settings = self.settings
+        try:
+            sock = bind(spec.host, spec.port, settings.backlog, settings.receive_buffer)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"listener {spec.name} cannot listen on {spec.host or '*'}:{spec.port}: "
+                f"{error.strerror}",
+            ) from error
+        processors = [self._new_processor(spec.name) for _ in range(settings.network_threads)]
+        self.acceptors.append(
+            Acceptor(spec.name, spec.protocol, sock, processors, self.quotas, settings.send_buffer)
+        )
+
+    def _new_processor(self, listener: str) -> Processor:
+        index = len(self.processors)
+        processor = Processor(
+            index,
+            listener,
+            self._selectors.new_selector(index),
+            self.channel,
+            self.handlers,
+            self.quotas,
+            max_frame_bytes=self.settings.max_frame_bytes,
+            memory=self.memory,
+            receive_memory=self.receive_memory,
+        )
+        self.processors.append(processor)
+        self.handlers.processors.append(processor)
+        return processor
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Process connections until cancelled; then close all of them."""
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._dispatcher.run_async_handlers)
+                nursery.start_soon(self.handlers.run)
+                nursery.start_soon(self.handlers.turns.run)
+                nursery.start_soon(self.handlers.run_throttle_timer)
+                nursery.start_soon(self._sweep_loop)
+                nursery.start_soon(self._run_processors)
+                for acceptor in self.acceptors:
+                    nursery.start_soon(acceptor.run)
+                task_status.started()
+        finally:
+            self.close()
+
+    async def _run_processors(self) -> None:
+        """Let every processor with something to do have its round, then serve their requests.
+
+        While there is more, go on without a new wait; other tasks get their turn once a
+        millisecond, as long as it takes one.
+        """
+        selectors, processors, channel = self._selectors, self.processors, self.channel
+        turn_ends = 0.0
+        while True:
+            ready = selectors.ready()
+            if not ready and not channel.queue and not channel.continuing:
+                await selectors.wait()
+                ready = selectors.ready()
+                turn_ends = perf_counter() + TURN_SECONDS
+            elif perf_counter() > turn_ends:
+                await trio.lowlevel.checkpoint()
+                turn_ends = perf_counter() + TURN_SECONDS
+            for index in ready:
+                processors[index].round()
+            if channel.queue or channel.continuing:
+                self.handlers.serve_batch()
+
+    def close(self) -> None:
+        for acceptor in self.acceptors:
+            acceptor.close()
+        for processor in self.processors:
+            processor.close_all()
+        self._selectors.close()
+
+    async def _sweep_loop(self) -> None:
+        max_idle = self.settings.max_idle_ms / 1000
+        period = min(MAX_SWEEP_SECONDS, max(0.02, max_idle / 4)) if max_idle >= 0 else 1.0
+        while True:
+            await trio.sleep(period)
+            now = perf_counter()
+            for processor in self.processors:
+                processor.sweep(now, max_idle)
+            if self.quotas.refused_descriptors:
+                self._shed_idle(now)
+            if self.receive_memory.is_short:
+                self._relieve_shortage(now)
+
+    def _shed_idle(self, now: float) -> None:
+        """Connections were refused for want of file descriptors: give up some idle ones."""
+        self.quotas.refused_descriptors = 0
+        everyone = [c for p in self.processors for c in p.connections.values()]
+        chosen = idlest(everyone, now)
+        for connection in chosen:
+            connection.processor.close(connection)
+        if chosen:
+            log.warning("Closed %d idle connections: file descriptors are short", len(chosen))
+
+    def _relieve_shortage(self, now: float) -> None:
+        """Give up requests that do not become whole while others wait for memory."""
+        memory = self.receive_memory
+        everyone = [c for p in self.processors for c in p.connections.values()]
+        for connection in to_give_up(everyone, memory, now):
+            connection.processor.close(
+                connection,
+                f"only {connection.end - connection.start} of a request's {connection.needed} "
+                f"bytes have come while others wait for memory ({memory.limit} bytes for all)",
+            )
+        self.handlers.memory_wanted(now)
+        self.handlers.memory_released()
+
+    def _register_metrics(self, metrics: BrokerMetrics) -> None:
+        network = "kafka_network_"
+        metrics.gauge(network + "requestchannel_requestqueuesize", lambda: len(self.channel))
+        metrics.gauge(
+            network + "requestchannel_responsequeuesize",
+            lambda: sum(bool(c.out) for p in self.processors for c in p.connections.values()),
+        )
+        metrics.gauge(network + "socketserver_networkprocessoravgidle_percent", self._idle_share)
+        metrics.gauge(
+            network + "socketserver_memorypoolused",
+            lambda: self.memory.used if self.memory else 0,
+        )
+        metrics.gauge(
+            network + "socketserver_memorypoolavailable",
+            lambda: self.memory.available if self.memory else float("inf"),
+        )
+        metrics.gauge(network + "socketserver_receivebufferbytes", lambda: self.receive_memory.used)
+        metrics.gauge(
+            network + "socketserver_expiredconnectionskilledcount",
+            lambda: sum(p.expired_connections for p in self.processors),
+        )
+        metrics.gauge("kafka_server_socketservermetrics_connection_count", self._connection_count)
+        metrics.gauge(
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+            lambda: self.handlers.idle_share(perf_counter()),
+        )
+
+    def _idle_share(self) -> float:
+        now = perf_counter()
+        shares = [processor.idle_share(now) for processor in self.processors]
+        return sum(shares) / len(shares) if shares else 1.0
+
+    def _connection_count(self) -> float:
+        return float(self.quotas.total)

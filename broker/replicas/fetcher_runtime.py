@@ -1,0 +1,269 @@
+"""Runs the fetchers of this broker's follower partitions: a task and a connection for each.
+
+Job: ask a fetcher for its next step, send it to its leader, give it the answer. Wakes fetchers up
+when there is something new for them: partitions to follow, a flush that is done, a leader that can
+be reached again. An idle long poll is given up when partitions come to its fetcher, for they would
+have to wait behind it.
+
+Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; whatever a
+fetcher has done is settled by the shell (effects, completed operations) before it asks again.
+
+Mirrors ReplicaFetcherManager, ReplicaFetcherThread.doWork, BrokerBlockingSender.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from math import inf
+from time import perf_counter
+
+import trio
+
+from ...protocol.schema import Message
+from ...replication.follower_fetcher import FollowerFetcher
+from ...replication.follower_fetchers import FollowerFetchers
+from ...replication.follower_steps import Exchange, FetcherConfig, Wait
+from ...replication.metadata_cache import Endpoint, MetadataUpdate
+from ...replication.types import FlushNeeded, LeadershipResult, StopResult
+from ..cluster.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
+from ..observability.metrics import BrokerMetrics
+from .replica_runtime import ReplicaShell
+
+log = logging.getLogger("pybroker.broker.fetcher")
+
+# Long polls of one fetcher are given up no oftener than this, however many partitions come.
+MIN_POLL_MS = 20
+# After this time in one answer, other tasks get their turn before its next partition.
+MAX_TURN_MS = 5
+_MS = 1000
+
+
+class FetcherRuntime:
+    """Give it the role changes (`on_leadership`, `on_stopped`), metadata and flushes; `run` it."""
+
+    __slots__ = (
+        "_connect",
+        "_listener",
+        "_nursery",
+        "_shell",
+        "_tasks",
+        "_timeout_ms",
+        "fetchers",
+    )
+
+    def __init__(
+        self,
+        shell: ReplicaShell,
+        listener: str,
+        config: FetcherConfig | None = None,
+        *,
+        fetchers_per_source: int = 1,
+        timeout_ms: int = 30_000,
+        connect: Connect = connect_plaintext,
+    ) -> None:
+        self._shell = shell
+        self._listener = listener
+        self._timeout_ms = timeout_ms
+        self._connect = connect
+        self._nursery: trio.Nursery | None = None
+        self._tasks: dict[FollowerFetcher, _FetcherTask] = {}
+        self.fetchers = FollowerFetchers(
+            shell.manager, config or FetcherConfig(), fetchers_per_source
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        fetchers, manager = "kafka_server_replicafetchermanager_", self._shell.manager
+        metrics.gauge(fetchers + "maxlag", lambda: self.fetchers.max_lag)
+        metrics.gauge(fetchers + "failedpartitionscount", lambda: self.fetchers.failed_count)
+        metrics.gauge_family(
+            "kafka_server_fetcherlagmetrics_consumerlag",
+            ("clientid", "topic", "partition"),
+            self._lags,
+        )
+        for name, quota in (("leader", manager.leader_quota), ("follower", manager.follower_quota)):
+            metrics.gauge(f"kafka_server_{name}replication_byte_rate", quota.rate)
+
+    def _lags(self) -> Iterator[tuple[tuple[str, ...], float]]:
+        for (source_id, fetcher_id), fetcher in self.fetchers.fetchers.items():
+            client_id = f"ReplicaFetcherThread-{fetcher_id}-{source_id}"
+            for state in fetcher.states:
+                yield (client_id, state.key[0], str(state.key[1])), state.lag
+
+    # -- news for the fetchers --------------------------------------------------------------------
+
+    def on_leadership(self, result: LeadershipResult) -> None:
+        self.fetchers.stop(result.became_leader)
+        self._begin(self.fetchers.follow(result.became_follower))
+
+    def _begin(self, fetchers: Iterable[FollowerFetcher]) -> None:
+        """These have something new to do."""
+        for fetcher in fetchers:
+            task = self._tasks.get(fetcher)
+            if task is None:
+                assert self._nursery is not None, "the fetchers do not run"
+                task = self._tasks[fetcher] = _FetcherTask(self, fetcher)
+                self._nursery.start_soon(task.run)
+            else:
+                task.interrupt()
+        self._wake_empty()
+
+    def resize(self, fetchers_per_source: int) -> None:
+        """num.replica.fetchers has changed: spread the partitions anew."""
+        if fetchers_per_source != self.fetchers.fetchers_per_source:
+            self._begin(self.fetchers.resize(fetchers_per_source))
+
+    def on_stopped(self, result: StopResult) -> None:
+        self.fetchers.stop(result.stopped)
+        self._wake_empty()
+
+    def on_metadata(self, _update: MetadataUpdate) -> None:
+        for fetcher, task in self._tasks.items():
+            if task.endpoint != self.endpoint_of(fetcher):
+                fetcher.hurry()
+                task.wake.set()
+
+    def on_flush(self, effect: FlushNeeded, offset: int | None) -> None:
+        """A flush has ended, badly if there is no offset."""
+        key = (effect.topic, effect.partition)
+        fetcher = self.fetchers.of_partition(key)
+        if fetcher is not None and (offset is None or fetcher.flushed(key, offset)):
+            task = self._tasks.get(fetcher)
+            if task is not None:
+                task.wake.set()
+
+    def _wake_empty(self) -> None:
+        for fetcher, task in self._tasks.items():
+            if not len(fetcher):
+                task.wake.set()
+
+    # -- for the tasks ----------------------------------------------------------------------------
+
+    def endpoint_of(self, fetcher: FollowerFetcher) -> Endpoint | None:
+        return self._shell.manager.metadata.broker_endpoint(fetcher.source_id, self._listener)
+
+    def new_connection(self, fetcher: FollowerFetcher, endpoint: Endpoint) -> BrokerConnection:
+        broker_id = self._shell.manager.config.broker_id
+        return BrokerConnection(
+            endpoint,
+            f"broker-{broker_id}-fetcher-{fetcher.fetcher_id}",
+            connect=self._connect,
+            timeout_ms=self._timeout_ms,
+            reuse_buffer=True,
+        )
+
+    @property
+    def shell(self) -> ReplicaShell:
+        return self._shell
+
+    def ended(self, fetcher: FollowerFetcher) -> None:
+        del self._tasks[fetcher]
+        self.fetchers.discard(fetcher)
+
+
+class _FetcherTask:
+    __slots__ = (
+        "_connection",
+        "_fetcher",
+        "_is_failing",
+        "_poll",
+        "_polling_since",
+        "_runtime",
+        "endpoint",
+        "wake",
+    )
+
+    def __init__(self, runtime: FetcherRuntime, fetcher: FollowerFetcher) -> None:
+        self._runtime = runtime
+        self._fetcher = fetcher
+        self._connection: BrokerConnection | None = None
+        self._is_failing = False
+        self._poll: trio.CancelScope | None = None
+        self._polling_since = -inf
+        self.endpoint: Endpoint | None = None
+        self.wake = trio.Event()
+
+    def interrupt(self) -> None:
+        """Partitions have come: do not let them wait behind an idle poll."""
+        self.wake.set()
+        if self._poll is not None:
+            interrupted_at = self._polling_since + MIN_POLL_MS / _MS
+            self._poll.deadline = min(self._poll.deadline, interrupted_at)
+
+    async def run(self) -> None:
+        fetcher, shell = self._fetcher, self._runtime.shell
+        try:
+            while len(fetcher):
+                self.wake = trio.Event()
+                step = fetcher.next_step(shell.clock())
+                if isinstance(step, Wait):
+                    shell.settle()
+                    await self._wait(step)
+                else:
+                    await self._exchange(step)
+                    shell.settle()
+            self._runtime.ended(fetcher)
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    async def _wait(self, step: Wait) -> None:
+        if not len(self._fetcher):
+            return
+        timeout_ms = inf if step.until_ms is None else step.until_ms - self._runtime.shell.clock()
+        with trio.move_on_after(max(0, timeout_ms) / _MS):
+            await self.wake.wait()
+
+    async def _exchange(self, step: Exchange) -> None:
+        fetcher, clock = self._fetcher, self._runtime.shell.clock
+        endpoint = self._runtime.endpoint_of(fetcher)
+        if endpoint != self.endpoint:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self.endpoint = endpoint
+        if endpoint is None:
+            fetcher.failed(step, clock())
+            return
+        if self._connection is None:
+            self._connection = self._runtime.new_connection(fetcher, endpoint)
+        connection, now = self._connection, trio.current_time()
+        deadline = now + connection.timeout_ms / _MS
+        response = None
+        trouble = ""
+        with trio.CancelScope(deadline=deadline) as scope:
+            if step.is_long_poll:
+                self._poll, self._polling_since = scope, now
+            try:
+                response = await connection.request(step.request, step.version)
+            except ChannelError as error:
+                trouble = str(error)
+            finally:
+                self._poll = None
+        if response is not None:
+            self._is_failing = False
+            await self._take(step, response)
+        elif not trouble and scope.deadline < deadline:
+            fetcher.abandoned()  # interrupted for something better
+        else:
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            self._is_failing = True
+            trouble = trouble or f"no answer within {connection.timeout_ms} ms"
+            log.log(level, "Fetching from broker %d: %s", fetcher.source_id, trouble)
+            fetcher.failed(step, clock())
+
+    async def _take(self, step: Exchange, response: Message) -> None:
+        """Handle an answer; others get their turn if it is long (many small batches)."""
+        shell = self._runtime.shell
+        turn_ends = perf_counter() + MAX_TURN_MS / _MS
+        for _ in self._fetcher.take_answer(step, response, shell.clock()):
+            if perf_counter() > turn_ends:
+                shell.settle()
+                await trio.lowlevel.checkpoint()
+                turn_ends = perf_counter() + MAX_TURN_MS / _MS

@@ -1,0 +1,135 @@
+"""Runs the moves of replicas between log directories, and answers AlterReplicaLogDirs v0-2.
+
+Job: a task for each move drives it step by step; what reads or flushes much runs in a thread.
+`num.replica.alter.log.dirs.threads` of them copy at a time (one a log directory unless set), the
+others wait for their turn.
+
+Invariants: whatever a step has done is settled by the shell before the next one; a move that fails
+ends, the replica stays where it is until it is asked for again or the broker starts anew.
+
+Mirrors ReplicaAlterLogDirsManager, ReplicaAlterLogDirsThread and
+KafkaApis.handleAlterReplicaLogDirsRequest. Leaves out authorization.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import trio
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ...replication import log_dir_moves
+from ...replication.log_dir_moves import Move, Over, Pause, Prepare, Read
+from ...replication.types import LeadershipResult, PartitionKey
+from ..network.dispatcher import Handler, Request
+from ..observability.metrics import BrokerMetrics
+from .replica_runtime import ReplicaShell
+
+log = logging.getLogger("pybroker.broker.moves")
+
+_MS = 1000
+
+
+class LogDirMover:
+    __slots__ = ("_limiter", "_manager", "_nursery", "_shell", "_tasks")
+
+    def __init__(self, shell: ReplicaShell, copies_at_once: int) -> None:
+        self._shell = shell
+        self._manager = shell.manager
+        self._limiter = trio.CapacityLimiter(copies_at_once)
+        self._nursery: trio.Nursery | None = None
+        self._tasks: set[Move] = set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Drive the moves until cancelled; a step that has begun in a thread is waited for."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    def register_gauges(self, metrics: BrokerMetrics) -> None:
+        moves = self._manager.moves
+        prefix = "kafka_server_replicaalterlogdirsmanager_"
+        metrics.gauge(prefix + "maxlag", lambda: moves.max_lag)
+        metrics.gauge(prefix + "movingpartitionscount", lambda: len(moves.active))
+
+    # -- what is asked for --------------------------------------------------------------------
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.ALTER_REPLICA_LOG_DIRS: self.alter_replica_log_dirs}
+
+    def alter_replica_log_dirs(self, request: Request) -> None:
+        body: AlterReplicaLogDirsRequest = request.body
+        wanted = {
+            (topic.name, partition): directory.path
+            for directory in body.dirs
+            for topic in directory.topics
+            for partition in topic.partitions
+        }
+        results = log_dir_moves.alter_log_dirs(self._manager, wanted, self._shell.clock())
+        self._begin()
+        request.respond(_response(results, request.throttle_ms))
+        self._shell.settle()
+
+    def on_leadership(self, _result: LeadershipResult) -> None:
+        """Moves of an earlier run may go on now."""
+        self._begin()
+
+    def _begin(self) -> None:
+        for move in self._manager.moves.active.values():
+            if move not in self._tasks:
+                assert self._nursery is not None, "the mover does not run"
+                self._tasks.add(move)
+                self._nursery.start_soon(self._drive, move)
+
+    # -- one move -----------------------------------------------------------------------------
+
+    async def _drive(self, move: Move) -> None:
+        try:
+            async with self._limiter:
+                while await self._step(move):
+                    pass
+        except KafkaError as error:
+            log_dir_moves.failed(self._manager, move, error)
+        finally:
+            self._tasks.discard(move)
+            self._shell.settle()
+
+    async def _step(self, move: Move) -> bool:
+        manager, clock = self._manager, self._shell.clock
+        step = log_dir_moves.next_step(manager, move, clock())
+        self._shell.settle()
+        if isinstance(step, Over):
+            return False
+        if isinstance(step, Read):
+            data = await trio.to_thread.run_sync(log_dir_moves.read_piece, move, step.piece)
+            log_dir_moves.copied(manager, move, data, clock())
+        elif isinstance(step, Prepare):
+            await trio.to_thread.run_sync(step.run)
+            log_dir_moves.prepared(move)
+        else:
+            assert isinstance(step, Pause)
+            await trio.sleep(step.wait_ms / _MS)
+        return True
+
+
+def _response(
+    results: Mapping[PartitionKey, ErrorCode], throttle_ms: int
+) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (name, partition), error in results.items():
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = AlterReplicaLogDirTopicResult(topic_name=name, partitions=[])
+        topic.partitions.append(
+            AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
+        )
+    return AlterReplicaLogDirsResponse(throttle_time_ms=throttle_ms, results=list(topics.values()))

@@ -1,0 +1,75 @@
+"""The broker's periodic jobs on its logs: checkpoints, expiry, retention; and its I/O threads.
+
+The log manager says what is due; what blocks (fsync, removing files) runs in a thread, one job
+after the other, so that a slow disk delays jobs and not clients. Old segments are taken out of the
+logs on the loop, a few at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import trio
+
+from ...storage.files import is_out_of_descriptors
+from ...storage.log_manager import Job, LogManager
+from .replica_runtime import ReplicaShell
+
+log = logging.getLogger("pybroker.broker.replicas.log_jobs")
+
+TICK_SECONDS = 1.0
+
+
+async def run_storage_jobs(
+    manager: LogManager, replicas: ReplicaShell, clock: Callable[[], int],
+    limiter: trio.CapacityLimiter, retry_refused: Callable[[], None],
+) -> None:  # fmt: skip
+    """Until cancelled; a job that has begun is waited for, and tried again as long as there are
+    no file descriptors for it. `retry_refused` begins replicas that wait for them.
+
+    Raises StartupError when the last log directory has failed: a broker that can store nothing
+    ends, so that others lead what it led.
+    """
+    while True:
+        await trio.sleep(TICK_SECONDS)
+        for _ in manager.retain(clock()):
+            await trio.lowlevel.checkpoint()
+        for job in manager.tick(clock()):
+            await _run_job(job, limiter)
+        retry_refused()
+        replicas.manager.check_log_dirs()
+        replicas.settle()
+        manager.check_online()
+
+
+async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
+    while True:
+        try:
+            await trio.to_thread.run_sync(job.run, limiter=limiter)
+            return
+        except Exception as error:
+            if not is_out_of_descriptors(error):
+                log.exception("The job to %s failed", job.name)
+                return
+            log.warning("The job to %s is tried again: %s", job.name, error)
+        await trio.sleep(TICK_SECONDS)
+
+
+def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:
+    """Runs the loading jobs of one log directory, `num.recovery.threads.per.data.dir` at a time.
+
+    Called from a worker thread, so plain threads: the loop is not involved.
+    """
+
+    def run_all(jobs: Iterable[Callable[[], None]]) -> None:
+        if threads == 1:
+            for job in jobs:
+                job()
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
+
+    return run_all

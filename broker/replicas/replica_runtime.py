@@ -1,0 +1,168 @@
+"""Drives the replica manager: settles what it completed, performs its effects, keeps its timers.
+
+Whoever calls the manager calls `settle` afterwards. Tokens of waiting operations are objects with
+`complete(result)`; they are called from here, when the manager's call has returned, so nothing
+re-enters the manager in the middle of a state change.
+
+Followers' fetches that have records to fetch are collected and answered together, from a task of
+their own, when the round that brought the records is over or a little later: see follower_pace.
+
+Effects: FlushNeeded goes to the log flusher, AlterIsr and FailedLogDir to the controller's side
+(`on_isr_change`, `on_failed_log_dir`). Ends of flushes, good (with the offset) and bad, are told to
+`on_flush`, for followers that wait for them.
+"""
+
+import logging
+from collections.abc import Callable
+from math import inf
+from time import perf_counter, thread_time
+from typing import Any
+
+import trio
+
+from ...replication.replica_manager import ReplicaManager
+from ...replication.types import AlterIsr, FailedLogDir, FlushNeeded, FollowersWait
+from .follower_pace import URGENT_BYTES, FollowerPace
+from .log_flusher import LogFlusher
+
+_log = logging.getLogger("pybroker.broker.replicas.replica_runtime")
+
+_MS = 1000
+# While something waits, look at the clock this often: it might have been set back.
+MAX_TIMER_SLEEP_MS = 1000
+CLOCK_STEP_MS = 500
+
+
+class ReplicaShell:
+    __slots__ = (
+        "_followers_wait",
+        "_is_urgent",
+        "_pace",
+        "_sleep_until_ms",
+        "_wake",
+        "clock",
+        "flusher",
+        "manager",
+        "on_failed_log_dir",
+        "on_flush",
+        "on_isr_change",
+    )
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        clock: Callable[[], int],
+        *,
+        on_isr_change: Callable[[AlterIsr], None] | None = None,
+        on_failed_log_dir: Callable[[FailedLogDir], None] | None = None,
+        on_flush: Callable[[FlushNeeded, int | None], None] | None = None,
+    ) -> None:
+        self.manager = manager
+        self.clock = clock
+        self.flusher = LogFlusher(self._flushed, self._flush_failed)
+        self.on_isr_change = on_isr_change
+        self.on_failed_log_dir = on_failed_log_dir
+        self.on_flush = on_flush
+        self._sleep_until_ms: float = inf
+        self._wake = trio.Event()
+        self._pace = FollowerPace()
+        self._followers_wait = trio.Event()
+        self._is_urgent = trio.Event()
+
+    def settle(self) -> None:
+        """Perform the effects and answer the completed operations of the last calls."""
+        manager = self.manager
+        while manager.effects or manager.completed:
+            for effect in manager.take_effects():
+                if isinstance(effect, FlushNeeded):
+                    self.flusher.request(effect)
+                elif isinstance(effect, FollowersWait):
+                    self._followers_wait.set()
+                    if effect.is_urgent:
+                        self._is_urgent.set()
+                elif isinstance(effect, AlterIsr):
+                    if self.on_isr_change is not None:
+                        self.on_isr_change(effect)
+                elif self.on_failed_log_dir is not None:
+                    self.on_failed_log_dir(effect)
+            for token, result in manager.take_completed():
+                waiter: Any = token
+                try:
+                    waiter.complete(result)
+                except Exception:
+                    _log.exception("Answering %r failed", waiter)
+
+    def parked(self, wait_ms: int, now_ms: int) -> None:
+        """Something waits for at most `wait_ms`: see that the timer task wakes up in time."""
+        if now_ms + wait_ms < self._sleep_until_ms:
+            self._wake.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Timers, ISR shrinking and flushes, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.flusher.run)
+            nursery.start_soon(self._run_timers)
+            nursery.start_soon(self._run_isr_check)
+            nursery.start_soon(self._answer_followers)
+            task_status.started()
+
+    async def _run_timers(self) -> None:
+        manager = self.manager
+        while True:
+            next_ms = manager.next_deadline_ms()
+            self._sleep_until_ms = inf if next_ms is None else next_ms
+            before_ms = self.clock()
+            wait_ms = inf if next_ms is None else min(next_ms - before_ms, MAX_TIMER_SLEEP_MS)
+            with trio.move_on_after(max(0, wait_ms) / _MS):
+                await self._wake.wait()
+                self._wake = trio.Event()
+            now_ms = self.clock()
+            if now_ms < before_ms - CLOCK_STEP_MS:
+                _log.warning("The system clock went back by %d ms", before_ms - now_ms)
+                manager.restart_timers(now_ms)
+            else:
+                manager.tick(now_ms)
+            self.settle()
+
+    async def _answer_followers(self) -> None:
+        """Waking up is the end of the round: it takes until other tasks have come to a wait."""
+        manager, pace = self.manager, self._pace
+        collected = manager.collected
+        collected.urgent_bytes = URGENT_BYTES
+        while True:
+            await self._followers_wait.wait()
+            self._followers_wait = trio.Event()
+            wait = pace.wait_seconds(perf_counter(), thread_time())
+            if wait and not self._is_urgent.is_set():
+                before = collected.append_count
+                with trio.move_on_after(wait):
+                    await self._is_urgent.wait()
+                pace.paused(collected.append_count - before)
+            collected.paces = pace.is_on
+            if self._is_urgent.is_set():
+                self._is_urgent = trio.Event()
+            manager.answer_followers()
+            pace.answered(perf_counter())
+            self.settle()
+
+    async def _run_isr_check(self) -> None:
+        interval_ms = self.manager.config.replica_lag_time_max_ms / 2
+        while True:
+            await trio.sleep(interval_ms / _MS)
+            self.manager.maybe_shrink_isr(self.clock())
+            self.settle()
+
+    def _flushed(self, effect: FlushNeeded, offset: int) -> None:
+        partition = self.manager.partitions.get((effect.topic, effect.partition))
+        if partition is not None and partition.log is not effect.log:
+            return  # it has moved to another directory; the flush that counts is that log's
+        self.manager.flushed(effect.topic, effect.partition, offset, self.clock())
+        if self.on_flush is not None:
+            self.on_flush(effect, offset)
+        self.settle()
+
+    def _flush_failed(self, effect: FlushNeeded) -> None:
+        self.manager.storage_failed((effect.topic, effect.partition))
+        if self.on_flush is not None:
+            self.on_flush(effect, None)
+        self.settle()

@@ -1,0 +1,50 @@
+"""How many files and sockets this process may have open, and whom they are for.
+
+The soft limit is raised to the hard one at the start, as the JVM does. The kernel gives out the
+lowest free number, so a connection whose number is at or above `connection_limit` says that too few
+are left for the logs: it is refused. The numbers from there on are never a connection's, whatever
+clients do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+from ..local.cluster_state import ClusterError
+
+# With fewer a broker could not even hold its internal topics.
+MIN_DESCRIPTORS = 128
+# Where the hard limit is "unlimited", which the soft one may not be everywhere.
+MAX_RAISED = 1_048_576
+# For the logs: a quarter, within these bounds.
+MIN_RESERVE = 48
+MAX_RESERVE = 4_096
+# Of them held open all the time, for steps that must not fail half-way.
+SPARE_DESCRIPTORS = 16
+
+
+def descriptor_limit() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_RAISED if soft == resource.RLIM_INFINITY else soft
+
+
+def connection_limit(limit: int) -> int:
+    """The first number that a connection may not have."""
+    return limit - min(max(limit // 4, MIN_RESERVE), MAX_RESERVE)
+
+
+def raise_descriptor_limit() -> None:
+    """Take all descriptors that this process may have; ClusterError if they are too few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_RAISED if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # a system with yet another limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = descriptor_limit()
+    if limit < MIN_DESCRIPTORS:
+        raise ClusterError(
+            f"this process may have only {limit} files and connections open, {MIN_DESCRIPTORS} is "
+            "the least: raise the hard limit (ulimit -Hn 4096; LimitNOFILE= in a systemd unit; "
+            "--ulimit nofile=4096 for a container)"
+        )

@@ -1,0 +1,45 @@
+"""The garbage collector, kept from holding the event loop.
+
+Almost everything dies by its reference count; the collector only has to find cycles. What start-up
+has made is out of its sight, young objects are looked at a few thousand at a time, and the pass
+over all objects, which takes longer the more there are, comes when it is due and no large request
+is under way: its hundred thousands of objects would each be looked at in vain.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import trio
+
+from ..network.turns import Turns
+
+# A collection of the youngest, and of those that have outlived ten of them, takes a millisecond or
+# two; full ones are ours to call.
+YOUNG_OBJECTS = 2_000
+YOUNG_COLLECTIONS = 10
+NEVER = 1_000_000_000
+
+FULL_COLLECTION_SECONDS = 60.0
+BUSY_POLL_SECONDS = 1.0
+MAX_BUSY_POLLS = 300
+
+
+def settle() -> None:
+    """What start-up has made lives as long as the broker: take it out of the collector's sight.
+
+    Without collecting first: the little garbage of a start is not worth a full pass over it.
+    """
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)
+
+
+async def collect_now_and_then(turns: Turns) -> None:
+    """Find old cycles, for ever."""
+    while True:
+        await trio.sleep(FULL_COLLECTION_SECONDS)
+        for _ in range(MAX_BUSY_POLLS):
+            if not len(turns):
+                break
+            await trio.sleep(BUSY_POLL_SECONDS)
+        gc.collect()

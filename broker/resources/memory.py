@@ -1,0 +1,78 @@
+"""Memory that a storm of requests took goes back to the system when the storm is over.
+
+glibc keeps what is freed for the next allocation: it lets the size from which a block is a mapping
+of its own grow with the blocks that are freed, and gives back the heap at its end only. So that
+size is fixed here, and what lies free inside of the heaps is given back when the process has grown
+by much since the last time. Other C libraries are left alone.
+
+Goes with `network.receive_buffer`, whose large buffers are mappings from the beginning.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable
+from io import FileIO
+
+import trio
+
+from . import machine
+
+log = logging.getLogger("pybroker.broker.resources.memory")
+
+# From this size on a block is a mapping of its own.
+MAPPED_BYTES = 256 * 1024
+# As much may lie free at the end of the heap.
+KEPT_FREE_BYTES = 4 * 1024 * 1024
+CHECK_SECONDS = 5.0
+# The heaps are looked through when the process is so much larger than after the last time.
+GROWTH_BYTES = 16 * 1024 * 1024
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
+def _function(name: str) -> Callable[..., int] | None:
+    """Of the C library, if it is glibc."""
+    library = ctypes.CDLL(None)
+    return getattr(library, name) if hasattr(library, "gnu_get_libc_version") else None
+
+
+def configure_allocator() -> None:
+    mallopt = _function("mallopt")
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
+
+
+def own_size() -> FileIO:
+    """The file in which the system says how large this process is."""
+    return open("/proc/self/statm", "rb", buffering=0)
+
+
+def resident_bytes(statm: FileIO) -> int:
+    """How much of this process is in memory (Linux, as glibc nearly always is)."""
+    return int(os.pread(statm.fileno(), 256, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def give_back_memory() -> None:
+    """Until cancelled; at once over where the allocator cannot be told to."""
+    trim = _function("malloc_trim")
+    if trim is None or machine.PROC is None:
+        return
+    with own_size() as statm:  # opened now: there may be no descriptor later
+        await _give_back(trim, statm)
+
+
+async def _give_back(trim: Callable[..., int], statm: FileIO) -> None:
+    smallest = resident_bytes(statm)
+    while True:
+        await trio.sleep(CHECK_SECONDS)
+        size = resident_bytes(statm)
+        if size - smallest >= GROWTH_BYTES:
+            await trio.to_thread.run_sync(trim, 0)
+            smallest = resident_bytes(statm)
+            log.debug("Gave %d bytes back to the system", size - smallest)
+        smallest = min(smallest, size)

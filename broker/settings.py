@@ -1,0 +1,244 @@
+"""Pieces of a broker's start: who it is, what it hosts, what it listens on.
+
+Mirrors parts of `KafkaServer.startup`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterable, Mapping
+
+from ..replication.controller.config import ControllerConfig
+from ..replication.controller.znodes import BrokerRegistration
+from ..replication.follower_steps import FetcherConfig
+from ..replication.metadata_cache import Endpoint, MetadataCache
+from ..replication.replica_manager import ReplicaManager
+from ..replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
+from ..replication.types import ReplicaConfig
+from ..storage.checkpoints import read_meta_properties
+from ..storage.files import Files
+from ..storage.log_directory import parse_future_name, parse_partition_name
+from ..storage.log_manager import LogManagerConfig
+from .config import ConfigError, KafkaConfig
+from .network.acceptor import plain_address
+from .network.connection_quotas import ConnectionQuotas
+from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
+from .network.socket_server import ListenerSpec, SocketSettings
+from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
+
+log = logging.getLogger("pybroker.broker.server")
+
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def stored_broker_id(files: Files, log_dirs: Iterable[str]) -> int:
+    """The id that meta.properties of an earlier run names; -1 if there is none.
+
+    A damaged file is told when its directory is opened.
+    """
+    found = set()
+    for path in log_dirs:
+        if files.is_directory(path):
+            try:
+                meta = read_meta_properties(files, path)
+            except OSError:
+                continue
+            if meta is not None and meta.broker_id is not None:
+                found.add(meta.broker_id)
+    if len(found) > 1:
+        raise ConfigError(
+            f"the directories of log.dirs belong to different brokers {sorted(found)}: "
+            "give each broker its own log.dirs"
+        )
+    return found.pop() if found else -1
+
+
+def hosted_topics(files: Files, log_dirs: Iterable[str]) -> list[str]:
+    """The topics with partitions in the log directories."""
+    topics = set()
+    for path in log_dirs:
+        if files.is_directory(path):
+            for name in files.list_directory(path):
+                key = parse_future_name(name) or parse_partition_name(name)
+                if key is not None and files.is_directory(os.path.join(path, name)):
+                    topics.add(key[0])
+    return sorted(topics)
+
+
+def socket_settings(config: KafkaConfig) -> SocketSettings:
+    return SocketSettings(
+        network_threads=config.get_int("num.network.threads"),
+        backlog=config.get_int("socket.listen.backlog.size"),
+        send_buffer=_buffer_size(config, "socket.send.buffer.bytes"),
+        receive_buffer=_buffer_size(config, "socket.receive.buffer.bytes"),
+        max_frame_bytes=config.get_int("socket.request.max.bytes"),
+        max_idle_ms=config.get_int("connections.max.idle.ms"),
+        queued_requests=config.get_int("queued.max.requests"),
+        queued_bytes=config.get_int("queued.max.request.bytes"),
+        receive_memory_bytes=_receive_memory_bytes(config),
+    )
+
+
+def _receive_memory_bytes(config: KafkaConfig) -> int:
+    """Unless the user has said how much requests may hold, which has Kafka's meaning then."""
+    if config.is_set("queued.max.request.bytes"):
+        return UNLIMITED_BYTES
+    return max(DEFAULT_MEMORY_BYTES, 2 * config.get_int("socket.request.max.bytes"))
+
+
+def _buffer_size(config: KafkaConfig, name: str) -> int | None:
+    """Only what is set: Kafka's default of 100 KiB would switch the kernel's autotuning off."""
+    value = config.get_int(name)
+    return value if config.is_set(name) and value > 0 else None
+
+
+def storage_files() -> Files:
+    files = Files()
+    files.keep_spare_descriptors(SPARE_DESCRIPTORS, descriptor_limit())
+    return files
+
+
+def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
+    return ConnectionQuotas(
+        descriptor_limit=connection_limit(descriptor_limit()),
+        max_connections=config.get_int("max.connections"),
+        max_per_ip=config.get_int("max.connections.per.ip"),
+        max_per_ip_overrides=connections_by_address(config),
+        max_by_listener=by_listener(config, "max.connections"),
+        max_creation_rate=config.get_int("max.connection.creation.rate"),
+        max_creation_rate_by_listener=by_listener(config, "max.connection.creation.rate"),
+        inter_broker_listener=config.inter_broker_listener,
+    )
+
+
+def connections_by_address(config: KafkaConfig) -> dict[str, int]:
+    """`max.connections.per.ip.overrides` with the addresses of the hosts; this may ask the DNS."""
+    limits: dict[str, int] = {}
+    for host, limit in config.max_connections_per_ip_overrides.items():
+        try:
+            found = socket.getaddrinfo(host or "localhost", None)
+        except (OSError, UnicodeError):
+            log.error("max.connections.per.ip.overrides: the host %s is not known", host)
+            continue
+        limits.update((plain_address(str(address[0])), limit) for *_, address in found)
+    return limits
+
+
+def by_listener(config: KafkaConfig, name: str) -> dict[str, int]:
+    """A limit of each listener, which is that of all unless it has its own."""
+    return {
+        listener.name: int(config.of_listener(listener.name, name)) for listener in config.listeners
+    }
+
+
+def listener_specs(config: KafkaConfig) -> list[ListenerSpec]:
+    return [
+        ListenerSpec(
+            listener.name, listener.security_protocol, listener.host or None, listener.port
+        )
+        for listener in config.listeners
+    ]
+
+
+def registration(
+    config: KafkaConfig, broker_id: int, bound_ports: Mapping[str, int]
+) -> BrokerRegistration:
+    """What /brokers/ids/<id> says of this broker."""
+    return BrokerRegistration(
+        broker_id=broker_id,
+        endpoints=tuple(
+            Endpoint(listener.name, listener.security_protocol, listener.host, listener.port)
+            for listener in config.advertised_listeners(bound_ports)
+        ),
+        rack=config.get_optional_string("broker.rack"),
+    )
+
+
+def log_manager_config(config: KafkaConfig) -> LogManagerConfig:
+    return LogManagerConfig(
+        flush_offset_checkpoint_interval_ms=config.get_int(
+            "log.flush.offset.checkpoint.interval.ms"
+        ),
+        flush_start_offset_checkpoint_interval_ms=config.get_int(
+            "log.flush.start.offset.checkpoint.interval.ms"
+        ),
+        high_watermark_checkpoint_interval_ms=config.get_int(
+            "replica.high.watermark.checkpoint.interval.ms"
+        ),
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        producer_id_expiration_ms=config.get_int("producer.id.expiration.ms"),
+        producer_id_expiration_check_interval_ms=config.get_int(
+            "producer.id.expiration.check.interval.ms"
+        ),
+        initial_task_delay_ms=config.get_int("log.initial.task.delay.ms"),
+        validate_fully=config.get_string("record.validation") == "full",
+    )
+
+
+def replica_config(config: KafkaConfig, broker_id: int) -> ReplicaConfig:
+    return ReplicaConfig(
+        broker_id=broker_id,
+        replica_lag_time_max_ms=config.get_int("replica.lag.time.max.ms"),
+        fetch_max_bytes=config.get_int("fetch.max.bytes"),
+    )
+
+
+def fetcher_config(config: KafkaConfig) -> FetcherConfig:
+    return FetcherConfig(
+        wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
+        min_bytes=config.get_int("replica.fetch.min.bytes"),
+        response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
+        partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
+        shares_room=not config.is_set("replica.fetch.max.bytes"),
+        backoff_ms=config.get_int("replica.fetch.backoff.ms"),
+    )
+
+
+def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> None:
+    """The throttles of both sides, and of moves between directories; the rates are dynamic."""
+    for quota, side in ((manager.leader_quota, "leader"), (manager.follower_quota, "follower")):
+        quota.limit = config.get_int(f"{side}.replication.throttled.rate")
+        quota.samples = config.get_int("replication.quota.window.num")
+        quota.window_ms = 1000 * config.get_int("replication.quota.window.size.seconds")
+    moves = manager.moves.quota
+    moves.limit = config.get_int("replica.alter.log.dirs.io.max.bytes.per.second")
+    moves.samples = config.get_int("alter.log.dirs.replication.quota.window.num")
+    moves.window_ms = 1000 * config.get_int("alter.log.dirs.replication.quota.window.size.seconds")
+
+
+def copies_at_once(config: KafkaConfig) -> int:
+    """How many replicas are copied to another log directory at the same time."""
+    if config.is_set("num.replica.alter.log.dirs.threads"):
+        return max(1, config.get_int("num.replica.alter.log.dirs.threads"))
+    return len(config.log_dirs)
+
+
+def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSelector | None:
+    """Who chooses the replica that a consumer reads from (KIP-392); None: always the leader."""
+    name = config.get_optional_string("replica.selector.class")
+    if not name or name == LEADER_SELECTOR:
+        return None
+    if name == RACK_AWARE_SELECTOR:
+        return RackAwareReplicaSelector(metadata)
+    raise ConfigError(
+        f"replica.selector.class={name} is not known; there are {LEADER_SELECTOR} and "
+        f"{RACK_AWARE_SELECTOR}"
+    )
+
+
+def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
+    return ControllerConfig(
+        broker_id=broker_id,
+        inter_broker_listener=config.inter_broker_listener,
+        delete_topic_enable=config.get_boolean("delete.topic.enable"),
+        unclean_leader_election_enable=config.get_boolean("unclean.leader.election.enable"),
+        auto_leader_rebalance_enable=config.get_boolean("auto.leader.rebalance.enable"),
+        leader_imbalance_per_broker_percentage=config.get_int(
+            "leader.imbalance.per.broker.percentage"
+        ),
+        leader_imbalance_check_interval_ms=1000
+        * config.get_int("leader.imbalance.check.interval.seconds"),
+    )

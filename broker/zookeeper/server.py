@@ -1,0 +1,356 @@
+"""The embedded ZooKeeper's socket shell: one trio task a connection around the pure machine.
+
+Mirrors `NIOServerCnxnFactory` and `NIOServerCnxn`. The machine decides; this file moves bytes:
+frames in, effects out, a timer for `tick`, and one task that makes records durable in a worker
+thread, many at a time (group commit), before the frames that depend on them are sent.
+
+Limits: frames (`jute.maxbuffer`), connections a host (`maxClientCnxns`), bytes queued to a slow
+client, frames that wait for the disk, time until the connect request (as ZooKeeper's
+`sessionlessCnxnTimeout`). Bad input closes its connection with one log line.
+"""
+
+import errno
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from pathlib import Path
+
+import trio
+
+from ...coordinator.zookeeper import four_letter
+from ...coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
+from ...coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
+from ...coordinator.zookeeper.sessions import SessionTable
+from ...protocol.errors import ProtocolError
+from ..resources import process_facts
+from .connection import Client, ClientGone
+from .storage import ZooKeeperStorage, open_storage
+
+MAX_CONNECTIONS_PER_HOST = 60  # maxClientCnxns' default
+MAX_WAITING_FRAMES = 10_000  # for the disk, all clients; above it, requests are not read
+SESSIONLESS_TIMEOUT_S = 10.0
+LISTEN_BACKLOG = 128
+OUT_OF_FILES_PAUSE_S = 0.1
+NEVER = float("inf")
+
+log = logging.getLogger(__name__)
+
+
+async def serve_zookeeper(
+    data_dir: Path | None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 2181,
+    tick_time_ms: int = 2000,
+    fsync: bool = True,
+    max_connections_per_host: int = MAX_CONNECTIONS_PER_HOST,
+    container_check_ms: int = CONTAINER_CHECK_MS,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled; `task_status.started(port)` once clients can connect.
+
+    Without a data directory all is kept in memory. Raises OSError if the port is taken, and
+    DataDirectoryError if the directory is in use, not ours, or cannot be recovered.
+    """
+    listener = _listen(host, port)
+    try:
+        storage = open_storage(data_dir, fsync=fsync)
+        try:
+            server = ZooKeeperServer(
+                listener, storage, tick_time_ms, max_connections_per_host, container_check_ms
+            )
+            await server.run(task_status)
+        finally:
+            storage.close()
+    finally:
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(LISTEN_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise OSError(
+            error.errno, f"ZooKeeper cannot listen on {host}:{port}: {error.strerror}"
+        ) from error
+    return listener
+
+
+class Clock:
+    """Milliseconds since the epoch that only move forward, at the pace of trio's clock."""
+
+    __slots__ = ("_epoch_s",)
+
+    def __init__(self) -> None:
+        self._epoch_s = time.time() - trio.current_time()
+
+    def now_ms(self) -> int:
+        return int((trio.current_time() + self._epoch_s) * 1000)
+
+    def trio_time(self, at_ms: int | None) -> float:
+        return NEVER if at_ms is None else at_ms / 1000 - self._epoch_s
+
+
+class ZooKeeperServer:
+    """One listening server and everything that it owns."""
+
+    __slots__ = (
+        "_clients",
+        "_clock",
+        "_flush_wanted",
+        "_flushed",
+        "_is_flushing",
+        "_listener",
+        "_machine",
+        "_max_connections_per_host",
+        "_nursery",
+        "_per_host",
+        "_started_ms",
+        "_stats",
+        "_storage",
+        "_tick_ms",
+        "_timer",
+        "_waiting_frames",
+        "_waiting_records",
+    )
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        storage: ZooKeeperStorage,
+        tick_ms: int,
+        max_connections_per_host: int,
+        container_check_ms: int,
+    ) -> None:
+        self._clock = Clock()
+        now_ms = self._clock.now_ms()
+        recovered = storage.recovered
+        sessions = SessionTable(tick_ms, storage.secret, now_ms)
+        for session_id, timeout_ms in recovered.sessions.items():
+            sessions.add(session_id, timeout_ms, now_ms)
+        self._machine = ZooKeeperMachine(
+            recovered.tree, sessions, container_check_ms=container_check_ms
+        )
+        self._listener = listener
+        self._storage = storage
+        self._tick_ms = tick_ms
+        self._max_connections_per_host = max_connections_per_host
+        self._per_host: Counter[str] = Counter()
+        self._clients: dict[Client, None] = {}
+        self._timer = trio.CancelScope()
+        self._waiting_records: list[bytes] = []
+        self._waiting_frames: list[tuple[Connection, bytes | None]] = []
+        self._flush_wanted = trio.Event()
+        self._flushed = trio.Event()
+        self._is_flushing = False
+        self._nursery: trio.Nursery | None = None
+        self._started_ms = now_ms
+        self._stats = ServerStats()
+
+    @property
+    def port(self) -> int:
+        name: tuple[str, int] = self._listener.getsockname()
+        return name[1]
+
+    async def run(self, task_status: trio.TaskStatus[int]) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._machine.tick(self._clock.now_ms())
+            if self._storage.is_durable:
+                nursery.start_soon(self._flush_forever)
+            nursery.start_soon(self._tick_forever)
+            self._settle()
+            task_status.started(self.port)
+            await self._accept_forever()
+
+    # --- connections --------------------------------------------------------------------------
+
+    async def _accept_forever(self) -> None:
+        assert self._nursery is not None
+        while True:
+            await trio.lowlevel.wait_readable(self._listener)
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, ConnectionError):
+                continue
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    raise
+                log.warning("cannot accept a connection now: %s", os.strerror(error.errno))
+                await trio.sleep(OUT_OF_FILES_PAUSE_S)
+                continue
+            client_host, client_port = address[:2]
+            limit = self._max_connections_per_host
+            if limit and self._per_host[client_host] >= limit:
+                log.warning(
+                    "closed a connection from %s: it has %d already (maxClientCnxns)",
+                    client_host,
+                    limit,
+                )
+                sock.close()
+                continue
+            stats = ConnectionStats(self._stats, self._clock.now_ms())
+            client = Client(sock, client_host, client_port, stats)
+            self._clients[client] = None
+            self._per_host[client_host] += 1
+            self._nursery.start_soon(self._serve, client)
+
+    async def _serve(self, client: Client) -> None:
+        connection = self._machine.connected(client, client.host)
+        client.connection = connection
+        try:
+            with client.scope:
+                await self._serve_requests(client, connection)
+        except ProtocolError as error:
+            log.warning("closed the connection from %s: %s", client.address, error)
+        except (ClientGone, OSError) as error:
+            log.debug("the connection from %s ended: %s", client.address, error)
+        finally:
+            self._machine.disconnected(connection)
+            client.close()
+            del self._clients[client]
+            self._per_host[client.host] -= 1
+            if not self._per_host[client.host]:
+                del self._per_host[client.host]
+
+    async def _serve_requests(self, client: Client, connection: Connection) -> None:
+        with trio.move_on_after(SESSIONLESS_TIMEOUT_S) as patience:
+            word = await client.receive_first()
+        if patience.cancelled_caught:
+            raise ProtocolError(f"no connect request within {SESSIONLESS_TIMEOUT_S:.0f} s")
+        if word in four_letter.WORDS:
+            client.stats.heard_word()
+            client.send(four_letter.answer(word, self._machine, self._info(client)))
+            await client.finish()
+            return
+        while True:
+            now_ms = self._clock.now_ms()
+            try:
+                for frame in client.frames():
+                    is_connect = connection.session_id == 0
+                    self._machine.receive(connection, frame, now_ms)
+                    client.stats.heard(frame, now_ms, is_connect=is_connect)
+            finally:
+                self._settle()
+            if client.closing:
+                await client.finish()
+                return
+            while len(self._waiting_frames) > MAX_WAITING_FRAMES:
+                await self._flushed.wait()
+            await client.receive_more()
+
+    def _info(self, asking: Client) -> four_letter.ServerInfo:
+        now_ms = self._clock.now_ms()
+        directory = self._storage.directory
+        return four_letter.ServerInfo(
+            client_port=self.port,
+            listen_backlog=LISTEN_BACKLOG,
+            data_dir=str(directory or "(memory)"),
+            data_dir_bytes=0 if directory is None else process_facts.bytes_in(directory),
+            tick_ms=self._tick_ms,
+            max_connections_per_host=self._max_connections_per_host,
+            uptime_ms=now_ms - self._started_ms,
+            open_files=process_facts.open_files(),
+            max_open_files=process_facts.max_open_files(),
+            environment=process_facts.environment(),
+            date_text=process_facts.date_text,
+            stats=self._stats,
+            clients=[
+                four_letter.ClientInfo(
+                    client.host,
+                    client.port,
+                    client.connection,
+                    client.stats,
+                    client is asking,
+                    client.stats.established_ms + int(SESSIONLESS_TIMEOUT_S * 1000),
+                )
+                for client in self._clients
+            ],
+        )
+
+    # --- effects ------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Take the machine's effects: send at once, or queue behind the disk."""
+        records, frames = self._machine.take_effects()
+        self._wake_timer()
+        if not self._storage.is_durable or not (records or self._is_flushing):
+            self._send(frames)
+            return
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._flush_wanted.set()
+        self._waiting_records += records
+        self._waiting_frames += frames
+
+    def _send(self, frames: list[tuple[Connection, bytes | None]]) -> None:
+        assert self._nursery is not None
+        touched: dict[Client, None] = {}
+        now_ms = self._clock.now_ms()
+        for connection, frame in frames:
+            client = connection.token
+            assert isinstance(client, Client)
+            if frame is None:
+                client.closing = True
+            elif not client.closing:
+                client.queue(frame)
+                client.stats.told(frame, now_ms, self._machine.tree.last_zxid)
+            touched[client] = None
+        for client in touched:
+            client.flush(self._nursery)
+
+    async def _flush_forever(self) -> None:
+        """Group commit: all that came up during one fsync goes into the next."""
+        while True:
+            await self._flush_wanted.wait()
+            self._flush_wanted = trio.Event()
+            while self._waiting_records or self._waiting_frames:
+                records, frames = self._waiting_records, self._waiting_frames
+                self._waiting_records, self._waiting_frames = [], []
+                if records:
+                    await self._make_durable(records)
+                self._send(frames)
+                self._flushed.set()
+                self._flushed = trio.Event()
+            self._is_flushing = False
+
+    async def _make_durable(self, records: list[bytes]) -> None:
+        assert self._nursery is not None
+        try:
+            await self._storage.append(records, self._machine, self._nursery)
+        except OSError as error:
+            log.critical(
+                "cannot write the transaction log in %s: %s; stopping, because nothing more can be"
+                " acknowledged",
+                self._storage.directory,
+                error,
+            )
+            raise
+
+    # --- time ---------------------------------------------------------------------------------
+
+    async def _tick_forever(self) -> None:
+        while True:
+            deadline_ms = self._machine.next_deadline_ms()
+            with trio.CancelScope(deadline=self._clock.trio_time(deadline_ms)) as self._timer:
+                await trio.sleep_forever()
+            tick_s = self._tick_ms / 1000
+            if trio.current_time() - self._timer.deadline > tick_s:
+                # This process was stopped or starved, not its clients: let them be heard first.
+                await trio.sleep(tick_s)
+            self._machine.tick(self._clock.now_ms())
+            self._settle()
+
+    def _wake_timer(self) -> None:
+        """There may be an earlier deadline now: a new session, a first container."""
+        deadline = self._clock.trio_time(self._machine.next_deadline_ms())
+        if deadline < self._timer.deadline:
+            self._timer.deadline = deadline

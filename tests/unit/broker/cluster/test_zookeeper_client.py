@@ -1,0 +1,299 @@
+"""kazoo behind our interface, against the embedded and the real ZooKeeper."""
+
+import itertools
+
+import pytest
+import trio
+
+from pybroker.broker.cluster.registration import release_previous_session, save_session
+from pybroker.broker.cluster.zookeeper_client import (
+    SessionEvent,
+    WatchKind,
+    ZooKeeperUnavailable,
+    open_zookeeper,
+)
+from pybroker.replication.controller.operations import (
+    Check,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    SessionExpired,
+    SetData,
+    ZkCode,
+    create_recursive,
+)
+from tests.support.raw_zookeeper import close_session
+from tests.support.tcp_proxy import TcpProxy
+
+SESSION_TIMEOUT_MS = 4_000
+_names = itertools.count()
+
+
+@pytest.fixture
+def connect(zookeeper_port) -> str:
+    """A connect string with a chroot of the test's own."""
+    return f"127.0.0.1:{zookeeper_port}/test-{next(_names)}/nested"
+
+
+def opened(connect, **options):
+    return open_zookeeper(connect, session_timeout_ms=SESSION_TIMEOUT_MS, **options)
+
+
+async def test_operations_and_their_results(connect):
+    async with opened(connect) as client:
+        results = await client.execute(
+            [
+                Create("/n", None),
+                GetData("/n"),
+                SetData("/n", b"1", 0),
+                SetData("/n", b"2", 0),
+                Create("/n", b""),
+                Exists("/n"),
+                Exists("/none"),
+                GetData("/none"),
+                Create("/n/s-", b"", sequential=True),
+                GetChildren("/n"),
+                Delete("/n"),
+                Create("/none/child", b""),
+                Delete("/none"),
+            ]
+        )
+        assert [result.code for result in results] == [
+            ZkCode.OK,
+            ZkCode.OK,
+            ZkCode.OK,
+            ZkCode.BAD_VERSION,
+            ZkCode.NODE_EXISTS,
+            ZkCode.OK,
+            ZkCode.NO_NODE,
+            ZkCode.NO_NODE,
+            ZkCode.OK,
+            ZkCode.OK,
+            ZkCode.NOT_EMPTY,
+            ZkCode.NO_NODE,
+            ZkCode.NO_NODE,
+        ]
+        assert not results[1].data
+        assert results[2].version == 1
+        assert results[8].path == "/n/s-0000000000"
+        assert results[9].children == ("s-0000000000",)
+        assert results[5].stat.czxid == results[1].stat.czxid
+
+
+async def test_multi_is_all_or_nothing(connect):
+    async with opened(connect) as client:
+        await client.execute_one(Create("/n", b""))
+        good = Multi((Check("/n", 0), Create("/n/a", None, ephemeral=True), SetData("/n/a", b"x")))
+        bad = Multi((Check("/n", 0), Create("/n/b", b""), SetData("/n", b"", 7), Delete("/n")))
+        first, second = await client.execute([good, bad])
+        assert first.ok
+        assert first.results[1].path == "/n/a"
+        assert first.results[2].stat.ephemeral_owner == client.session[0]
+        assert second.code is ZkCode.BAD_VERSION
+        assert [part.code for part in second.results] == [
+            ZkCode.RUNTIME_INCONSISTENCY,
+            ZkCode.RUNTIME_INCONSISTENCY,
+            ZkCode.BAD_VERSION,
+            ZkCode.RUNTIME_INCONSISTENCY,
+        ]
+        assert not (await client.execute_one(Exists("/n/b"))).ok
+
+
+async def test_more_operations_than_fit_into_one_flight(connect):
+    async with opened(connect) as client:
+        await client.execute_one(Create("/n", b""))
+        results = await client.execute([Create(f"/n/{index}", b"") for index in range(700)])
+        assert all(result.ok for result in results)
+        assert len((await client.execute_one(GetChildren("/n"))).children) == 700
+        assert await client.execute([]) == []
+
+
+async def test_flows_run_to_their_value(connect):
+    async with opened(connect) as client:
+        assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.OK
+        assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.NODE_EXISTS
+        assert (await client.execute_one(GetData("/a/b/c"))).data == b"x"
+
+
+async def test_a_watch_fires_once_however_often_it_was_armed(connect):
+    fired = []
+    enough = trio.Event()
+
+    def note(kind, path):
+        fired.append((kind, path))
+        if len(fired) == 3:
+            enough.set()
+
+    async with opened(connect) as client, opened(connect) as other:
+        await client.execute_one(Create("/n", b""))
+        for _ in range(3):
+            await client.execute(
+                [
+                    GetData("/n", watch=True),
+                    Exists("/later", watch=True),
+                    GetChildren("/n", watch=True),
+                    GetData("/never", watch=True),
+                ],
+                note,
+            )
+        await other.execute(
+            [SetData("/n", b"1"), SetData("/n", b"2"), Create("/n/c", b""), Create("/later", b"")]
+        )
+        with trio.fail_after(5):
+            await enough.wait()
+        await trio.sleep(0.05)
+        assert sorted(fired, key=str) == sorted(
+            [
+                (WatchKind.DATA, "/n"),
+                (WatchKind.CHILDREN, "/n"),
+                (WatchKind.DATA, "/later"),
+            ],
+            key=str,
+        )
+
+
+async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect):
+    """The read goes out before the loop hears of the watch, its answer comes after it."""
+    fired = []
+
+    def note(kind, path):
+        fired.append((kind, path))
+
+    async with opened(connect) as client, opened(connect) as other:
+        await client.execute_one(Create("/n", b""))
+        await client.execute_one(GetData("/n", watch=True), note)
+        for count in range(1, 4):
+            told = trio.Event()
+            trio.lowlevel.spawn_system_task(_set_and_tell, other, told)
+            while not told.is_set():
+                # Whatever comes from the other side: armed or not, the watch is asked for anew.
+                await client.execute_one(GetData("/n", watch=True), note)
+            with trio.fail_after(5):
+                while len(fired) < count:  # noqa: ASYNC110
+                    await trio.sleep(0.001)
+            await client.execute_one(GetData("/n", watch=True), note)
+
+
+async def _set_and_tell(client, told):
+    await client.execute_one(SetData("/n", b"new"))
+    told.set()
+
+
+async def test_a_cut_connection_only_delays(connect, nursery):
+    address, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(address.rpartition(":")[2]))
+    port = await nursery.start(proxy.run)
+    fired = []
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client, opened(connect) as other:
+        session = client.session
+        events = client.session_events()
+        await client.execute_one(Create("/n", b""))
+        # The read that fails has no watch: that of the other one stays armed.
+        reads = [GetData("/n", watch=True), Exists("/none", watch=True), GetData("/none")]
+        await client.execute(reads, lambda *what: fired.append(what))
+        proxy.refusing = True
+        proxy.cut()
+        assert await events.receive() is SessionEvent.SUSPENDED
+        assert client.session == session, "the session outlives its connection"
+        await other.execute_one(SetData("/n", b"while it was away"))
+        answers = []
+
+        async def read() -> None:
+            answers.append(await client.execute_one(GetData("/n")))
+
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(read)
+            await trio.sleep(0.2)
+            assert answers == []
+            proxy.refusing = False
+        assert answers[0].data == b"while it was away"
+        assert client.session == session
+        assert await events.receive() is SessionEvent.CONNECTED
+        assert sorted(fired) == [(WatchKind.DATA, "/n"), (WatchKind.DATA, "/none")]
+        proxy.cut()
+        results = await client.execute([Create(f"/n/{index}", b"") for index in range(50)])
+        assert {result.code for result in results} <= {ZkCode.OK, ZkCode.NODE_EXISTS}
+        await trio.sleep(0.1)
+        assert len(fired) == 2, "a watch that has fired is not armed any more"
+
+
+async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port):
+    async with opened(connect) as client:
+        first = client.session
+        events = client.session_events()
+        await client.execute_one(Create("/e", b"", ephemeral=True))
+        close_session(zookeeper_port, first)
+        outcomes = []
+
+        def endless():
+            try:
+                while True:
+                    yield (Exists("/e"),)
+            except SessionExpired:
+                outcomes.append("expired")
+
+        with trio.fail_after(10):
+            await client.run(endless())
+        assert outcomes == ["expired"], "the flow heard of it"
+        with trio.fail_after(10):
+            seen = [await events.receive() for _ in range(3)]
+        assert seen == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED, SessionEvent.CONNECTED]
+        assert client.session_generation == 1
+        assert client.session[0] not in (0, first[0])
+        assert not (await client.execute_one(Exists("/e"))).ok
+
+
+async def test_a_session_is_taken_over(connect, nursery):
+    address, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(address.rpartition(":")[2]))
+    port = await nursery.start(proxy.run)
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client:
+        events = client.session_events()
+        # Kept away, or the two would take the session from each other, again and again.
+        proxy.refusing = True
+        proxy.cut()
+        async with opened(connect, session=client.session) as successor:
+            assert successor.session == client.session
+        proxy.refusing = False
+        with trio.fail_after(10):
+            while await events.receive() is not SessionEvent.EXPIRED:
+                pass
+
+
+async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_path):
+    address, _, chroot = connect.partition("/")
+    proxy = TcpProxy(int(address.rpartition(":")[2]))
+    port = await nursery.start(proxy.run)
+    async with opened(f"127.0.0.1:{port}/{chroot}") as client:
+        await client.execute_one(Create("/e", b"", ephemeral=True))
+        save_session(tmp_path, "cluster-a", client.session)
+        proxy.refusing = True  # the dead do not come back for their sessions
+        proxy.cut()
+        async with opened(connect) as successor:
+            assert (await successor.execute_one(Exists("/e"))).ok
+            assert await release_previous_session(tmp_path, connect, "cluster-a")
+            assert not (await successor.execute_one(Exists("/e"))).ok
+        assert not await release_previous_session(tmp_path, connect, "cluster-a")
+        save_session(tmp_path, "cluster-a", (12345, b"\0" * 16))
+        assert not await release_previous_session(tmp_path, connect, "cluster-a"), (
+            "it expired long ago"
+        )
+
+
+async def test_nobody_answers(zookeeper_port):
+    with pytest.raises(ZooKeeperUnavailable, match=r"no ZooKeeper answered at 127\.0\.0\.1:1 "):
+        async with opened("127.0.0.1:1", connection_timeout_ms=200):
+            pass
+
+
+async def test_closing_ends_ephemeral_nodes_and_waiters(connect):
+    async with opened(connect) as watcher:
+        async with opened(connect) as client:
+            await client.execute_one(Create("/e", b"", ephemeral=True))
+            assert (await watcher.execute_one(Exists("/e"))).ok
+        assert not (await watcher.execute_one(Exists("/e"))).ok
+        with pytest.raises(SessionExpired):
+            await client.execute_one(Exists("/e"))

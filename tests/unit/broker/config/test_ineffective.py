@@ -1,0 +1,170 @@
+"""A setting that was meant to keep someone out, and does nothing here, stops the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pybroker.broker.config import ConfigError, KafkaConfig, load_config
+from pybroker.broker.config.checks import check_config
+from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
+from pybroker.broker.config.ineffective import ALLOW, NO_PROTECTION, PROTECTIONS, protection_of
+from pybroker.broker.config.tables import security, tokens
+from pybroker.broker.local.cluster_spec import ClusterSpec
+from pybroker.broker.local.cluster_state import ClusterError
+from pybroker.storage.config_def import ConfigDef, ConfigType, OneOf
+
+GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
+AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+
+
+def refusal(values: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as raised:
+        check_config(KafkaConfig({**GOOD, **values}))
+    (line,) = str(raised.value).splitlines()
+    return line
+
+
+def a_value_that_asks(definition: ConfigDef) -> str:
+    if isinstance(definition.validator, OneOf):
+        return next(v for v in definition.validator.values if v != definition.default)
+    return {ConfigType.BOOLEAN: "true", ConfigType.LONG: "3600000"}.get(
+        definition.type, "some.Value"
+    )
+
+
+def test_every_security_key_is_decided_once() -> None:
+    """Those of the tables of security and tokens, and what looks like one elsewhere."""
+    words = (
+        "ssl.", "sasl.", "authorizer", "policy.class", "acl", "principal", "password", "secret",
+        "delegation", "authentication", "quota.callback", "security.providers", "clientCnxnSocket",
+    )  # fmt: skip
+    of_tables = {definition.name for definition in (*security.DEFINITIONS, *tokens.DEFINITIONS)}
+    of_words = {name for name in BROKER_CONFIGS if any(word in name for word in words)}
+    decided = set(PROTECTIONS) | set(NO_PROTECTION)
+    assert set(PROTECTIONS) & set(NO_PROTECTION) == set()
+    assert decided - set(BROKER_CONFIGS) == set()
+    # Listeners of other protocols are refused by themselves.
+    others = {"listener.security.protocol.map", "security.inter.broker.protocol", ALLOW}
+    assert (of_tables | of_words) - others - decided == set()
+
+
+def test_what_keeps_nobody_out_has_no_description_either() -> None:
+    assert [
+        name for name in (*PROTECTIONS, *NO_PROTECTION) if BROKER_CONFIGS[name].documentation
+    ] == []
+
+
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_a_protection_that_is_not_there_stops_the_start(name: str) -> None:
+    definition = BROKER_CONFIGS[name]
+    text = a_value_that_asks(definition)
+    line = refusal({name: text})
+    assert line.startswith(f"without effect here: {name}: {PROTECTIONS[name]}")
+    assert f"{ALLOW}=true" in line
+    assert "some.Value" not in line, "it may be a password"
+    check_config(KafkaConfig({**GOOD, name: text, ALLOW: "true"}))
+    if definition.default is not None:
+        check_config(KafkaConfig({**GOOD, name: definition.default}))
+
+
+@pytest.mark.parametrize("name", NO_PROTECTION)
+def test_what_keeps_nobody_out_by_itself_does_not(name: str) -> None:
+    definition = BROKER_CONFIGS[name]
+    numbers = (ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.DOUBLE)
+    by_type = {ConfigType.BOOLEAN: "true", **dict.fromkeys(numbers, definition.default or "5000")}
+    check_config(KafkaConfig({**GOOD, name: by_type.get(definition.type, "some.Value")}))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.outside.ssl.client.auth",
+        "listener.name.outside.ssl.truststore.location",
+        "listener.name.outside.scram-sha-256.sasl.jaas.config",
+        "listener.name.OUTSIDE.sasl.enabled.mechanisms",
+        "listener.name.outside.plain.connections.max.reauth.ms",
+        "listener.name.outside.principal.builder.class",
+    ],
+)
+def test_keys_of_one_listener_count_too(name: str) -> None:
+    text = {"auth": "required", "ms": "100"}.get(name.rpartition(".")[2], "x")
+    assert f"without effect here: {name}: " in refusal({name: text})
+    assert protection_of(name) is not None
+
+
+def test_all_of_them_are_named_in_one_line() -> None:
+    values = {
+        "authorizer.class.name": AUTHORIZER,
+        "zookeeper.set.acl": "TRUE",
+        "ssl.client.auth": "requested",
+    }
+    line = refusal(values)
+    assert all(name in line for name in values)
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"listeners": "SSL://h:9093"}, "listeners=SSL://h:9093: TLS is not there yet"),
+        ({"listeners": "PLAINTEXT://h:1,SSL://h:2"}, "listeners=SSL://h:2: TLS is not there yet"),
+        ({"listeners": "SASL_PLAINTEXT://h:1"}, "SASL is not there yet"),
+        ({"listeners": "SASL_SSL://h:1"}, "TLS and SASL are not there yet"),
+        (
+            {
+                "listeners": "IN://h:1,OUT://h:2",
+                "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SSL",
+                "inter.broker.listener.name": "IN",
+            },
+            "listeners=OUT://h:2: TLS is not there yet",
+        ),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "protocol=SSL: TLS is not there yet",
+        ),
+    ],
+)
+def test_a_listener_of_another_protocol_says_what_is_missing(
+    values: dict[str, str], complaint: str
+) -> None:
+    assert complaint in refusal(values)
+    assert complaint in refusal({**values, ALLOW: "true"})
+
+
+def test_wherever_it_is_set(tmp_path: Path) -> None:
+    """In server.properties, in a KAFKA_ variable, with --config of `pybroker start`."""
+    properties = tmp_path / "server.properties"
+    good = "".join(f"{name}={text}\n" for name, text in GOOD.items())
+    properties.write_text(f"{good}authorizer.class.name={AUTHORIZER}\n")
+    with pytest.raises(ConfigError, match=r"here: authorizer\.class\.name: every client may do"):
+        check_config(load_config(properties))
+    properties.write_text(good)
+    variables = {"KAFKA_AUTHORIZER_CLASS_NAME": AUTHORIZER}
+    with pytest.raises(ConfigError, match=r"here: authorizer\.class\.name: every client may do"):
+        check_config(load_config(properties, environment=variables))
+    variables["KAFKA_PYBROKER_ALLOW_INEFFECTIVE_SECURITY"] = "true"
+    check_config(load_config(properties, environment=variables))
+    overrides = {"authorizer.class.name": AUTHORIZER}
+    with pytest.raises(ClusterError, match=r"here: authorizer\.class\.name: every client may do"):
+        ClusterSpec(tmp_path, overrides=overrides).check()
+    ClusterSpec(tmp_path, overrides={**overrides, ALLOW: "true"}).check()
+    with pytest.raises(ClusterError, match=r"listeners=SSL://localhost:9093: TLS is not there yet"):
+        ClusterSpec(tmp_path, overrides={"listeners": "SSL://localhost:9093"}).check()
+
+
+def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> None:
+    load_config(
+        overrides={"zookeeper.set.acl": "true", "ssl.client.auth": "required", ALLOW: "true"}
+    )
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "zookeeper.set.acl: everyone may" in told
+    assert "ssl.client.auth: connections are in plain text" in told
+
+
+def test_no_dynamic_only_key_is_about_security() -> None:
+    """Were there one, it would need a decision as well."""
+    assert set(DYNAMIC_ONLY_CONFIGS) == {
+        "leader.replication.throttled.rate", "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }  # fmt: skip

@@ -1,0 +1,72 @@
+"""Sets of sockets: what each kind reports, and a group of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from pybroker.broker.network import selector
+from pybroker.broker.network.selector import BROKEN, READ, WRITE, EpollSelector, PollSelector
+
+KINDS = (EpollSelector, PollSelector)
+GROUPS = (lambda: selector._NestedGroup(EpollSelector), selector._PolledGroup)
+IDS = ("epoll", "poll")
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        yield ours, theirs
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_what_is_watched_is_reported(
+    kind: type[selector.Selector], pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    sockets = kind()
+    sockets.register(ours.fileno(), READ)
+    assert sockets.poll() == []
+    theirs.sendall(b"x")
+    assert sockets.poll() == [(ours.fileno(), READ)]
+    assert sockets.poll() == [(ours.fileno(), READ)]  # as long as there is something
+    sockets.modify(ours.fileno(), READ | WRITE)
+    assert sockets.poll() == [(ours.fileno(), READ | WRITE)]
+    sockets.modify(ours.fileno(), WRITE)
+    assert sockets.poll() == [(ours.fileno(), WRITE)]
+    sockets.modify(ours.fileno(), 0)
+    assert sockets.poll() == []
+    theirs.close()
+    ((fileno, events),) = sockets.poll()
+    assert fileno == ours.fileno()
+    assert events & BROKEN
+    sockets.unregister(ours.fileno())
+    assert sockets.poll() == []
+    sockets.close()
+
+
+@pytest.mark.parametrize("new_group", GROUPS, ids=IDS)
+async def test_a_group_tells_which_of_its_sets_has_something(
+    new_group: type[selector.SelectorGroup], pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    group = new_group()
+    quiet, watched = group.new_selector(0), group.new_selector(1)
+    watched.register(ours.fileno(), READ)
+    assert group.ready() == []
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, theirs.sendall, b"x")
+            while not group.ready():
+                await group.wait()
+    assert group.ready() == [1]
+    assert watched.poll() == [(ours.fileno(), READ)]
+    assert quiet.poll() == []
+    for sockets in (quiet, watched):
+        sockets.close()
+    group.close()

@@ -1,0 +1,281 @@
+"""The tasks of fetchers over streams, in virtual time: a leader that is there, away, slow, cut."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import memory_stream_pair
+
+from pybroker.broker.handlers.fetch import FetchHandler
+from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker.broker.replicas.fetcher_runtime import FetcherRuntime
+from pybroker.client.frames import FrameReader
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.framing import encode_response
+from pybroker.replication.follower_steps import FetcherConfig
+from pybroker.replication.metadata_cache import Endpoint
+from tests.support.followers import Node
+from tests.support.frames import decode_request
+from tests.support.handlers import Call
+from tests.support.replication import KEY, NOW, TOPIC, batch
+
+LEADER, FOLLOWER = 1, 2
+
+
+class Pair:
+    """A leader that is asked over memory streams, and the follower's runtime."""
+
+    def __init__(self, directory: Path, **topic_config: str) -> None:
+        config = {name.replace("_", "."): value for name, value in topic_config.items()}
+        self.leader, self.follower = (
+            self._node(directory / str(broker), broker, config) for broker in (LEADER, FOLLOWER)
+        )
+        self.runtime = FetcherRuntime(self.follower.shell, "PLAINTEXT", connect=self._connect)
+        self.follower.shell.on_flush = self.runtime.on_flush
+        self.follower.replication.on_leadership.append(self.runtime.on_leadership)
+        self.connections: list[trio.abc.Stream] = []
+        self.asked: list[ApiKey] = []
+        self.is_up = True
+        self.is_mute = False
+        self.epoch = 0
+        self._nursery: trio.Nursery | None = None
+
+    def _node(self, directory: Path, broker: int, config: dict[str, str]) -> Node:
+        directory.mkdir()
+        node = Node(directory, broker, FetcherConfig(), topic_config=config)
+        node.shell.clock = lambda: NOW + int(trio.current_time() * 1000)
+        node.fetches = FetchHandler(node.shell, node.sessions)
+        node.cluster.publish(LEADER)
+        return node
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await nursery.start(self.leader.shell.run)
+            await nursery.start(self.follower.shell.run)
+            await nursery.start(self.runtime.run)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def _connect(self, _endpoint: Endpoint) -> trio.abc.Stream:
+        if not self.is_up:
+            raise OSError("nobody listens")
+        ours, theirs = memory_stream_pair()
+        assert self._nursery is not None
+        self.connections.append(ours)
+        self._nursery.start_soon(self._serve, theirs)
+        return ours
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        frames = FrameReader()
+        try:
+            while True:
+                frame = await frames.read(stream)
+                header, message = decode_request(frame)
+                key = ApiKey(header.api_key)
+                self.asked.append(key)
+                handlers = self.leader.fetches if key is ApiKey.FETCH else self.leader.offsets
+                call = Call(handlers, key, header.api_version, message)
+                answer = await call.wait()
+                if self.is_mute:
+                    await trio.sleep_forever()
+                parts = encode_response(key, header.api_version, header.correlation_id, answer)
+                await stream.send_all(b"".join(bytes(part) for part in parts))
+        except trio.BrokenResourceError:
+            await stream.aclose()
+
+    async def cut(self) -> None:
+        for stream in self.connections:
+            await trio.aclose_forcefully(stream)
+        self.connections.clear()
+
+    def elect(self, leader: int = LEADER, partition: int = 0) -> None:
+        self.epoch += 1
+        for node in (self.leader, self.follower):
+            node.cluster.now_ms = node.shell.clock()
+            result = node.cluster.role(
+                leader=leader,
+                replicas=(LEADER, FOLLOWER),
+                leader_epoch=self.epoch,
+                partition=partition,
+            )
+            if node is self.follower:
+                self.runtime.on_leadership(result)
+
+    def produce(self, partition: int = 0, *, damaged: bool = False) -> None:
+        node = self.leader
+        entries = {(TOPIC, partition): batch()}
+        node.manager.append("p", 1, 0, entries, node.shell.clock())
+        if damaged:
+            file = node.manager.partitions[TOPIC, partition].log.segments.active.log_file
+            file.write_at(b"?", file.size() - 1)
+        node.shell.settle()
+
+    def end(self, partition: int = 0) -> int:
+        return self.follower.manager.partitions[TOPIC, partition].log.log_end_offset
+
+    async def caught_up(self, partition: int = 0, look_every: float = 0.001) -> float:
+        """Wait for it; how many seconds that took."""
+        began = trio.current_time()
+        wanted = self.leader.manager.partitions[TOPIC, partition].log.log_end_offset
+        with trio.fail_after(60):
+            while self.end(partition) < wanted:  # noqa: ASYNC110
+                await trio.sleep(look_every)
+        return trio.current_time() - began
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+async def test_an_append_is_replicated_and_acknowledged_without_a_timer(
+    pair: Pair, autojump_clock
+) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(2)
+        assert len(pair.asked) <= 6  # long polls, and nothing else
+        for count in range(1, 4):
+            pair.produce()
+            assert await pair.caught_up() <= 0.002
+            await trio.sleep(0.001)
+            assert pair.leader.log.high_watermark == count
+
+
+async def test_an_idle_poll_gives_way_to_a_new_partition(pair: Pair, autojump_clock) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(2)
+        pair.elect(partition=1)
+        pair.produce(partition=1)
+        assert await pair.caught_up(partition=1) < 0.05
+        pair.produce()
+        assert await pair.caught_up() <= 0.002
+
+
+async def test_a_cut_connection_is_opened_again(pair: Pair, autojump_clock) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(1)
+        await pair.cut()
+        pair.produce()
+        assert await pair.caught_up() < 0.1
+        pair.is_up = False
+        await pair.cut()
+        await trio.sleep(20)
+        pair.produce()
+        pair.is_up = True
+        assert await pair.caught_up(look_every=0.01) <= 1.1  # replica.fetch.backoff.ms
+
+
+async def test_a_leader_that_does_not_answer_is_given_up_in_time(
+    pair: Pair, autojump_clock
+) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(1)
+        pair.is_mute = True
+        pair.produce()
+        await trio.sleep(10)
+        pair.is_mute = False
+        assert await pair.caught_up(look_every=0.5) < 21  # replica.socket.timeout.ms
+
+
+async def test_a_leader_that_comes_back_elsewhere_is_asked_at_once(
+    pair: Pair, autojump_clock
+) -> None:
+    async with pair.running():
+        pair.follower.cluster.alive([FOLLOWER])
+        pair.elect()
+        pair.produce()
+        await trio.sleep(20)
+        assert not pair.connections
+        pair.follower.cluster.alive([LEADER, FOLLOWER])
+        pair.runtime.on_metadata(None)  # type: ignore[arg-type]
+        assert await pair.caught_up() < 0.05
+
+
+async def test_corrupt_records_stop_no_other_partition(
+    pair: Pair, autojump_clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pair.running():
+        for partition in range(2):
+            pair.elect(partition=partition)
+        await trio.sleep(1)
+        file = pair.leader.log.segments.active.log_file
+        pair.produce()
+        await pair.caught_up()
+        end = file.size()
+        healthy = file.read_at(end, 0)
+        pair.produce(damaged=True)
+        for _ in range(20):
+            pair.produce(partition=1)
+            assert await pair.caught_up(partition=1) < 0.05
+            await trio.sleep(0.1)
+        assert pair.end() == 1
+        assert pair.follower.log.segments.active.log_file.read_at(end + 1, 0) == healthy
+        assert "invalid records from broker 1 for topic-0 at offset 1" in caplog.text
+        assert "topic-1" not in caplog.text
+
+
+async def test_a_fetcher_without_partitions_ends(pair: Pair, autojump_clock) -> None:
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(1)
+        assert pair.runtime.fetchers.of_partition(KEY) is not None
+        pair.elect(FOLLOWER)
+        await trio.sleep(1)
+        assert not pair.runtime.fetchers.fetchers
+        pair.elect()
+        pair.produce()
+        await pair.caught_up()
+
+
+async def test_a_follower_flushes_before_it_acknowledges(tmp_path: Path) -> None:
+    """In real time, because threads flush."""
+    pair = Pair(tmp_path, flush_messages="1")
+    async with pair.running():
+        pair.elect()
+        pair.produce()
+        with trio.fail_after(5):
+            while pair.leader.log.high_watermark < 1:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        assert pair.follower.log.recovery_point == 1
+
+
+async def test_another_number_of_fetchers(pair: Pair, autojump_clock) -> None:
+    async with pair.running():
+        for partition in range(4):
+            pair.elect(partition=partition)
+        await trio.sleep(1)
+        assert len(pair.runtime.fetchers.fetchers) == 1
+        pair.runtime.resize(3)
+        await trio.sleep(1)
+        assert len(pair.runtime.fetchers.fetchers) == 3
+        for partition in range(4):
+            pair.produce(partition)
+            assert await pair.caught_up(partition) <= 0.002
+
+
+async def test_gauges(pair: Pair, autojump_clock) -> None:
+    metrics = BrokerMetrics()
+    pair.runtime.register_gauges(metrics)
+    async with pair.running():
+        pair.elect()
+        await trio.sleep(1)
+        pair.produce()
+        await pair.caught_up()
+        families = {family.name: family for family in metrics.collect()}
+        (lag,) = families["kafka_server_fetcherlagmetrics_consumerlag"].samples
+        assert lag.labels == {
+            "clientid": "ReplicaFetcherThread-0-1",
+            "topic": TOPIC,
+            "partition": "0",
+        }
+        assert lag.value == 0
+        (largest,) = families["kafka_server_replicafetchermanager_maxlag"].samples
+        assert largest.value == 0

@@ -1,0 +1,178 @@
+"""The shell of the replica manager: flushes in groups, timers, answers that fail."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from pybroker.broker.replicas.log_flusher import LogFlusher
+from pybroker.broker.replicas.replica_runtime import ReplicaShell
+from pybroker.replication.types import FlushNeeded, Parked
+from pybroker.storage.files import DataFile, Files
+from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
+from tests.support.replication_handlers import HandlerBroker
+
+
+class SlowDisk(Files):
+    """Every fsync of a data file waits for the test's permission."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_sync = threading.Semaphore(0)
+        self.syncs = 0
+        self.error: OSError | None = None
+
+    def open(self, path: str, *, create: bool = False) -> DataFile:
+        file = super().open(path, create=create)
+        return _SlowFile(file, self) if path.endswith(".log") else file
+
+
+class _SlowFile(DataFile):
+    __slots__ = ("_disk", "_file")
+
+    def __init__(self, file: DataFile, disk: SlowDisk) -> None:
+        super().__init__(file.fileno(), file.path)
+        self._file = file
+        self._disk = disk
+
+    def sync(self) -> None:
+        self._disk.may_sync.acquire()
+        self._disk.syncs += 1
+        if self._disk.error is not None:
+            raise self._disk.error
+        super().sync()
+
+    def __del__(self) -> None:
+        """The descriptor belongs to the file inside."""
+
+
+class Token:
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+
+    def complete(self, result: Any) -> None:
+        self.results.append(result)
+
+
+async def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    cluster = ReplicaCluster(tmp_path, files=disk, topic_config={"flush.messages": "1"})
+    cluster.role()
+    shell = ReplicaShell(cluster.manager, lambda: cluster.now_ms)
+    tokens = [Token() for _ in range(20)]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shell.run)
+        assert isinstance(cluster.produce(tokens[0], acks=1), Parked)
+        shell.settle()
+        await trio.sleep(0.02)  # the first flush is under way, and stuck
+        for token in tokens[1:]:
+            assert isinstance(cluster.produce(token), Parked)
+            shell.settle()
+        assert not any(token.results for token in tokens)
+        disk.may_sync.release()
+        with trio.fail_after(5):
+            while not tokens[0].results:  # noqa: ASYNC110 - a thread is waited for
+                await trio.sleep(0.001)
+        assert not any(token.results for token in tokens[1:])
+        disk.may_sync.release(10)
+        with trio.fail_after(5):
+            while not all(token.results for token in tokens):  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        assert disk.syncs == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_failed_flush_takes_the_directory_offline(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    disk.error = OSError("the disk is broken")
+    disk.may_sync.release(10)
+    cluster = ReplicaCluster(tmp_path, files=disk, topic_config={"flush.messages": "1"})
+    cluster.role()
+    failed: list[Any] = []
+    shell = ReplicaShell(cluster.manager, lambda: cluster.now_ms, on_failed_log_dir=failed.append)
+    token = Token()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(shell.run)
+        cluster.produce(token, acks=1)
+        shell.settle()
+        with trio.fail_after(5):
+            while not token.results:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+    (result,) = token.results
+    assert result[TOPIC, 0].error_code.name == "KAFKA_STORAGE_ERROR"
+    assert [failure.partitions for failure in failed] == [((TOPIC, 0),)]
+
+
+async def test_flushes_of_different_logs_do_not_wait_for_each_other() -> None:
+    flushed: list[int] = []
+    gate = threading.Event()
+
+    class StandInLog:
+        log_end_offset = 5
+
+        def __init__(self, waits: bool) -> None:
+            self.waits = waits
+
+        def flush(self, offset: int) -> None:
+            if self.waits:
+                gate.wait(5)
+
+    flusher = LogFlusher(
+        lambda effect, offset: flushed.append(effect.partition), lambda effect: None
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(flusher.run)
+        for partition, waits in ((0, True), (1, False)):
+            log: Any = StandInLog(waits)
+            flusher.request(FlushNeeded(TOPIC, partition, 5, log))
+        with trio.fail_after(5):
+            while flushed != [1]:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+            gate.set()
+            while flushed != [1, 0]:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+
+
+def test_an_answer_that_fails_does_not_keep_others_from_theirs(cluster: ReplicaCluster) -> None:
+    class Broken:
+        def complete(self, result: Any) -> None:
+            raise RuntimeError("the client is gone")
+
+    cluster.role()
+    shell = ReplicaShell(cluster.manager, lambda: cluster.now_ms)
+    token = Token()
+    cluster.fetch(Broken(), 0)
+    cluster.fetch(token, 0)
+    cluster.produce("p")
+    shell.settle()
+    assert len(token.results) == 1
+
+
+async def test_a_clock_that_is_set_back_does_not_stop_the_timers(
+    broker: HandlerBroker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.lead(replicas=(ME, 2))
+    step_ms = 0
+    broker.shell.clock = lambda: NOW + int(trio.current_time() * 1000) + step_ms
+    broker.cluster.manager.restart_timers(broker.shell.clock())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(broker.shell.run)
+        token = Token()
+        broker.cluster.now_ms = broker.shell.clock()
+        broker.cluster.produce(token, timeout_ms=10_000)
+        broker.shell.parked(10_000, broker.cluster.now_ms)
+        await trio.sleep(0.1)
+        step_ms = -3_600_000
+        await trio.sleep(2)
+        assert len(token.results) == 1
+        broker.cluster.now_ms = broker.shell.clock()
+        broker.cluster.fetch(token, 0, max_wait_ms=300)
+        broker.shell.parked(300, broker.cluster.now_ms)
+        await trio.sleep(0.25)
+        assert len(token.results) == 1
+        await trio.sleep(0.1)
+        assert len(token.results) == 2
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,65 @@
+"""When memory is given back to the system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+
+from pybroker.broker.resources import machine, memory
+from pybroker.broker.resources.memory import (
+    CHECK_SECONDS,
+    GROWTH_BYTES,
+    configure_allocator,
+    give_back_memory,
+)
+
+
+@pytest.mark.skipif(machine.PROC is None, reason="only /proc tells how large a process is")
+async def test_memory_is_given_back_after_growth_only(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    size = start = 50_000_000
+    trimmed_at: list[float] = []
+
+    def trim(_pad: int) -> int:
+        nonlocal size
+        trimmed_at.append(trio.current_time())
+        size -= 10_000_000
+        return 1
+
+    async def run_here(function: Callable[[int], int], pad: int) -> int:
+        return function(pad)  # virtual time does not wait for threads
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_here)
+    monkeypatch.setattr(memory, "resident_bytes", lambda _statm: size)
+    monkeypatch.setattr(memory, "_function", lambda _name: trim)
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(give_back_memory)
+        await trio.sleep(10.5 * CHECK_SECONDS)
+        assert trimmed_at == []
+        size = start + GROWTH_BYTES
+        await trio.sleep(10 * CHECK_SECONDS)
+        assert [at - began for at in trimmed_at] == [11 * CHECK_SECONDS]
+        size += GROWTH_BYTES // 2
+        await trio.sleep(10 * CHECK_SECONDS)
+        assert len(trimmed_at) == 1, "it has not grown by so much since the last time"
+        size += GROWTH_BYTES // 2
+        await trio.sleep(10 * CHECK_SECONDS)
+        assert len(trimmed_at) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_function", lambda _name: None)
+    configure_allocator()
+    with trio.fail_after(5):
+        await give_back_memory()
+
+
+def test_this_process_has_a_size() -> None:
+    with memory.own_size() as statm:
+        assert 5_000_000 < memory.resident_bytes(statm) < 10_000_000_000

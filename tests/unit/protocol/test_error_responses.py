@@ -1,0 +1,88 @@
+"""Every served API in every version can say that a request failed as a whole."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pybroker.broker.network.error_responses import error_response
+from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
+from pybroker.protocol.codec import decode, encode
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.schema import Struct
+from tests.support.message_factory import MessageFactory
+
+# Of these there is no handler yet: transactions, security, quotas, reassignment.
+NOT_SERVED = {
+    ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS, ApiKey.TXN_OFFSET_COMMIT, ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
+    ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN, ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.UPDATE_FEATURES, ApiKey.ENVELOPE,
+    ApiKey.DESCRIBE_PRODUCERS, ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS,
+}  # fmt: skip
+CASES = [
+    (key, version)
+    for key, spec in API_TABLE.items()
+    if key not in NOT_SERVED
+    for version in range(spec.min_version, spec.max_version + 1)
+]
+REQUESTS_PER_CASE = 30
+# Kafka's response of these versions has no place for an error of the whole request.
+WITHOUT_A_PLACE = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in (0, 1, 2)}
+
+
+class AnyRequest:
+    """What `error_response` reads of a request."""
+
+    def __init__(self, key: ApiKey, version: int, body: Any) -> None:
+        self.api_key = key
+        self.api_version = version
+        self.body = body
+
+
+def codes_in(value: Any) -> list[int]:
+    """All error codes anywhere in a response."""
+    found: list[int] = []
+    if isinstance(value, list):
+        for item in value:
+            found += codes_in(item)
+    elif isinstance(value, Struct):
+        for field in value._fields:
+            if field.name == "error_code":
+                found.append(value.error_code)  # type: ignore[attr-defined]
+            else:
+                found += codes_in(getattr(value, field.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), CASES, ids=[f"{key.name}-{version}" for key, version in CASES]
+)
+def test_error_responses(key: ApiKey, version: int) -> None:
+    seed = f"{key}-{version}"
+    rng = random.Random(seed)
+    # The first one has one element in every list, so that there is something to blame.
+    drawn = [bytes([4]) * 2000, *(rng.randbytes(400) for _ in range(REQUESTS_PER_CASE))]
+    for number, entropy in enumerate(drawn):
+        body = MessageFactory(entropy).make(request_class(key), version)
+        if key is ApiKey.PRODUCE:
+            body.acks = 1
+        request = AnyRequest(key, version, body)
+        response = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR)  # type: ignore[arg-type]
+        read = decode(response_class(key), version, encode(response, version))
+        said = {code for code in codes_in(read) if code != ErrorCode.NONE}
+        assert said <= {ErrorCode.KAFKA_STORAGE_ERROR}, (seed, body)
+        if number == 0 and (key, version) not in WITHOUT_A_PLACE:
+            assert said == {ErrorCode.KAFKA_STORAGE_ERROR}, (seed, body, response)
+
+
+def test_a_produce_without_acks_has_no_error_response() -> None:
+    body = request_class(ApiKey.PRODUCE)(acks=0)  # type: ignore[call-arg]
+    request = AnyRequest(ApiKey.PRODUCE, 9, body)
+    assert error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR) is None  # type: ignore[arg-type]
