@@ -28,7 +28,7 @@ from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 if TYPE_CHECKING:
     from ..cluster.zookeeper_client import ZooKeeperClient
     from ..config.kafka_config import KafkaConfig
-    from ..network.dispatcher import Request
+    from ..network.request import Request
     from ..observability.metrics import BrokerMetrics
 
 log = logging.getLogger("pybroker.broker.groups")

@@ -24,7 +24,7 @@ from ...replication.replica_manager import ReplicaManager
 from ...storage.producer_state import ProducerEntry
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 
 class ActiveProducersHandler:

@@ -36,7 +36,7 @@ from .configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 
 R = TypeVar("R")

@@ -37,7 +37,7 @@ from .metadata import is_legal_topic_name
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 

@@ -26,7 +26,7 @@ from ...replication.controller.context import TopicPartition
 from ...replication.controller.requests import ElectionResult
 from ..cluster.controller_runtime import ControllerRuntime
 from ..cluster.metadata_waits import TopicWaits
-from ..network.dispatcher import Handler, Request
+from ..network.request import Handler, Request
 
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE_VERSION = 1

@@ -41,9 +41,8 @@ from ...replication.types import (
     TopicStats,
 )
 from ...storage.files import FileSlice
-from ..network.dispatcher import Handler, Request
 from ..network.down_conversion import DownConversion
-from ..network.request import LARGE_FRAME_BYTES
+from ..network.request import LARGE_FRAME_BYTES, Handler, Request
 from ..network.turns import Steps, distinct
 from ..observability.metrics import Conversions
 from ..replicas.replica_runtime import ReplicaShell

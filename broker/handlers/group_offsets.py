@@ -37,7 +37,7 @@ from ..coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 log = logging.getLogger("pybroker.broker.groups")
 

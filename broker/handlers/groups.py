@@ -32,7 +32,7 @@ from ..coordinators.group_runtime import GroupRuntime
 from ..network.turns import Steps
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 

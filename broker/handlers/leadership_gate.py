@@ -14,7 +14,7 @@ from ..cluster.topic_config_cache import TopicConfigs
 from .replication import ReplicationHandler
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import Request
+    from ..network.request import Request
 
 
 class LeadershipGate:

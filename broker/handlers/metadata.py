@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         MetadataUpdate,
         PartitionState,
     )
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
     from ..network.turns import Steps
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

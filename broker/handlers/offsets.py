@@ -51,7 +51,7 @@ from ...replication.types import (
     PartitionKey,
 )
 from ...storage.log_lookup import search
-from ..network.dispatcher import Handler, Request
+from ..network.request import Handler, Request
 from ..replicas.replica_runtime import ReplicaShell
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}

@@ -34,7 +34,7 @@ from ...protocol.messages.produce import (
 )
 from ...replication.types import Done, PartitionKey, ProduceResult, ProduceResults
 from ...storage.validation import QUICK_BYTES, Examined, examine, takes_long
-from ..network.dispatcher import Handler, Request
+from ..network.request import Handler, Request
 from ..replicas.replica_runtime import ReplicaShell
 from .leaders import current_leader
 from .quick_answers import QuickAnswers

@@ -34,7 +34,7 @@ from ...replication.leadership import check_sender, retry_refused
 from ...replication.log_dirs import describe_log_dirs
 from ...replication.metadata_cache import MetadataUpdate
 from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, PartitionKey, StopResult
-from ..network.dispatcher import Handler, Request
+from ..network.request import Handler, Request
 from ..network.turns import Steps
 from ..replicas.replica_runtime import ReplicaShell
 

@@ -47,7 +47,7 @@ from ..cluster.metadata_waits import TopicWaits
 from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator
 from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
-from ..network.dispatcher import Handler, Request
+from ..network.request import Handler, Request
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3

@@ -26,7 +26,7 @@ from ..coordinators.transaction_verifier import Answer, Question, TransactionVer
 from ..replicas.replica_runtime import ReplicaShell
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 _FIRST_VERSION_WITH_LOADING = 2
 _FIRST_VERSION_WITH_ABORTABLE = 4

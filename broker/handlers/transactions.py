@@ -53,7 +53,7 @@ from ..network.turns import Steps, distinct
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 

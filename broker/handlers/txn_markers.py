@@ -37,7 +37,7 @@ from ...storage.log import AppendOrigin
 from ..replicas.replica_runtime import ReplicaShell
 
 if TYPE_CHECKING:
-    from ..network.dispatcher import Handler, Request
+    from ..network.request import Handler, Request
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _MAGIC_V2 = 2

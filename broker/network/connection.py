@@ -36,10 +36,10 @@ from .receive_buffer import (
 from .selector import READ
 
 if TYPE_CHECKING:
-    from .dispatcher import Request
     from .processor import Processor
     from .produce_pipeline import Pipeline
     from .produce_request_template import ProduceShape
+    from .request import Request
 
 MAX_RECEIVES_PER_ROUND = 4
 MAX_SENDS_PER_ROUND = 8

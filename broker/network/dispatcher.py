@@ -35,7 +35,7 @@ from .bad_input import BadInput
 from .connection import Connection
 from .metadata_gate import MetadataGate
 from .produce_request_template import shape_of
-from .request import Request, Route
+from .request import Handler, Request, Route
 from .request_parts import InParts, place_to_cut
 from .turns import Steps
 
@@ -44,12 +44,6 @@ if TYPE_CHECKING:
     from .request_handler_pool import HandlersPool
 
 log = logging.getLogger("pybroker.broker.network.dispatcher")
-
-Handler = (
-    Callable[["Request"], None]
-    | Callable[["Request"], Steps]
-    | Callable[["Request"], Awaitable[None]]
-)
 
 MAX_ASYNC_HANDLERS = 256
 
@@ -400,6 +394,3 @@ def _after_header(route: Route, frame: memoryview, offset: int) -> int:
 
 def _unreadable(route: Route, error: Exception) -> BadInput:
     return BadInput(f"a {route.name} request v{route.api_version} that cannot be read: {error}")
-
-
-__all__ = ["Dispatcher", "Handler", "Request", "Route"]

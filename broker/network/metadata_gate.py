@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from .dispatcher import Request
+    from .request import Request
 
 ANSWERED_FROM_METADATA = frozenset(
     {

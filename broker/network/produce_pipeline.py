@@ -32,7 +32,7 @@ from ...protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from .connection import Connection
-    from .dispatcher import Request
+    from .request import Request
 
 # Requests of one connection that wait for replicas. Java producers send at most 5 ahead.
 MAX_WAITING = 16

@@ -20,7 +20,7 @@ from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, T
 from .receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
-    from .dispatcher import Route
+    from .request import Route
 
 # Of a frame with its size: size, api key, version, correlation id; what follows is compared.
 PREFIX_START = 12

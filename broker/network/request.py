@@ -10,7 +10,7 @@ Mirrors `RequestChannel.Request` and `RequestContext`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -188,7 +188,7 @@ class Request:
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with the API's own error response; without one, close the connection."""
-        from .error_responses import error_response
+        from ...protocol.error_responses import error_response
 
         self.route.metrics.error(code.name)
         response = error_response(self, code, message)
@@ -205,6 +205,11 @@ class Request:
     def __repr__(self) -> str:
         return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "
                 f"of {self.client_id or 'a nameless client'} at {self.channel.info}>")  # fmt: skip
+
+
+Handler = (
+    Callable[[Request], None] | Callable[[Request], Steps] | Callable[[Request], Awaitable[None]]
+)
 
 
 def _buffered_bytes(parts: list[Any], start: int) -> int:

@@ -39,8 +39,9 @@ from .selector import READ, WRITE
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from .dispatcher import Dispatcher, Request
+    from .dispatcher import Dispatcher
     from .processor import Processor
+    from .request import Request
     from .request_channel import RequestChannel
 
 log = logging.getLogger("pybroker.broker.network")

@@ -29,7 +29,7 @@ from ...protocol.messages.log_dirs import (
 from ...replication import log_dir_moves
 from ...replication.log_dir_moves import Move, Over, Pause, Prepare, Read
 from ...replication.types import LeadershipResult, PartitionKey
-from ..network.dispatcher import Handler, Request
+from ..network.request import Handler, Request
 from ..observability.metrics import BrokerMetrics
 from .replica_runtime import ReplicaShell
 

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from pybroker.broker.network.connection import ConnectionInfo
-from pybroker.broker.network.dispatcher import Request, Route
+from pybroker.broker.network.request import Request, Route
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey, request_class, response_class

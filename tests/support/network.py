@@ -11,7 +11,8 @@ import trio
 
 from pybroker.broker.handlers.metadata import MetadataHandlers
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.dispatcher import Dispatcher, Handler, Request
+from pybroker.broker.network.dispatcher import Dispatcher
+from pybroker.broker.network.request import Handler, Request
 from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.protocol.api import ApiKey

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pybroker.broker.network.error_responses import error_response
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
 from pybroker.protocol.codec import decode, encode
+from pybroker.protocol.error_responses import error_response
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.schema import Struct
 from tests.support.message_factory import MessageFactory
@@ -74,7 +74,7 @@ def test_error_responses(key: ApiKey, version: int) -> None:
         if key is ApiKey.PRODUCE:
             body.acks = 1
         request = AnyRequest(key, version, body)
-        response = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR)  # type: ignore[arg-type]
+        response = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR)
         read = decode(response_class(key), version, encode(response, version))
         said = {code for code in codes_in(read) if code != ErrorCode.NONE}
         assert said <= {ErrorCode.KAFKA_STORAGE_ERROR}, (seed, body)
@@ -85,4 +85,4 @@ def test_error_responses(key: ApiKey, version: int) -> None:
 def test_a_produce_without_acks_has_no_error_response() -> None:
     body = request_class(ApiKey.PRODUCE)(acks=0)  # type: ignore[call-arg]
     request = AnyRequest(ApiKey.PRODUCE, 9, body)
-    assert error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR) is None  # type: ignore[arg-type]
+    assert error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR) is None

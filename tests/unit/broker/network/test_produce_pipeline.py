@@ -12,8 +12,9 @@ import pytest
 import trio
 
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
-from pybroker.broker.network.dispatcher import Dispatcher, Handler, Request
+from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.broker.network.produce_pipeline import MAX_WAITING
+from pybroker.broker.network.request import Handler, Request
 from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.protocol.api import ApiKey

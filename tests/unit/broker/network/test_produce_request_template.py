@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.broker.network.dispatcher import Route
 from pybroker.broker.network.produce_request_template import (
     MAX_FRAME_BYTES,
     MAX_MISSES,
     ProduceShape,
     shape_of,
 )
+from pybroker.broker.network.request import Route
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.codec import decode

@@ -10,11 +10,11 @@ Mirrors `AbstractRequest.getErrorResponse` of Kafka's request classes. Imported 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ...protocol.api import ApiKey, response_class
-from ...protocol.errors import ErrorCode
-from ...protocol.messages import (
+from .api import ApiKey, response_class
+from .errors import ErrorCode
+from .messages import (
     cluster,
     configs,
     consumer_groups,
@@ -31,13 +31,24 @@ from ...protocol.messages import (
     topics,
 )
 
-if TYPE_CHECKING:
-    from .dispatcher import Request
 
-Builder = Callable[["Request", int, str | None], Any]
+class FailedRequest(Protocol):
+    """What is read of a request."""
+
+    @property
+    def api_key(self) -> ApiKey: ...
+
+    @property
+    def api_version(self) -> int: ...
+
+    @property
+    def body(self) -> Any: ...
 
 
-def error_response(request: Request, code: ErrorCode, message: str | None = None) -> Any:
+Builder = Callable[[FailedRequest, int, str | None], Any]
+
+
+def error_response(request: FailedRequest, code: ErrorCode, message: str | None = None) -> Any:
     """The response that says `code` for all of `request`, or None if there is no such response."""
     build = _BUILDERS.get(request.api_key)
     text = message or code.description
@@ -52,7 +63,7 @@ def error_response(request: Request, code: ErrorCode, message: str | None = None
     return response
 
 
-def _produce(request: Request, code: int, text: str | None) -> Any:
+def _produce(request: FailedRequest, code: int, text: str | None) -> Any:
     if request.body.acks == 0:
         return None
     return produce.ProduceResponse(
@@ -71,7 +82,7 @@ def _produce(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _fetch(request: Request, code: int, _text: str | None) -> Any:
+def _fetch(request: FailedRequest, code: int, _text: str | None) -> Any:
     if request.api_version >= 7:
         # A session-level error; Kafka repeats the code only for sessionless requests before v13.
         return fetch.FetchResponse(error_code=code, session_id=request.body.session_id)
@@ -94,7 +105,7 @@ def _fetch(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _list_offsets(request: Request, code: int, _text: str | None) -> Any:
+def _list_offsets(request: FailedRequest, code: int, _text: str | None) -> Any:
     return offsets.ListOffsetsResponse(
         topics=[
             offsets.ListOffsetsTopicResponse(
@@ -111,7 +122,7 @@ def _list_offsets(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _offset_for_leader_epoch(request: Request, code: int, _text: str | None) -> Any:
+def _offset_for_leader_epoch(request: FailedRequest, code: int, _text: str | None) -> Any:
     return offsets.OffsetForLeaderEpochResponse(
         topics=[
             offsets.OffsetForLeaderTopicResult(
@@ -128,7 +139,7 @@ def _offset_for_leader_epoch(request: Request, code: int, _text: str | None) -> 
     )
 
 
-def _delete_records(request: Request, code: int, _text: str | None) -> Any:
+def _delete_records(request: FailedRequest, code: int, _text: str | None) -> Any:
     return offsets.DeleteRecordsResponse(
         topics=[
             offsets.DeleteRecordsTopicResult(
@@ -147,7 +158,7 @@ def _delete_records(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _metadata(request: Request, code: int, _text: str | None) -> Any:
+def _metadata(request: FailedRequest, code: int, _text: str | None) -> Any:
     return metadata.MetadataResponse(
         topics=[
             metadata.MetadataResponseTopic(
@@ -160,9 +171,9 @@ def _metadata(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _api_versions(request: Request, code: int, _text: str | None) -> Any:
+def _api_versions(request: FailedRequest, code: int, _text: str | None) -> Any:
     """An unsupported version is told the supported ones, in the form of version 0."""
-    from ...protocol.api import API_TABLE
+    from .api import API_TABLE
 
     spec = API_TABLE[ApiKey.API_VERSIONS]
     keys = []
@@ -175,7 +186,7 @@ def _api_versions(request: Request, code: int, _text: str | None) -> Any:
     return metadata.ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
-def _leader_and_isr(request: Request, code: int, _text: str | None) -> Any:
+def _leader_and_isr(request: FailedRequest, code: int, _text: str | None) -> Any:
     error = replication.LeaderAndIsrPartitionError
     response = replication.LeaderAndIsrResponse(error_code=code)
     if request.api_version >= 5:
@@ -203,7 +214,7 @@ def _leader_and_isr(request: Request, code: int, _text: str | None) -> Any:
     return response
 
 
-def _stop_replica(request: Request, code: int, _text: str | None) -> Any:
+def _stop_replica(request: FailedRequest, code: int, _text: str | None) -> Any:
     body = request.body
     partitions = [(p.topic_name, p.partition_index) for p in body.ungrouped_partitions]
     partitions += [
@@ -225,7 +236,7 @@ def _stop_replica(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _offset_commit(request: Request, code: int, _text: str | None) -> Any:
+def _offset_commit(request: FailedRequest, code: int, _text: str | None) -> Any:
     return group_offsets.OffsetCommitResponse(
         topics=[
             group_offsets.OffsetCommitResponseTopic(
@@ -242,7 +253,7 @@ def _offset_commit(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _offset_fetch(request: Request, code: int, _text: str | None) -> Any:
+def _offset_fetch(request: FailedRequest, code: int, _text: str | None) -> Any:
     if request.api_version >= 8:
         return group_offsets.OffsetFetchResponse(
             groups=[
@@ -267,7 +278,7 @@ def _offset_fetch(request: Request, code: int, _text: str | None) -> Any:
     return response
 
 
-def _find_coordinator(request: Request, code: int, text: str | None) -> Any:
+def _find_coordinator(request: FailedRequest, code: int, text: str | None) -> Any:
     if request.api_version < 4:
         return groups.FindCoordinatorResponse(
             error_code=code, error_message=text, node_id=-1, host="", port=-1
@@ -282,7 +293,7 @@ def _find_coordinator(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _join_group(request: Request, code: int, _text: str | None) -> Any:
+def _join_group(request: FailedRequest, code: int, _text: str | None) -> Any:
     return groups.JoinGroupResponse(
         error_code=code,
         generation_id=-1,
@@ -291,7 +302,7 @@ def _join_group(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _describe_groups(request: Request, code: int, _text: str | None) -> Any:
+def _describe_groups(request: FailedRequest, code: int, _text: str | None) -> Any:
     return group_admin.DescribeGroupsResponse(
         groups=[
             group_admin.DescribeGroupsResponseDescribedGroup(group_id=group, error_code=code)
@@ -300,7 +311,7 @@ def _describe_groups(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _delete_groups(request: Request, code: int, _text: str | None) -> Any:
+def _delete_groups(request: FailedRequest, code: int, _text: str | None) -> Any:
     return group_admin.DeleteGroupsResponse(
         results=[
             group_admin.DeletableGroupResult(group_id=group, error_code=code)
@@ -309,7 +320,7 @@ def _delete_groups(request: Request, code: int, _text: str | None) -> Any:
     )
 
 
-def _consumer_group_describe(request: Request, code: int, text: str | None) -> Any:
+def _consumer_group_describe(request: FailedRequest, code: int, text: str | None) -> Any:
     return consumer_groups.ConsumerGroupDescribeResponse(
         groups=[
             consumer_groups.ConsumerGroupDescribeResponseDescribedGroup(
@@ -320,7 +331,7 @@ def _consumer_group_describe(request: Request, code: int, text: str | None) -> A
     )
 
 
-def _create_topics(request: Request, code: int, text: str | None) -> Any:
+def _create_topics(request: FailedRequest, code: int, text: str | None) -> Any:
     return topics.CreateTopicsResponse(
         topics=[
             topics.CreatableTopicResult(name=topic.name, error_code=code, error_message=text)
@@ -329,7 +340,7 @@ def _create_topics(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _delete_topics(request: Request, code: int, text: str | None) -> Any:
+def _delete_topics(request: FailedRequest, code: int, text: str | None) -> Any:
     entries = [(name, bytes(16)) for name in request.body.topic_names]
     entries += [(topic.name, bytes(topic.topic_id)) for topic in request.body.topics]
     return topics.DeleteTopicsResponse(
@@ -342,7 +353,7 @@ def _delete_topics(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _create_partitions(request: Request, code: int, text: str | None) -> Any:
+def _create_partitions(request: FailedRequest, code: int, text: str | None) -> Any:
     return topics.CreatePartitionsResponse(
         results=[
             topics.CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=text)
@@ -351,7 +362,7 @@ def _create_partitions(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _describe_configs(request: Request, code: int, text: str | None) -> Any:
+def _describe_configs(request: FailedRequest, code: int, text: str | None) -> Any:
     return configs.DescribeConfigsResponse(
         results=[
             configs.DescribeConfigsResult(
@@ -365,7 +376,7 @@ def _describe_configs(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _alter_configs(request: Request, code: int, text: str | None) -> Any:
+def _alter_configs(request: FailedRequest, code: int, text: str | None) -> Any:
     incremental = request.api_key is ApiKey.INCREMENTAL_ALTER_CONFIGS
     entry: Any = (
         configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse
@@ -388,7 +399,7 @@ def _alter_configs(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _alter_replica_log_dirs(request: Request, code: int, _text: str | None) -> Any:
+def _alter_replica_log_dirs(request: FailedRequest, code: int, _text: str | None) -> Any:
     return log_dirs.AlterReplicaLogDirsResponse(
         results=[
             log_dirs.AlterReplicaLogDirTopicResult(
@@ -406,7 +417,7 @@ def _alter_replica_log_dirs(request: Request, code: int, _text: str | None) -> A
     )
 
 
-def _elect_leaders(request: Request, code: int, text: str | None) -> Any:
+def _elect_leaders(request: FailedRequest, code: int, text: str | None) -> Any:
     if request.api_version >= 1:
         return reassignments.ElectLeadersResponse(error_code=code)
     return reassignments.ElectLeadersResponse(
@@ -425,7 +436,7 @@ def _elect_leaders(request: Request, code: int, text: str | None) -> Any:
     )
 
 
-def _allocate_producer_ids(_request: Request, code: int, _text: str | None) -> Any:
+def _allocate_producer_ids(_request: FailedRequest, code: int, _text: str | None) -> Any:
     return cluster.AllocateProducerIdsResponse(
         error_code=code, producer_id_start=-1, producer_id_len=0
     )
