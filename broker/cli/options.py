@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..local import cluster_state
+from ..resources.descriptors import TooFewDescriptors
 
 EXIT_STATUS_USER_ERROR = 2
 T = TypeVar("T")
@@ -76,13 +77,13 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
 
 
 def user_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn ClusterError into a UserError, so that it is one line and exit status 2."""
+    """Turn what the user can mend into a UserError, so that it is one line and exit status 2."""
 
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:
         try:
             return function(*args, **kwargs)
-        except cluster_state.ClusterError as error:
+        except (cluster_state.ClusterError, TooFewDescriptors) as error:
             raise UserError(str(error)) from None
 
     return wrapped

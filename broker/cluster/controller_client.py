@@ -16,7 +16,7 @@ import trio
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ...replication.metadata_cache import Endpoint, MetadataCache
-from .control_channel import (
+from .broker_connection import (
     REQUEST_TIMEOUT_MS,
     BrokerConnection,
     ChannelError,

@@ -33,13 +33,8 @@ from ...replication.controller.request_batch import (
     STOP_REPLICA_VERSION,
     UPDATE_METADATA_VERSION,
 )
-from .control_channel import (
-    REQUEST_TIMEOUT_MS,
-    BrokerConnection,
-    Connect,
-    ControlChannel,
-    connect_plaintext,
-)
+from .broker_connection import REQUEST_TIMEOUT_MS, BrokerConnection, Connect, connect_plaintext
+from .control_channel import ControlChannel
 from .zookeeper_client import SessionEvent, WatchKind, ZooKeeperClient
 
 if TYPE_CHECKING:

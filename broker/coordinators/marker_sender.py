@@ -25,7 +25,7 @@ from ...coordinator.transaction.metadata import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import WriteTxnMarkersResponse
 from ...replication.metadata_cache import Endpoint, MetadataCache
-from ..cluster.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
+from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 
 log = logging.getLogger("pybroker.broker.transactions")
 

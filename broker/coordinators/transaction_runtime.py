@@ -31,7 +31,7 @@ from ...coordinator.transaction.core import (
 from ...coordinator.transaction.machine import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
 from ...replication.types import ACKS_ALL, ProduceResults
-from ..cluster.control_channel import Connect, connect_plaintext
+from ..cluster.broker_connection import Connect, connect_plaintext
 from ..cluster.topic_creation import TRANSACTIONS_TOPIC
 from ..replicas.replica_runtime import ReplicaShell
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count

@@ -32,7 +32,7 @@ from ...protocol.messages.transactions import (
 )
 from ...replication.metadata_cache import MetadataCache
 from ...replication.types import PartitionKey
-from ..cluster.control_channel import (
+from ..cluster.broker_connection import (
     REQUEST_TIMEOUT_MS,
     BrokerConnection,
     ChannelError,

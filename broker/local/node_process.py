@@ -22,7 +22,7 @@ import trio
 
 from ...storage.files import is_out_of_descriptors
 from ..observability.log_format import configure_logging
-from ..resources.descriptors import raise_descriptor_limit
+from ..resources.descriptors import TooFewDescriptors, raise_descriptor_limit
 from ..resources.memory import configure_allocator, give_back_memory
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
@@ -132,9 +132,9 @@ def _run_in_foreground(function: Callable[..., Awaitable[None]], *arguments: obj
     signals = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
-    raise_descriptor_limit()
-    configure_allocator()
     try:
+        raise_descriptor_limit()
+        configure_allocator()
         trio.run(functools.partial(function, *arguments, StopOrders(tuple(signals))))
     except BaseException as error:
         if is_expected(error):
@@ -177,6 +177,7 @@ def is_expected(error: BaseException) -> bool:
             OSError,
             RegistrationError,
             StartupError,
+            TooFewDescriptors,
             ZooKeeperUnavailable,
         ),
     )

@@ -26,7 +26,7 @@ from ...replication.follower_fetchers import FollowerFetchers
 from ...replication.follower_steps import Exchange, FetcherConfig, Wait
 from ...replication.metadata_cache import Endpoint, MetadataUpdate
 from ...replication.types import FlushNeeded, LeadershipResult, StopResult
-from ..cluster.control_channel import BrokerConnection, ChannelError, Connect, connect_plaintext
+from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 from ..observability.metrics import BrokerMetrics
 from .replica_runtime import ReplicaShell
 

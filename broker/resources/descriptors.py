@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import resource
 
-from ..local.cluster_state import ClusterError
-
 # With fewer a broker could not even hold its internal topics.
 MIN_DESCRIPTORS = 128
 # Where the hard limit is "unlimited", which the soft one may not be everywhere.
@@ -22,6 +20,10 @@ MIN_RESERVE = 48
 MAX_RESERVE = 4_096
 # Of them held open all the time, for steps that must not fail half-way.
 SPARE_DESCRIPTORS = 16
+
+
+class TooFewDescriptors(Exception):
+    """Whoever starts this process has to give it more."""
 
 
 def descriptor_limit() -> int:
@@ -35,7 +37,7 @@ def connection_limit(limit: int) -> int:
 
 
 def raise_descriptor_limit() -> None:
-    """Take all descriptors that this process may have; ClusterError if they are too few."""
+    """Take all descriptors that this process may have; TooFewDescriptors if that is not enough."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_RAISED if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -43,7 +45,7 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     limit = descriptor_limit()
     if limit < MIN_DESCRIPTORS:
-        raise ClusterError(
+        raise TooFewDescriptors(
             f"this process may have only {limit} files and connections open, {MIN_DESCRIPTORS} is "
             "the least: raise the hard limit (ulimit -Hn 4096; LimitNOFILE= in a systemd unit; "
             "--ulimit nofile=4096 for a container)"

@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 import trio
 
-from pybroker.broker.cluster.control_channel import BrokerConnection, ChannelError, ControlChannel
+from pybroker.broker.cluster.broker_connection import BrokerConnection, ChannelError
+from pybroker.broker.cluster.control_channel import ControlChannel
 from pybroker.broker.cluster.controller_client import ControllerClient, ControllerUnavailable
 from pybroker.broker.cluster.controller_runtime import ControllerRuntime
 from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker

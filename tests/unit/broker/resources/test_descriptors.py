@@ -7,11 +7,14 @@ import resource
 import pytest
 import trio
 
-from pybroker.broker.local.cluster_state import ClusterError
 from pybroker.broker.network import idle_connections, socket_server
 from pybroker.broker.replicas import log_jobs
 from pybroker.broker.resources import descriptors
-from pybroker.broker.resources.descriptors import connection_limit, raise_descriptor_limit
+from pybroker.broker.resources.descriptors import (
+    TooFewDescriptors,
+    connection_limit,
+    raise_descriptor_limit,
+)
 from pybroker.storage.log_jobs import Job
 from tests.support.descriptors import no_descriptors
 from tests.support.network import api_versions, heartbeat, running_network
@@ -79,7 +82,7 @@ def test_the_soft_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         raise_descriptor_limit()
         assert descriptors.descriptor_limit() == hard
         monkeypatch.setattr(descriptors, "MIN_DESCRIPTORS", hard + 1)
-        with pytest.raises(ClusterError, match=rf"only {hard} files .*\(ulimit -Hn"):
+        with pytest.raises(TooFewDescriptors, match=rf"only {hard} files .*\(ulimit -Hn"):
             raise_descriptor_limit()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
