@@ -18,7 +18,6 @@ import logging
 import os
 import random
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -26,17 +25,13 @@ from typing import NamedTuple
 import trio
 
 from ..replication.controller.operations import SessionExpired
-from ..replication.metadata_cache import MetadataCache, MetadataUpdate
-from ..replication.replica_manager import ReplicaManager
+from ..replication.metadata_cache import MetadataUpdate
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from . import settings
-from .api_handlers import register_handlers
-from .cleaner.runtime import CleanerRuntime
-from .cluster.config_store import ConfigStore, broker_entity, topic_entity
+from .assembly import Ground, Parts, assemble
+from .cluster.config_store import ConfigStore, broker_entity
 from .cluster.controlled_shutdown import hand_over
-from .cluster.controller_client import ControllerClient
-from .cluster.controller_runtime import ControllerRuntime
 from .cluster.finalized_features import FinalizedFeatures
 from .cluster.registration import (
     ensure_top_level_paths,
@@ -51,24 +46,15 @@ from .cluster.topic_config_cache import TopicConfigs
 from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 from .config import ConfigError, KafkaConfig, dynamic
 from .config.checks import check_config
-from .coordinators.group_runtime import GroupRuntime, group_config, offsets_partition_count
+from .config_changes import ConfigChanges
+from .coordinators.group_runtime import offsets_partition_count
 from .coordinators.transaction_runtime import (
-    TransactionRuntime,
-    transaction_config,
     transactions_partition_count,
 )
-from .coordinators.transaction_verifier import TransactionVerifier
-from .gauges import register_gauges
-from .network.dispatcher import Dispatcher
-from .network.socket_server import SocketServer
 from .observability.metrics import BrokerMetrics
-from .replicas.fetcher_runtime import FetcherRuntime
-from .replicas.log_dir_mover import LogDirMover
 from .replicas.log_jobs import run_in_threads, run_storage_jobs
-from .replicas.replica_runtime import ReplicaShell
 from .resources import heap
 from .services import Services
-from .topic_services import TopicServices
 
 log = logging.getLogger("pybroker.broker.server")
 
@@ -151,7 +137,8 @@ class Broker:
         self.logs: LogManager | None = None
         self.is_loaded = False
         self.alive = trio.Event()  # the controller knows us
-        self.retry_refused: Callable[[], None]
+        self.parts: Parts  # from `_assemble` on
+        self.changes: ConfigChanges
 
     # -- start --
 
@@ -167,8 +154,8 @@ class Broker:
             await self._load_logs()
             self.is_loaded = True
             close = self._close_logs_cleanly  # nothing has been written yet
-            self._build()
-            addresses = self.sockets.bind(settings.listener_specs(self.config))
+            self._assemble()
+            addresses = self.parts.sockets.bind(settings.listener_specs(self.config))
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
             async with trio.open_nursery() as nursery:
                 services = Services(nursery)
@@ -228,111 +215,29 @@ class Broker:
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
         )
 
-    def _build(self) -> None:
-        """Objects and the wires between them; nothing runs yet."""
-        config, clock = self.config, self.clock
+    def _assemble(self) -> None:
         assert self.logs is not None
-        self.cache = MetadataCache(self.broker_id, self.cluster_id)
-        self.manager = ReplicaManager(
-            settings.replica_config(config, self.broker_id),
-            self.logs,
-            self.cache,
-            self.topic_configs.config_for,
-            now_ms=clock(),
-            replica_selector=settings.replica_selector(config, self.cache),
+        ground = Ground(
+            config=self.config,
+            clock=self.clock,
+            metrics=self.metrics,
+            zookeeper=self.zookeeper,
+            store=self.store,
+            features=self.features,
+            topic_configs=self.topic_configs,
+            logs=self.logs,
+            broker_id=self.broker_id,
+            cluster_id=self.cluster_id,
         )
-        settings.apply_replication_quotas(config, self.manager)
-        self.metrics.topic_stats = self.manager.topic_stats
-        self.shell = ReplicaShell(self.manager, clock)
-        self.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
-        self.fetchers = FetcherRuntime(
-            self.shell,
-            config.inter_broker_listener,
-            settings.fetcher_config(config),
-            fetchers_per_source=config.get_int("num.replica.fetchers"),
-            timeout_ms=config.get_int("replica.socket.timeout.ms"),
-        )
-        self.shell.on_flush = self.fetchers.on_flush
-        self.mover = LogDirMover(self.shell, settings.copies_at_once(config))
-        self.topic_configs.on_change.append(
-            lambda topic, changed: self.manager.apply_topic_config(topic, changed, clock())
-        )
-        self._build_requests()
-        self._build_coordinators()
-        register_handlers(self)
-        register_gauges(self.metrics, self.manager, self.zookeeper)
-        self.fetchers.register_gauges(self.metrics)
-        self.mover.register_gauges(self.metrics)
-        self.cleaner.register_gauges(self.metrics)
-        self.groups.register_gauges(self.metrics)
-        self.transactions.register_gauges(self.metrics)
-        self.controller.register_gauges(self.metrics)
-
-    def _build_requests(self) -> None:
-        """The sockets, and those to whom other brokers are asked."""
-        config, clock = self.config, self.clock
-        self.dispatcher = Dispatcher(self.metrics)
-        self.dispatcher.hold_back()
-        self.sockets = SocketServer(
-            self.dispatcher,
-            settings.connection_quotas(config),
-            settings.socket_settings(config),
-            self.metrics,
-        )
-        self.controller = ControllerRuntime(
-            self.zookeeper,
-            settings.controller_config(config, self.broker_id),
-            clock=clock,
-            new_topic_id=lambda: uuid.uuid4().bytes,
-            register=self._register,
-        )
-        self.controller_client = ControllerClient(
-            self.broker_id,
-            self.cache,
-            config.inter_broker_listener,
-            request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
-        )
-        self.verifier = TransactionVerifier(
-            self.cache,
-            config.inter_broker_listener,
-            str(self.broker_id),
-            timeout_ms=config.get_int("request.timeout.ms"),
-        )
-
-    def _build_coordinators(self) -> None:
-        config, clock = self.config, self.clock
-        assert self.logs is not None
-        self.groups = GroupRuntime(
-            self.shell,
-            group_config(config),
-            clock=clock,
-            commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
-            load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
-        )
-        self.topics = TopicServices(
-            self.broker_id,
-            config,
-            self.cache,
-            self.zookeeper,
-            self.controller,
-            self.controller_client,
-            self.shell,
-        )
-        self.transactions = TransactionRuntime(
-            self.shell,
-            transaction_config(config),
-            self.topics.producer_ids,
-            listener=config.inter_broker_listener,
-            clock=clock,
-            load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
-        )
-        self.cleaner = CleanerRuntime(self.logs, config, clock)
+        self.parts = assemble(ground, self._register)
+        self.parts.orders.on_metadata.append(self._metadata_changed)
+        self.changes = ConfigChanges(ground, self.parts, self.background)
 
     async def _register(self) -> None:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
-        self.broker_epoch = self.manager.broker_epoch = await self.zookeeper.run(
+        self.broker_epoch = self.parts.replicas.manager.broker_epoch = await self.zookeeper.run(
             register_broker(record, self.clock(), session_id, tuple(self.sessions))
         )
         self.sessions.append(session_id)
@@ -345,33 +250,37 @@ class Broker:
     async def _start_services(
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
-        await services.start("replicas", self.shell.run)
-        await services.start("fetchers", self.fetchers.run)
-        await services.start("moves", self.mover.run)
+        replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
+        groups, transactions, verifier = parts.coordinators
+        await services.start("replicas", replicas.shell.run)
+        await services.start("fetchers", replicas.fetchers.run)
+        await services.start("moves", replicas.mover.run)
         await self._register()
         offsets_partitions = await offsets_partition_count(self.zookeeper, self.config)
-        await services.start("groups", self.groups.run, offsets_partitions)
+        await services.start("groups", groups.run, offsets_partitions)
         transaction_partitions = await transactions_partition_count(self.zookeeper, self.config)
-        await services.start("transactions", self.transactions.run, transaction_partitions)
-        await services.start("verifier", self.verifier.run)
-        await services.start("sockets", self.sockets.run)
-        await services.start("controller", self.controller.run)
+        await services.start("transactions", transactions.run, transaction_partitions)
+        await services.start("verifier", verifier.run)
+        await services.start("sockets", parts.sockets.run)
+        await services.start("controller", control.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
             await self._register()  # it expired before the controller runtime could hear of it
-        await services.start("topics", self.topics.run)
-        await services.start("configs", self.store.follow, self._config_changed, self.clock)
+        await services.start("topic creation", control.creator.run)
+        await services.start("producer ids", control.producer_ids.run)
+        services.spawn("isr changes", control.isr_changes.run)
+        await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await services.start("features", self.features.follow)
         services.spawn(
             "storage",
             run_storage_jobs,
             self.logs,
-            self.shell,
+            replicas.shell,
             self.clock,
             self.background,
-            self.retry_refused,
+            parts.orders.retry_refused,
         )
-        services.spawn("heap", heap.collect_now_and_then, self.sockets.handlers.turns)
-        await services.start("cleaner", self.cleaner.run)
+        services.spawn("heap", heap.collect_now_and_then, parts.sockets.handlers.turns)
+        await services.start("cleaner", parts.cleaner.run)
         if metrics_address is None:
             return None
         from .observability.metrics_http import serve_metrics
@@ -385,9 +294,9 @@ class Broker:
         """Until the controller has told us that we are alive."""
         with trio.move_on_after(READY_TIMEOUT_SECONDS):
             await self.alive.wait()
-            self.dispatcher.open()
+            self.parts.dispatcher.open()
             return
-        self.dispatcher.open()
+        self.parts.dispatcher.open()
         log.warning(
             "No controller has spoken to broker %d within %d s; going on without",
             self.broker_id, READY_TIMEOUT_SECONDS,
@@ -395,54 +304,9 @@ class Broker:
 
     # -- while it runs --
 
-    def metadata_changed(self, update: MetadataUpdate) -> None:
-        if self.cache.is_alive(self.broker_id):
+    def _metadata_changed(self, _update: MetadataUpdate) -> None:
+        if self.parts.cache.is_alive(self.broker_id):
             self.alive.set()
-        for topic in update.deleted_topics:
-            self.topic_configs.forget(topic)
-        self.groups.on_partitions_deleted(update.deleted_partitions, self.clock())
-
-    async def _config_changed(self, entity: str, values: dict[str, str]) -> None:
-        kind, _, name = entity.partition("/")
-        if entity == topic_entity(name):
-            self.topic_configs.changed(name, values)
-            self.controller.topic_config_changed(name, values)
-        elif kind == "brokers":
-            if entity == broker_entity(""):
-                changed = dynamic.take_over(self.config, default=values)
-            elif name == str(self.broker_id):
-                changed = dynamic.take_over(self.config, broker=values)
-            else:
-                return
-            if changed:
-                log.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
-                if "max.connections.per.ip.overrides" in changed:
-                    self.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
-                        settings.connections_by_address, self.config
-                    )
-                self._apply_dynamic_configs()
-        self.shell.settle()
-
-    def _apply_dynamic_configs(self) -> None:
-        config, quotas = self.config, self.sockets.quotas
-        self.topic_configs.broker_defaults_changed()
-        assert self.logs is not None
-        self.logs.default_config = LogConfig.from_overrides({}, config.explicit())
-        quotas.max_connections = config.get_int("max.connections")
-        quotas.max_by_listener = settings.by_listener(config, "max.connections")
-        quotas.max_per_ip = config.get_int("max.connections.per.ip")
-        quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
-        quotas.max_creation_rate_by_listener = settings.by_listener(
-            config, "max.connection.creation.rate"
-        )
-        settings.apply_replication_quotas(config, self.manager)
-        self.fetchers.resize(config.get_int("num.replica.fetchers"))
-        self.background.total_tokens = config.get_int("background.threads")
-        self.cleaner.configs_changed()
-        self.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
-        self.controller.unclean_default_changed(
-            config.get_boolean("unclean.leader.election.enable")
-        )
 
     # -- stop --
 
@@ -450,7 +314,10 @@ class Broker:
         wanted = self.config.get_boolean("controlled.shutdown.enable")
         if wanted and self.zookeeper.is_connected:
             await hand_over(
-                self.config, self.cache, self.controller_client, lambda: self.broker_epoch
+                self.config,
+                self.parts.cache,
+                self.parts.control.client,
+                lambda: self.broker_epoch,
             )
         await services.stop(
             "features",
@@ -459,7 +326,9 @@ class Broker:
             "verifier",
             "transactions",
             "groups",
-            "topics",
+            "isr changes",
+            "producer ids",
+            "topic creation",
             "controller",
             "metrics",
             "cleaner",
@@ -469,7 +338,7 @@ class Broker:
             "moves",
             "replicas",
         )
-        self.controller_client.close()
+        self.parts.control.client.close()
 
     async def _close_logs_cleanly(self) -> None:
         assert self.logs is not None

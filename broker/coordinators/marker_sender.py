@@ -30,7 +30,7 @@ from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect,
 log = logging.getLogger("pybroker.broker.transactions")
 
 WRITE_TXN_MARKERS_VERSION = 1
-# As Kafka's, so that leaders know who sends (`handlers.txn_markers`).
+# As Kafka's, so that leaders know who sends (`handlers.write_txn_markers`).
 CLIENT_ID = "broker-{}-txn-marker-sender"
 
 Results = Mapping[TopicPartition, ErrorCode]

@@ -32,7 +32,7 @@ from ..config import dynamic
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
 from . import loggers
-from .configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
+from .describe_configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache

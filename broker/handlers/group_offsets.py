@@ -1,21 +1,20 @@
-"""FindCoordinator, OffsetCommit, OffsetFetch and OffsetDelete.
+"""OffsetCommit, OffsetFetch and OffsetDelete.
 
 | API | versions | notes |
 |---|---|---|
-| FindCoordinator | 0-6 | one key to v3, several from v4; creates the topic when missing |
 | OffsetCommit | 0-9 | v0 goes to ZooKeeper; partitions that do not exist are answered so |
 | OffsetFetch | 0-9 | v0 from ZooKeeper; errors: v0-1 on partitions, v2-7 on top, v8+ per group |
 | OffsetDelete | 0 | |
 
 Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter. Left out:
-authorization, and coordinators of share groups.
+authorization.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from ...coordinator.group.offsets import INVALID_OFFSET, TopicPartition
 from ...protocol.api import ApiKey
@@ -31,9 +30,7 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
-from ..cluster.topic_creation import TRANSACTIONS_TOPIC
-from ..coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime
+from ..coordinators.group_runtime import GroupRuntime
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -41,12 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pybroker.broker.groups")
 
-GROUP_KEY_TYPE = 0
-TRANSACTION_KEY_TYPE = 1
-SHARE_KEY_TYPE = 2
-
-_FIRST_FIND_BATCH_VERSION = 4
-_FIRST_SHARE_KEY_VERSION = 6
 _FIRST_FETCH_TOP_LEVEL_ERROR_VERSION = 2
 _FIRST_FETCH_BATCH_VERSION = 8
 _ZOOKEEPER_VERSION = 0
@@ -60,24 +51,13 @@ class ConsumerOffsetsInZooKeeper(Protocol):
     async def set_offset(self, group: str, topic: str, partition: int, offset: int) -> None: ...
 
 
-class FoundCoordinator(NamedTuple):
-    """Where the coordinator of a key is; the defaults are Kafka's "no node"."""
-
-    error: ErrorCode
-    node_id: int = -1
-    host: str = ""
-    port: int = -1
-
-
 class GroupOffsetHandlers:
-    """Handlers of the APIs about coordinators and committed offsets."""
+    """Handlers of the APIs about committed offsets."""
 
     __slots__ = (
-        "_auto_create_topic",
         "_metadata",
         "_metadata_max_bytes",
         "_runtime",
-        "_transaction_partition_for",
         "_zookeeper",
     )
 
@@ -86,76 +66,20 @@ class GroupOffsetHandlers:
         runtime: GroupRuntime,
         metadata: MetadataCache,
         *,
-        auto_create_topic: Callable[[str], None],
         zookeeper: ConsumerOffsetsInZooKeeper,
         offset_metadata_max_bytes: int,
-        transaction_partition_for: Callable[[str], int],
     ) -> None:
-        """`auto_create_topic` starts the creation of an internal topic and does not wait."""
-        self._transaction_partition_for = transaction_partition_for
         self._runtime = runtime
         self._metadata = metadata
-        self._auto_create_topic = auto_create_topic
         self._zookeeper = zookeeper
         self._metadata_max_bytes = offset_metadata_max_bytes
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
-            ApiKey.FIND_COORDINATOR: self.find_coordinator,
             ApiKey.OFFSET_COMMIT: self.commit,
             ApiKey.OFFSET_FETCH: self.fetch,
             ApiKey.OFFSET_DELETE: self.delete,
         }
-
-    # FindCoordinator
-
-    def find_coordinator(self, request: Request) -> None:
-        body = request.body
-        version = request.api_version
-        if version >= _FIRST_FIND_BATCH_VERSION:
-            coordinators = []
-            for key in body.coordinator_keys:
-                found = self._find(request, body.key_type, key)
-                coordinators.append(
-                    Coordinator(
-                        key=key,
-                        node_id=found.node_id,
-                        host=found.host,
-                        port=found.port,
-                        error_code=found.error,
-                    )
-                )
-            request.respond(FindCoordinatorResponse(coordinators=coordinators))
-            return
-        found = self._find(request, body.key_type, body.key)
-        request.respond(
-            FindCoordinatorResponse(
-                error_code=found.error,
-                error_message=_message(found.error),
-                node_id=found.node_id,
-                host=found.host,
-                port=found.port,
-            )
-        )
-
-    def _find(self, request: Request, key_type: int, key: str) -> FoundCoordinator:
-        if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
-            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if key_type == GROUP_KEY_TYPE:
-            topic, partition = OFFSETS_TOPIC, self._runtime.machine.partition_for(key)
-        elif key_type == TRANSACTION_KEY_TYPE:
-            topic, partition = TRANSACTIONS_TOPIC, self._transaction_partition_for(key)
-        else:
-            return FoundCoordinator(ErrorCode.INVALID_REQUEST)
-        if not self._metadata.contains(topic):
-            self._auto_create_topic(topic)
-            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        state = self._metadata.partition_state(topic, partition)
-        listener = request.connection.listener_name
-        endpoint = None if state is None else self._metadata.broker_endpoint(state.leader, listener)
-        if state is None or endpoint is None:
-            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return FoundCoordinator(ErrorCode.NONE, state.leader, endpoint.host, endpoint.port)
 
     # OffsetCommit
 
@@ -290,11 +214,6 @@ class _FetchCall:
 
     def close(self) -> None:
         self._request.close()
-
-
-def _message(error: ErrorCode) -> str:
-    """Kafka spells out that there is no error."""
-    return "NONE" if error is ErrorCode.NONE else error.description
 
 
 def _zookeeper_error(problem: Exception) -> ErrorCode:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...replication.replica_manager import ReplicaManager
 from ..cluster.topic_config_cache import TopicConfigs
-from .replication import ReplicationHandler
+from .controller_orders import ControllerOrders
 
 if TYPE_CHECKING:
     from ..network.request import Request
@@ -22,7 +22,7 @@ class LeadershipGate:
 
     def __init__(
         self,
-        handler: ReplicationHandler,
+        handler: ControllerOrders,
         manager: ReplicaManager,
         configs: TopicConfigs,
         wait: Callable[..., None],

@@ -1,6 +1,6 @@
-"""ApiVersions (v0-4), Metadata (v0-12) and DescribeCluster (v0-1): what a client asks first.
+"""Metadata v0-12: the brokers, and the leaders of partitions.
 
-Rules: semantics 1.3 and 6.1. Metadata answers from the metadata cache alone; a missing topic is
+Rules: semantics 6.1. Metadata answers from the metadata cache alone; a missing topic is
 created on the side (`TopicCreator`), and the answer says LEADER_NOT_AVAILABLE until it is there.
 Answers for all topics are not cached: building one costs less than a client's parsing it.
 
@@ -9,8 +9,8 @@ DEPARTED_LISTED_MS; it leads nothing any more. librdkafka (2.16) ends the thread
 not listed while it moves that broker's partitions to the leaders in the same answer, and partitions
 that lose this race stay without a leader for up to two seconds.
 
-Mirrors `KafkaApis.handleTopicMetadataRequest` and `ApiVersionManager`. Leaves out authorization
-(no authorizer: everything is allowed) and finalized features (there are none in ZooKeeper mode).
+Mirrors `KafkaApis.handleTopicMetadataRequest`. Leaves out authorization (no authorizer: everything
+is allowed).
 """
 
 from __future__ import annotations
@@ -19,13 +19,9 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import (
-    ApiVersion,
-    ApiVersionsResponse,
-    DescribeClusterBroker,
-    DescribeClusterResponse,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
@@ -57,9 +53,7 @@ PARTITIONS_PER_STEP = 100
 
 Described = Generator[None, None, MetadataResponseTopic]
 
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_BROKERS, _CONTROLLERS = 1, 2
 
 
 def is_legal_topic_name(name: str) -> bool:
@@ -92,58 +86,26 @@ class TopicCreator(Protocol):
         ...
 
 
-class MetadataHandlers:
-    __slots__ = ("_auto_create", "_cache", "_clock", "_departed", "_feature_epoch", "_served")
+class MetadataHandler:
+    __slots__ = ("_auto_create", "_cache", "_clock", "_departed")
 
     def __init__(
         self,
         cache: MetadataCache,
-        served: Callable[[], Iterable[ApiKey]],
         *,
         topic_creator: TopicCreator | None = None,
-        feature_epoch: Callable[[], int] = lambda: -1,
         clock: Callable[[], int] = lambda: 0,
     ) -> None:
         """`topic_creator` is None when auto.create.topics.enable is false."""
         self._clock = clock
         self._departed: dict[int, tuple[BrokerNode, int]] = {}
         self._cache = cache
-        self._served = served
         self._auto_create = topic_creator
-        self._feature_epoch = feature_epoch
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
-            ApiKey.API_VERSIONS: self.api_versions,
             ApiKey.METADATA: self.metadata,
-            ApiKey.DESCRIBE_CLUSTER: self.describe_cluster,
         }
-
-    # -- ApiVersions --
-
-    def api_versions(self, request: Request) -> None:
-        body = request.body
-        if request.api_version >= 3 and not (
-            _SOFTWARE.fullmatch(body.client_software_name)
-            and _SOFTWARE.fullmatch(body.client_software_version)
-        ):
-            request.fail(ErrorCode.INVALID_REQUEST)
-            return
-        request.respond(
-            ApiVersionsResponse(
-                api_keys=[
-                    ApiVersion(
-                        api_key=key,
-                        min_version=API_TABLE[key].min_version,
-                        max_version=API_TABLE[key].max_version,
-                    )
-                    for key in self._served()
-                ],
-                finalized_features_epoch=self._feature_epoch(),
-            )
-        )
-
-    # -- Metadata --
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         until_ms = self._clock() + DEPARTED_LISTED_MS
@@ -277,40 +239,4 @@ class MetadataHandlers:
             replica_nodes=replicas,
             isr_nodes=isr,
             offline_replicas=list(state.offline_replicas),
-        )
-
-    # -- DescribeCluster --
-
-    def describe_cluster(self, request: Request) -> None:
-        body = request.body
-        if body.endpoint_type != _BROKERS:
-            code = (
-                ErrorCode.MISMATCHED_ENDPOINT_TYPE
-                if body.endpoint_type == _CONTROLLERS
-                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            )
-            request.fail(code)
-            return
-        listener = request.connection.listener_name
-        brokers = [
-            DescribeClusterBroker(
-                broker_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack
-            )
-            for node in self._cache.alive_brokers().values()
-            if (endpoint := node.endpoint(listener)) is not None
-        ]
-        controller_id = self._cache.controller_id
-        if all(broker.broker_id != controller_id for broker in brokers):
-            controller_id = -1
-        request.respond(
-            DescribeClusterResponse(
-                cluster_id=self._cache.cluster_id,
-                controller_id=controller_id,
-                brokers=brokers,
-                cluster_authorized_operations=(
-                    ALL_CLUSTER_OPERATIONS
-                    if body.include_cluster_authorized_operations
-                    else NOT_ASKED
-                ),
-            )
         )

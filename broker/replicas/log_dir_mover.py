@@ -1,4 +1,4 @@
-"""Runs the moves of replicas between log directories, and answers AlterReplicaLogDirs v0-2.
+"""Runs the moves of replicas between log directories.
 
 Job: a task for each move drives it step by step; what reads or flushes much runs in a thread.
 `num.replica.alter.log.dirs.threads` of them copy at a time (one a log directory unless set), the
@@ -7,29 +7,19 @@ others wait for their turn.
 Invariants: whatever a step has done is settled by the shell before the next one; a move that fails
 ends, the replica stays where it is until it is asked for again or the broker starts anew.
 
-Mirrors ReplicaAlterLogDirsManager, ReplicaAlterLogDirsThread and
-KafkaApis.handleAlterReplicaLogDirsRequest. Leaves out authorization.
+Mirrors ReplicaAlterLogDirsManager and ReplicaAlterLogDirsThread.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 import trio
 
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.log_dirs import (
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopicResult,
-)
+from ...protocol.errors import KafkaError
 from ...replication import log_dir_moves
 from ...replication.log_dir_moves import Move, Over, Pause, Prepare, Read
-from ...replication.types import LeadershipResult, PartitionKey
-from ..network.request import Handler, Request
+from ...replication.types import LeadershipResult
 from ..observability.metrics import BrokerMetrics
 from .replica_runtime import ReplicaShell
 
@@ -61,29 +51,12 @@ class LogDirMover:
         metrics.gauge(prefix + "maxlag", lambda: moves.max_lag)
         metrics.gauge(prefix + "movingpartitionscount", lambda: len(moves.active))
 
-    # -- what is asked for --------------------------------------------------------------------
-
-    def handlers(self) -> Mapping[ApiKey, Handler]:
-        return {ApiKey.ALTER_REPLICA_LOG_DIRS: self.alter_replica_log_dirs}
-
-    def alter_replica_log_dirs(self, request: Request) -> None:
-        body: AlterReplicaLogDirsRequest = request.body
-        wanted = {
-            (topic.name, partition): directory.path
-            for directory in body.dirs
-            for topic in directory.topics
-            for partition in topic.partitions
-        }
-        results = log_dir_moves.alter_log_dirs(self._manager, wanted, self._shell.clock())
-        self._begin()
-        request.respond(_response(results, request.throttle_ms))
-        self._shell.settle()
-
     def on_leadership(self, _result: LeadershipResult) -> None:
         """Moves of an earlier run may go on now."""
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Drive the moves that nobody drives yet."""
         for move in self._manager.moves.active.values():
             if move not in self._tasks:
                 assert self._nursery is not None, "the mover does not run"
@@ -119,17 +92,3 @@ class LogDirMover:
             assert isinstance(step, Pause)
             await trio.sleep(step.wait_ms / _MS)
         return True
-
-
-def _response(
-    results: Mapping[PartitionKey, ErrorCode], throttle_ms: int
-) -> AlterReplicaLogDirsResponse:
-    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (name, partition), error in results.items():
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = AlterReplicaLogDirTopicResult(topic_name=name, partitions=[])
-        topic.partitions.append(
-            AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
-        )
-    return AlterReplicaLogDirsResponse(throttle_time_ms=throttle_ms, results=list(topics.values()))

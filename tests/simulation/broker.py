@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pybroker.broker.cluster.registration import RegistrationError, register_broker
 from pybroker.broker.coordinators import marker_sender
+from pybroker.broker.handlers.controller_orders import ControllerOrders
 from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.broker.handlers.offsets import OffsetsHandler
-from pybroker.broker.handlers.replication import ReplicationHandler
+from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
+from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.network.connection import ConnectionInfo
 from pybroker.broker.replicas.alter_partition_sender import (
     ALTER_PARTITION_VERSION,
@@ -216,8 +217,9 @@ class Broker:
         self._tasks: dict[FollowerFetcher, FetcherTask] = {}
         sessions = FetchSessions(kernel.random.randint)
         self._fetches = FetchHandler(self.shell, sessions)
-        self._offsets = OffsetsHandler(self.shell)
-        self._replication = ReplicationHandler(self.shell)
+        self._offsets = ListOffsetsHandler(self.shell)
+        self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
+        self._replication = ControllerOrders(self.shell)
         self._replication.on_leadership.append(self._leadership_changed)
         self._replication.on_stopped.append(self._stopped)
         self._replication.on_metadata.append(lambda _update: self._metadata_changed())
@@ -342,7 +344,7 @@ class Broker:
         elif isinstance(message, ListOffsetsRequest):
             self._offsets.list_offsets(request)
         elif isinstance(message, OffsetForLeaderEpochRequest):
-            self._offsets.offset_for_leader_epoch(request)
+            self._leader_epochs.offset_for_leader_epoch(request)
         elif isinstance(message, LeaderAndIsrRequest):
             self.cluster.audit.control_request(self, message)
             self._replication.leader_and_isr(request)

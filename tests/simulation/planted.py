@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import pybroker.broker.handlers.replication
+import pybroker.broker.handlers.controller_orders
 from pybroker.protocol.errors import ErrorCode
 from pybroker.replication import leadership
 from pybroker.replication.controller import partition_states
@@ -82,7 +82,7 @@ def _stale_controller() -> Iterator[None]:
 
     with (
         patch.object(leadership, "check_sender", trusting),
-        patch.object(pybroker.broker.handlers.replication, "check_sender", trusting),
+        patch.object(pybroker.broker.handlers.controller_orders, "check_sender", trusting),
     ):
         yield
 

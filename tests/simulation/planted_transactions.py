@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pybroker.broker.handlers.txn_markers import TxnMarkersHandler
+from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker.coordinator.connection_order import ConnectionOrders, Sender
 from pybroker.coordinator.group import transactions as group_transactions
 from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
@@ -89,7 +89,7 @@ def _late_requests_are_obeyed() -> Any:
 
 def _late_markers_are_written() -> Any:
     """Markers out of a coordinator's broken connection end the producer's next transaction."""
-    return patch.object(TxnMarkersHandler, "_is_late", lambda _self, _request: False)
+    return patch.object(WriteTxnMarkersHandler, "_is_late", lambda _self, _request: False)
 
 
 def _late_offsets_are_taken() -> Any:

@@ -13,10 +13,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from pybroker.broker.handlers.transactional_offsets import TransactionalOffsetHandler
 from pybroker.broker.handlers.transactional_produce import TransactionalProduce
 from pybroker.broker.handlers.transactions import TransactionHandlers
-from pybroker.broker.handlers.txn_markers import TxnMarkersHandler
+from pybroker.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
+from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.group_offsets import OffsetFetchRequest
 from pybroker.protocol.messages.produce import ProduceRequest
@@ -98,8 +98,8 @@ class TransactionalBroker(Broker):
         groups: Any = self.groups
         nothing: Any = None
         self._producing = TransactionalProduce(shell, verifier, lambda: True)
-        offsets = TransactionalOffsetHandler(groups, shell, verifier, lambda: True)
-        markers = TxnMarkersHandler(shell, self.groups.on_markers, REQUEST_TIMEOUT_MS)
+        offsets = TxnOffsetCommitHandler(groups, shell, verifier, lambda: True)
+        markers = WriteTxnMarkersHandler(shell, self.groups.on_markers, REQUEST_TIMEOUT_MS)
         handlers = TransactionHandlers(
             transactions, nothing, self.manager.metadata, offsets_partition_for=lambda _group: 0
         )

@@ -202,8 +202,7 @@ class Nodes:
     def ask(self, source: Node, step: Exchange) -> Any:
         """The answer of `source`; a poll that finds nothing waits for as long as it wants."""
         key = ApiKey(step.request._spec.api_key)
-        handlers = source.fetches if key is ApiKey.FETCH else source.offsets
-        call = Call(handlers, key, step.version, step.request)
+        call = Call(source.area_of(key), key, step.version, step.request)
         source.settle()
         if call.answer is None:
             assert isinstance(step.request, FetchRequest)

@@ -9,7 +9,9 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.handlers.metadata import MetadataHandlers
+from pybroker.broker.handlers.api_versions import ApiVersionsHandler
+from pybroker.broker.handlers.describe_cluster import DescribeClusterHandler
+from pybroker.broker.handlers.metadata import MetadataHandler
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.broker.network.request import Handler, Request
@@ -143,7 +145,13 @@ async def running_network(
     dispatcher = Dispatcher(metrics)
     heartbeats = Heartbeats()
     dispatcher.register(heartbeats.handlers())
-    dispatcher.register(MetadataHandlers(MetadataCache(1, "cluster"), dispatcher.served).handlers())
+    cache = MetadataCache(1, "cluster")
+    for handler in (
+        ApiVersionsHandler(dispatcher.served),
+        MetadataHandler(cache),
+        DescribeClusterHandler(cache),
+    ):
+        dispatcher.register(handler.handlers())
     server = SocketServer(
         dispatcher, quotas or ConnectionQuotas(), settings or SocketSettings(), metrics
     )

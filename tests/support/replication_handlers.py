@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from pybroker.broker.handlers.controller_orders import ControllerOrders
+from pybroker.broker.handlers.delete_records import DeleteRecordsHandler
+from pybroker.broker.handlers.describe_log_dirs import DescribeLogDirsHandler
 from pybroker.broker.handlers.fetch import FetchHandler
-from pybroker.broker.handlers.offsets import OffsetsHandler
+from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
+from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.handlers.replication import ReplicationHandler
 from pybroker.broker.replicas.replica_runtime import ReplicaShell
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -35,8 +38,16 @@ class HandlerBroker:
         self.sessions = FetchSessions(lambda low, high: next(ids))
         self.produces = ProduceHandler(self.shell)
         self.fetches = FetchHandler(self.shell, self.sessions)
-        self.offsets = OffsetsHandler(self.shell)
-        self.replication = ReplicationHandler(self.shell)
+        self.offsets = ListOffsetsHandler(self.shell)
+        self.leader_epochs = OffsetForLeaderEpochHandler(self.cluster.manager)
+        self.deletions = DeleteRecordsHandler(self.shell)
+        self.orders = ControllerOrders(self.shell)
+        self.log_dirs = DescribeLogDirsHandler(self.cluster.manager)
+
+    def area_of(self, key: ApiKey):
+        """What handles this question of a follower."""
+        areas = (self.fetches, self.offsets, self.leader_epochs)
+        return next(area for area in areas if key in area.handlers())
 
     def lead(self, **options) -> None:
         self.cluster.publish(ME)

@@ -15,6 +15,7 @@ from trio.testing import MockClock
 
 from pybroker.broker.config import KafkaConfig
 from pybroker.broker.coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime, group_config
+from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker.broker.handlers.groups import ALL_GROUP_OPERATIONS, GroupHandlers
 from pybroker.coordinator.group.core import GroupConfig
@@ -83,14 +84,21 @@ class Node(CoordinatorNode[GroupRuntime]):
         self.offsets = GroupOffsetHandlers(
             self.runtime,
             self.cluster.metadata,
-            auto_create_topic=self.created.append,
             zookeeper=self.zookeeper,
             offset_metadata_max_bytes=4096,
+        )
+        self.find_coordinator = FindCoordinatorHandler(
+            self.cluster.metadata,
+            auto_create_topic=self.created.append,
+            group_partition_for=self.runtime.machine.partition_for,
             transaction_partition_for=lambda _: 0,
         )
 
     def call(self, key: ApiKey, version: int, /, **fields: Any) -> Call:
-        area: Any = self.groups if key in self.groups.handlers() else self.offsets
+        area: Any
+        for area in (self.groups, self.offsets, self.find_coordinator):
+            if key in area.handlers():
+                break
         return Call(area, key, version, request_class(key)(**fields))
 
     def commit(self, version: int, offset: int, *, group: str = GROUP, topic: str = TOPIC) -> Call:

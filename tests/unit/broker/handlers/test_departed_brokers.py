@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from pybroker.broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandlers
+from pybroker.broker.handlers.describe_cluster import DescribeClusterHandler
+from pybroker.broker.handlers.metadata import DEPARTED_LISTED_MS, MetadataHandler
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
@@ -23,7 +24,7 @@ class Serving:
     def __init__(self) -> None:
         self.now_ms = 1_000
         self.cache = MetadataCache(1, "cluster")
-        self.handlers = MetadataHandlers(self.cache, list, clock=lambda: self.now_ms)
+        self.handlers = MetadataHandler(self.cache, clock=lambda: self.now_ms)
 
     def told(self, *alive: int, leader: int, port: int = 9000) -> None:
         partition = UpdateMetadataPartitionState(
@@ -53,7 +54,9 @@ class Serving:
         return ports, partition.leader_id, partition.error_code
 
     def described(self) -> set[int]:
-        call = Call(self.handlers, ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
+        call = Call(
+            DescribeClusterHandler(self.cache), ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest()
+        )
         return {broker.broker_id for broker in call.answer.brokers}
 
 

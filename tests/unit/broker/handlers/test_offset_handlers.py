@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from pybroker.broker.handlers.offsets import OffsetsHandler
+from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.offsets import (
@@ -90,7 +90,7 @@ async def test_a_search_elsewhere_finds_the_same(broker: HandlerBroker, version:
         errors = [answer.error_code for answer in expected[1:]]
         assert errors == [0, 0, 0, 0, ErrorCode.CORRUPT_MESSAGE, 0]
     async with trio.open_nursery() as nursery:
-        broker.offsets = OffsetsHandler(broker.shell, nursery.start_soon)
+        broker.offsets = ListOffsetsHandler(broker.shell, nursery.start_soon)
         calls = [_ask(broker, version, timestamp) for timestamp in timestamps]
         twice = _ask(broker, version, NOW, NOW)
         assert all((call.answer is None) == (version > 0) for call in calls)
@@ -110,7 +110,7 @@ async def test_others_are_answered_while_a_large_batch_is_searched(broker: Handl
     broker.produced(9, large)
     count = 0
     async with trio.open_nursery() as nursery:
-        broker.offsets = OffsetsHandler(broker.shell, nursery.start_soon)
+        broker.offsets = ListOffsetsHandler(broker.shell, nursery.start_soon)
         slow = _ask(broker, 9, NOW + 1)
         while slow.answer is None:
             count += _list(broker, 9, -1).offset == 50_001
@@ -123,7 +123,7 @@ async def test_a_partition_that_goes_away_during_the_search(broker: HandlerBroke
     broker.lead()
     broker.produced(9, batch(b"a", timestamp=NOW))
     async with trio.open_nursery() as nursery:
-        broker.offsets = OffsetsHandler(broker.shell, nursery.start_soon)
+        broker.offsets = ListOffsetsHandler(broker.shell, nursery.start_soon)
         call = _ask(broker, 9, NOW)
         broker.cluster.role(2, leader_epoch=1)
     error = call.answer.topics[0].partitions[0].error_code
@@ -157,7 +157,7 @@ def test_offset_for_leader_epoch(broker: HandlerBroker, version: int) -> None:
     message = OffsetForLeaderEpochRequest(
         topics=[OffsetForLeaderTopic(topic=TOPIC, partitions=partitions)]
     )
-    answer = Call(broker.offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, message).answer
+    answer = Call(broker.leader_epochs, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, message).answer
     found = [(p.error_code, p.leader_epoch, p.end_offset) for p in answer.topics[0].partitions]
     epoch = 1 if version >= 1 else -1
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -175,7 +175,7 @@ def test_delete_records(broker: HandlerBroker, version: int) -> None:
         )
 
     message = DeleteRecordsRequest(topics=[topic(TOPIC, 1), topic("nobody", 1)], timeout_ms=10)
-    answer = Call(broker.offsets, ApiKey.DELETE_RECORDS, version, message).answer
+    answer = Call(broker.deletions, ApiKey.DELETE_RECORDS, version, message).answer
     found = [(t.partitions[0].error_code, t.partitions[0].low_watermark) for t in answer.topics]
     assert found == [(0, 1), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
     assert broker.fetched(12, 0, session_epoch=-1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -30,7 +30,7 @@ from tests.support.replication_handlers import HandlerBroker, versions
 @pytest.mark.parametrize("version", versions(ApiKey.LEADER_AND_ISR))
 def test_leader_and_isr(broker: HandlerBroker, version: int) -> None:
     heard = []
-    broker.replication.on_leadership.append(heard.append)
+    broker.orders.on_leadership.append(heard.append)
     state = LeaderAndIsrPartitionState(partition_index=0, leader=ME, isr=[ME], replicas=[ME])
     message = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1)
     if version < 2:
@@ -40,7 +40,7 @@ def test_leader_and_isr(broker: HandlerBroker, version: int) -> None:
         message.topic_states = [
             LeaderAndIsrTopicState(topic_name=TOPIC, topic_id=TOPIC_ID, partition_states=[state])
         ]
-    answer = Call(broker.replication, ApiKey.LEADER_AND_ISR, version, message).answer
+    answer = Call(broker.orders, ApiKey.LEADER_AND_ISR, version, message).answer
     assert answer.error_code == 0
     if version < 5:
         (error,) = answer.partition_errors
@@ -52,7 +52,7 @@ def test_leader_and_isr(broker: HandlerBroker, version: int) -> None:
     assert broker.cluster.partition.is_leader
     assert [change.topic for change in heard[0].became_leader] == [TOPIC]
     message.controller_epoch = 0
-    answer = Call(broker.replication, ApiKey.LEADER_AND_ISR, version, message).answer
+    answer = Call(broker.orders, ApiKey.LEADER_AND_ISR, version, message).answer
     assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
     assert len(heard) == 1
 
@@ -70,7 +70,7 @@ def test_stop_replica(broker: HandlerBroker, version: int) -> None:
         message.topic_states = [StopReplicaTopicState(topic_name=TOPIC, partition_states=[state])]
     if version < 3:
         message.delete_partitions = True
-    answer = Call(broker.replication, ApiKey.STOP_REPLICA, version, message).answer
+    answer = Call(broker.orders, ApiKey.STOP_REPLICA, version, message).answer
     (error,) = answer.partition_errors
     assert (error.topic_name, error.partition_index, error.error_code) == (TOPIC, 0, 0)
     assert KEY not in broker.cluster.manager.partitions
@@ -79,7 +79,7 @@ def test_stop_replica(broker: HandlerBroker, version: int) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_update_metadata(broker: HandlerBroker, version: int) -> None:
     updates = []
-    broker.replication.on_metadata.append(updates.append)
+    broker.orders.on_metadata.append(updates.append)
     broker.cluster.manager.broker_epoch = 50
     state = UpdateMetadataPartitionState(partition_index=0, leader=2, isr=[2], replicas=[2])
     node = UpdateMetadataBroker(id=2)
@@ -102,7 +102,7 @@ def test_update_metadata(broker: HandlerBroker, version: int) -> None:
         node.endpoints[0].listener = "PLAINTEXT"
 
     def send() -> int:
-        return Call(broker.replication, ApiKey.UPDATE_METADATA, version, message).answer.error_code
+        return Call(broker.orders, ApiKey.UPDATE_METADATA, version, message).answer.error_code
 
     assert send() == 0
     metadata = broker.cluster.metadata
@@ -127,7 +127,7 @@ def test_what_comes_late_from_a_controller_changes_nothing(broker: HandlerBroker
             controller_epoch=epoch,
             topic_states=[UpdateMetadataTopicState(topic_name=TOPIC, partition_states=[state])],
         )
-        call = Call(broker.replication, ApiKey.UPDATE_METADATA, 8, message, connection=connection)
+        call = Call(broker.orders, ApiKey.UPDATE_METADATA, 8, message, connection=connection)
         return call.answer if call.answer == CLOSED else ErrorCode(call.answer.error_code)
 
     def leader() -> int:
@@ -141,10 +141,10 @@ def test_what_comes_late_from_a_controller_changes_nothing(broker: HandlerBroker
     assert send(-1, connection=7) == CLOSED
     assert leader() == 2
     stop = StopReplicaRequest(controller_id=2, controller_epoch=3)
-    late = Call(broker.replication, ApiKey.STOP_REPLICA, 4, stop, connection=7)
+    late = Call(broker.orders, ApiKey.STOP_REPLICA, 4, stop, connection=7)
     assert late.answer == CLOSED
     lead = LeaderAndIsrRequest(controller_id=2, controller_epoch=3)
-    late = Call(broker.replication, ApiKey.LEADER_AND_ISR, 7, lead, connection=7)
+    late = Call(broker.orders, ApiKey.LEADER_AND_ISR, 7, lead, connection=7)
     assert late.answer == CLOSED
     # The next controller may have been connected for longer.
     assert send(3, connection=5, epoch=4) is ErrorCode.NONE
@@ -160,7 +160,7 @@ def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
 
     def describe(topics) -> dict[str, list]:
         message = DescribeLogDirsRequest(topics=topics)
-        answer = Call(broker.replication, ApiKey.DESCRIBE_LOG_DIRS, version, message).answer
+        answer = Call(broker.log_dirs, ApiKey.DESCRIBE_LOG_DIRS, version, message).answer
         return answer.results
 
     results = describe(None)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pybroker.broker.coordinators.transaction_verifier import Question
-from pybroker.broker.handlers.active_producers import ActiveProducersHandler
+from pybroker.broker.handlers.describe_producers import DescribeProducersHandler
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.handlers.transactional_produce import TransactionalProduce
-from pybroker.broker.handlers.txn_markers import OFFSETS_TOPIC, TxnMarkersHandler
+from pybroker.broker.handlers.write_txn_markers import OFFSETS_TOPIC, WriteTxnMarkersHandler
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.produce import (
@@ -63,8 +63,10 @@ class Broker(HandlerBroker):
         transactions = TransactionalProduce(self.shell, verifier, lambda: self.verifies)
         self.produces = ProduceHandler(self.shell, transactions)
         self.ended: list[tuple[int, frozenset[int], bool]] = []
-        self.markers = TxnMarkersHandler(self.shell, lambda *ended: self.ended.append(ended), 1_000)
-        self.producers = ActiveProducersHandler(self.cluster.manager)
+        self.markers = WriteTxnMarkersHandler(
+            self.shell, lambda *ended: self.ended.append(ended), 1_000
+        )
+        self.producers = DescribeProducersHandler(self.cluster.manager)
 
     def send(
         self,

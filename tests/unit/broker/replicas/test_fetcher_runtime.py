@@ -34,7 +34,7 @@ class Pair:
         )
         self.runtime = FetcherRuntime(self.follower.shell, "PLAINTEXT", connect=self._connect)
         self.follower.shell.on_flush = self.runtime.on_flush
-        self.follower.replication.on_leadership.append(self.runtime.on_leadership)
+        self.follower.orders.on_leadership.append(self.runtime.on_leadership)
         self.connections: list[trio.abc.Stream] = []
         self.asked: list[ApiKey] = []
         self.is_up = True
@@ -77,8 +77,7 @@ class Pair:
                 header, message = decode_request(frame)
                 key = ApiKey(header.api_key)
                 self.asked.append(key)
-                handlers = self.leader.fetches if key is ApiKey.FETCH else self.leader.offsets
-                call = Call(handlers, key, header.api_version, message)
+                call = Call(self.leader.area_of(key), key, header.api_version, message)
                 answer = await call.wait()
                 if self.is_mute:
                     await trio.sleep_forever()

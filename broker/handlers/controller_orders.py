@@ -1,5 +1,5 @@
-"""What the controller and admins ask of this broker's replicas: LeaderAndIsr v0-7, StopReplica
-v0-4, UpdateMetadata v0-8, DescribeLogDirs v0-4.
+"""What the controller orders of this broker: LeaderAndIsr v0-7, StopReplica v0-4, UpdateMetadata
+v0-8.
 
 Invariants: a request of an older controller epoch, or for an earlier broker epoch, changes nothing
 (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH), and neither does one that is late: a controller sends
@@ -9,8 +9,8 @@ connection is closed: a controller that is not through with it sends the request
 Coordinators hear of leadership through `on_leadership` and `on_stopped`, topic changes go to
 `on_metadata`, before the answer is sent.
 
-Mirrors KafkaApis.handleLeaderAndIsrRequest, handleStopReplicaRequest, handleUpdateMetadataRequest
-and handleDescribeLogDirsRequest. Leaves out authorization and KRaft migration.
+Mirrors KafkaApis.handleLeaderAndIsrRequest, handleStopReplicaRequest and
+handleUpdateMetadataRequest. Leaves out authorization and KRaft migration.
 """
 
 import logging
@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ...protocol.messages.replication import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -31,11 +30,9 @@ from ...protocol.messages.replication import (
     UpdateMetadataResponse,
 )
 from ...replication.leadership import check_sender, retry_refused
-from ...replication.log_dirs import describe_log_dirs
 from ...replication.metadata_cache import MetadataUpdate
-from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, PartitionKey, StopResult
+from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
 from ..network.request import Handler, Request
-from ..network.turns import Steps
 from ..replicas.replica_runtime import ReplicaShell
 
 log = logging.getLogger("pybroker.broker.replication")
@@ -43,7 +40,7 @@ log = logging.getLogger("pybroker.broker.replication")
 _FIRST_VERSION_BY_TOPIC = 5
 
 
-class ReplicationHandler:
+class ControllerOrders:
     __slots__ = (
         "_controller_epoch", "_manager", "_newest_connection", "_shell", "on_leadership",
         "on_metadata", "on_stopped",
@@ -64,7 +61,6 @@ class ReplicationHandler:
             ApiKey.LEADER_AND_ISR: self.leader_and_isr,
             ApiKey.STOP_REPLICA: self.stop_replica,
             ApiKey.UPDATE_METADATA: self.update_metadata,
-            ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
         }
 
     def _close_if_late(self, request: Request) -> bool:
@@ -129,20 +125,6 @@ class ReplicationHandler:
                 listener(update)
         request.respond(UpdateMetadataResponse(error_code=error))
         self._shell.settle()
-
-    def describe_log_dirs(self, request: Request) -> Steps:
-        body: DescribeLogDirsRequest = request.body
-        wanted: set[PartitionKey] | None = None
-        if body.topics is not None:
-            wanted = set()
-            for topic in body.topics:
-                for partition in topic.partitions:
-                    wanted.add((topic.topic, partition))
-                    yield
-        results = yield from describe_log_dirs(self._manager, wanted)
-        request.respond(
-            DescribeLogDirsResponse(throttle_time_ms=request.throttle_ms, results=results)
-        )
 
 
 def _leader_and_isr_response(result: LeadershipResult, version: int) -> LeaderAndIsrResponse:

@@ -1,12 +1,11 @@
-"""ListOffsets v0-9, OffsetForLeaderEpoch v0-4, DeleteRecords v0-2.
+"""ListOffsets v0-9.
 
-ListOffsets: v0 lists segment offsets, v1+ one offset; special timestamps need v1 (earliest), v7
+v0 lists segment offsets, v1+ one offset; special timestamps need v1 (earliest), v7
 (max timestamp, KIP-734), v8 (earliest local), v9 (latest tiered); v4 brought leader epochs, v5
 OFFSET_NOT_AVAILABLE instead of LEADER_NOT_AVAILABLE (KIP-207). Batches in which the first record
 at or after a time is to be found are searched in a worker thread: a large one takes seconds.
 
-Mirrors KafkaApis.handleListOffsetRequest, handleOffsetForLeaderEpochRequest and
-handleDeleteRecordsRequest. Leaves out authorization.
+Mirrors KafkaApis.handleListOffsetRequest. Leaves out authorization.
 """
 
 from collections import Counter
@@ -17,19 +16,11 @@ import trio
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offsets import (
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderEpochResponseEpochEndOffset,
-    OffsetForLeaderTopicResult,
 )
 from ...replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -44,9 +35,6 @@ from ...replication.offsets import (
 from ...replication.types import (
     CONSUMER_REPLICA_ID,
     DEBUG_REPLICA_ID,
-    DeleteRecordsResult,
-    DeleteRecordsResults,
-    Done,
     Isolation,
     PartitionKey,
 )
@@ -62,7 +50,7 @@ MAX_SEARCHERS = 2
 Searches = dict[PartitionKey, Searched | ErrorCode]
 
 
-class OffsetsHandler:
+class ListOffsetsHandler:
     __slots__ = ("_manager", "_searchers", "_shell", "_wait")
 
     def __init__(self, shell: ReplicaShell, wait: Callable[..., None] | None = None) -> None:
@@ -76,8 +64,6 @@ class OffsetsHandler:
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
             ApiKey.LIST_OFFSETS: self.list_offsets,
-            ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch,
-            ApiKey.DELETE_RECORDS: self.delete_records,
         }
 
     def list_offsets(self, request: Request) -> None:
@@ -189,81 +175,6 @@ class OffsetsHandler:
         )
         return ListOffsetsPartitionResponse(
             partition_index=key[1], error_code=error, old_style_offsets=found
-        )
-
-    def offset_for_leader_epoch(self, request: Request) -> None:
-        body: OffsetForLeaderEpochRequest = request.body
-        topics = []
-        for topic in body.topics:
-            partitions = []
-            for partition in topic.partitions:
-                error, epoch, end_offset = self._manager.end_offset_for_epoch(
-                    (topic.topic, partition.partition),
-                    partition.current_leader_epoch,
-                    partition.leader_epoch,
-                )
-                partitions.append(
-                    OffsetForLeaderEpochResponseEpochEndOffset(
-                        error_code=error,
-                        partition=partition.partition,
-                        leader_epoch=epoch,
-                        end_offset=end_offset,
-                    )
-                )
-            topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
-        request.respond(
-            OffsetForLeaderEpochResponse(throttle_time_ms=request.throttle_ms, topics=topics)
-        )
-
-    def delete_records(self, request: Request) -> None:
-        body: DeleteRecordsRequest = request.body
-        manager = self._manager
-        unknown: DeleteRecordsResults = {}
-        wanted: dict[PartitionKey, int] = {}
-        for topic in body.topics:
-            for partition in topic.partitions:
-                key = (topic.name, partition.partition_index)
-                if manager.metadata.partition_state(*key) is None:
-                    unknown[key] = DeleteRecordsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                else:
-                    wanted[key] = partition.offset
-        now_ms = self._shell.clock()
-        wait = _DeleteRecordsWait(request, unknown)
-        outcome = manager.delete_records(wait, wanted, body.timeout_ms, now_ms)
-        if isinstance(outcome, Done):
-            wait.complete(outcome.result)
-        else:
-            self._shell.parked(body.timeout_ms, now_ms)
-        self._shell.settle()
-
-
-class _DeleteRecordsWait:
-    """The token of a DeleteRecords, with what was refused before."""
-
-    __slots__ = ("_request", "_unknown")
-
-    def __init__(self, request: Request, unknown: DeleteRecordsResults) -> None:
-        self._request = request
-        self._unknown = unknown
-
-    def complete(self, results: DeleteRecordsResults) -> None:
-        all_results = results | self._unknown
-        body: DeleteRecordsRequest = self._request.body
-        topics = []
-        for topic in body.topics:
-            partitions = []
-            for partition in topic.partitions:
-                result = all_results[topic.name, partition.partition_index]
-                partitions.append(
-                    DeleteRecordsPartitionResult(
-                        partition_index=partition.partition_index,
-                        low_watermark=result.low_watermark,
-                        error_code=result.error_code,
-                    )
-                )
-            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
-        self._request.respond(
-            DeleteRecordsResponse(throttle_time_ms=self._request.throttle_ms, topics=topics)
         )
 
 

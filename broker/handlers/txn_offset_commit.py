@@ -33,7 +33,7 @@ _FIRST_VERSION_WITH_ABORTABLE = 4
 _NO_SEQUENCE = -1
 
 
-class TransactionalOffsetHandler:
+class TxnOffsetCommitHandler:
     __slots__ = ("_is_enabled", "_replicas", "_runtime", "_verifier")
 
     def __init__(

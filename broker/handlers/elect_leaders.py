@@ -1,11 +1,9 @@
-"""What other brokers ask of the controller: AlterPartition v0-3, ControlledShutdown v0-3,
-AllocateProducerIds v0. What administrators ask: ElectLeaders v0-2, AlterPartitionReassignments v0,
-ListPartitionReassignments v0, UpdateFeatures v0-1.
+"""ElectLeaders v0-2: an election of preferred leaders, or of unclean ones.
 
-Each request becomes an event of the controller machine; the answer is the machine's. A broker that
-is not the controller answers NOT_CONTROLLER.
+The request becomes an event of the controller machine; the answer waits until this broker knows of
+the new leaders. A broker that is not the controller answers NOT_CONTROLLER.
 
-Mirrors the handlers of the same names in KafkaApis. Leaves out authorization.
+Mirrors KafkaApis.handleElectLeaders. Leaves out authorization.
 """
 
 from collections.abc import Mapping
@@ -14,7 +12,6 @@ import trio
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.cluster import UpdateFeaturesResponse
 from ...protocol.messages.reassignments import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -30,10 +27,9 @@ from ..network.request import Handler, Request
 
 PREFERRED, UNCLEAN = 0, 1
 TYPE_SINCE_VERSION = 1
-MAX_FEATURES = 1000  # a cluster has a few
 
 
-class ControlHandlers:
+class ElectLeadersHandler:
     __slots__ = ("_controller", "_waits")
 
     def __init__(self, controller: ControllerRuntime, waits: TopicWaits) -> None:
@@ -41,46 +37,7 @@ class ControlHandlers:
         self._waits = waits
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
-        return {
-            ApiKey.ALTER_PARTITION: self.alter_partition,
-            ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
-            ApiKey.ALLOCATE_PRODUCER_IDS: self.allocate_producer_ids,
-            ApiKey.ELECT_LEADERS: self.elect_leaders,
-            ApiKey.ALTER_PARTITION_REASSIGNMENTS: self.alter_partition_reassignments,
-            ApiKey.LIST_PARTITION_REASSIGNMENTS: self.list_partition_reassignments,
-            ApiKey.UPDATE_FEATURES: self.update_features,
-        }
-
-    async def alter_partition(self, request: Request) -> None:
-        body, version = request.body, request.api_version
-        answer = await self._controller.ask(lambda t: events.AlterPartition(t, body, version))
-        request.respond(answer)
-
-    async def controlled_shutdown(self, request: Request) -> None:
-        body = request.body
-        request.respond(await self._controller.ask(lambda t: events.ControlledShutdown(t, body)))
-
-    async def allocate_producer_ids(self, request: Request) -> None:
-        body = request.body
-        request.respond(await self._controller.ask(lambda t: events.AllocateProducerIds(t, body)))
-
-    async def alter_partition_reassignments(self, request: Request) -> None:
-        body = request.body
-        answer = await self._controller.ask(lambda t: events.AlterPartitionReassignments(t, body))
-        request.respond(answer)
-
-    async def list_partition_reassignments(self, request: Request) -> None:
-        body = request.body
-        answer = await self._controller.ask(lambda t: events.ListPartitionReassignments(t, body))
-        request.respond(answer)
-
-    async def update_features(self, request: Request) -> None:
-        body, version = request.body, request.api_version
-        if len(body.feature_updates) > MAX_FEATURES:
-            request.respond(UpdateFeaturesResponse(error_code=ErrorCode.INVALID_REQUEST))
-            return
-        answer = await self._controller.ask(lambda t: events.UpdateFeatures(t, body, version))
-        request.respond(answer)
+        return {ApiKey.ELECT_LEADERS: self.elect_leaders}
 
     async def elect_leaders(self, request: Request) -> None:
         body: ElectLeadersRequest = request.body

@@ -51,7 +51,7 @@ log = logging.getLogger("pybroker.broker.transactions")
 OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
 
 
-class TxnMarkersHandler:
+class WriteTxnMarkersHandler:
     __slots__ = ("_connections", "_on_offsets_ended", "_shell", "_timeout_ms")
 
     def __init__(

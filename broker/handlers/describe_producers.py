@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
 
-class ActiveProducersHandler:
+class DescribeProducersHandler:
     __slots__ = ("_manager",)
 
     def __init__(self, manager: ReplicaManager) -> None:

@@ -1,0 +1,393 @@
+"""The parts of one broker, built and wired to each other; nothing runs yet.
+
+Job: from a `Ground` (what the start has found out: configs, broker id, loaded logs) to `Parts`,
+finished: every handler is registered, everyone who wants to hear of leadership, metadata or configs
+is hung up, every gauge is there. The life cycle (what is started and stopped in which order) is the
+server's.
+
+What is registered here is what ApiVersions advertises; `handlers` says which file has which API.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import trio
+
+from ..protocol.api import ApiKey
+from ..replication.fetch_session import FetchSessions
+from ..replication.metadata_cache import MetadataCache, MetadataUpdate
+from ..replication.replica_manager import ReplicaManager
+from ..storage.log_manager import LogManager
+from . import settings
+from .cleaner.runtime import CleanerRuntime
+from .cluster.config_store import ConfigStore
+from .cluster.controller_client import ControllerClient
+from .cluster.controller_runtime import ControllerRuntime
+from .cluster.finalized_features import FinalizedFeatures
+from .cluster.metadata_waits import TopicWaits
+from .cluster.topic_config_cache import TopicConfigs
+from .cluster.topic_creation import TopicCreator
+from .cluster.zookeeper_client import ZooKeeperClient
+from .cluster.zookeeper_offsets import ConsumerOffsets
+from .config import KafkaConfig
+from .coordinators.group_runtime import GroupRuntime, group_config
+from .coordinators.producer_ids import ProducerIds, allocate_from_controller
+from .coordinators.transaction_runtime import TransactionRuntime, transaction_config
+from .coordinators.transaction_verifier import TransactionVerifier
+from .gauges import register_gauges, register_session_gauges, register_transaction_gauges
+from .handlers.alter_configs import AlterConfigsHandler
+from .handlers.alter_replica_log_dirs import AlterReplicaLogDirsHandler
+from .handlers.api_versions import ApiVersionsHandler
+from .handlers.controller_orders import ControllerOrders
+from .handlers.controller_requests import ControllerRequestHandlers
+from .handlers.delete_records import DeleteRecordsHandler
+from .handlers.describe_cluster import DescribeClusterHandler
+from .handlers.describe_configs import DescribeConfigsHandler
+from .handlers.describe_log_dirs import DescribeLogDirsHandler
+from .handlers.describe_producers import DescribeProducersHandler
+from .handlers.elect_leaders import ElectLeadersHandler
+from .handlers.fetch import FetchHandler
+from .handlers.find_coordinator import FindCoordinatorHandler
+from .handlers.group_offsets import GroupOffsetHandlers
+from .handlers.groups import GroupHandlers
+from .handlers.leadership_gate import LeadershipGate
+from .handlers.list_offsets import ListOffsetsHandler
+from .handlers.metadata import MetadataHandler
+from .handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from .handlers.partition_reassignments import PartitionReassignmentHandlers
+from .handlers.produce import ProduceHandler
+from .handlers.topics import TopicHandlers
+from .handlers.transactional_produce import TransactionalProduce
+from .handlers.transactions import TransactionHandlers
+from .handlers.txn_offset_commit import TxnOffsetCommitHandler
+from .handlers.write_txn_markers import WriteTxnMarkersHandler
+from .network.dispatcher import Dispatcher
+from .network.socket_server import SocketServer
+from .observability.metrics import BrokerMetrics
+from .replicas.alter_partition_sender import AlterPartitionSender
+from .replicas.fetcher_runtime import FetcherRuntime
+from .replicas.log_dir_mover import LogDirMover
+from .replicas.replica_runtime import ReplicaShell
+
+
+class Ground(NamedTuple):
+    """What there is when the parts can be built."""
+
+    config: KafkaConfig
+    clock: Callable[[], int]
+    metrics: BrokerMetrics
+    zookeeper: ZooKeeperClient
+    store: ConfigStore
+    features: FinalizedFeatures
+    topic_configs: TopicConfigs
+    logs: LogManager
+    broker_id: int
+    cluster_id: str
+
+
+class Replicas(NamedTuple):
+    """What hosts partitions, and what moves and follows them."""
+
+    manager: ReplicaManager
+    shell: ReplicaShell
+    fetchers: FetcherRuntime
+    mover: LogDirMover
+
+
+class Control(NamedTuple):
+    """The controller on this broker, and what speaks with the one of the cluster."""
+
+    controller: ControllerRuntime
+    client: ControllerClient
+    creator: TopicCreator
+    waits: TopicWaits
+    producer_ids: ProducerIds
+    isr_changes: AlterPartitionSender
+
+
+class Coordinators(NamedTuple):
+    groups: GroupRuntime
+    transactions: TransactionRuntime
+    verifier: TransactionVerifier
+
+
+class Parts(NamedTuple):
+    """A whole broker, at rest."""
+
+    cache: MetadataCache
+    dispatcher: Dispatcher
+    sockets: SocketServer
+    replicas: Replicas
+    control: Control
+    coordinators: Coordinators
+    cleaner: CleanerRuntime
+    orders: ControllerOrders
+
+
+def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
+    """`register_broker` is called anew after each lost session."""
+    config = ground.config
+    cache = MetadataCache(ground.broker_id, ground.cluster_id)
+    replicas = _replicas(ground, cache)
+    dispatcher = Dispatcher(ground.metrics)
+    dispatcher.hold_back()
+    sockets = SocketServer(
+        dispatcher,
+        settings.connection_quotas(config),
+        settings.socket_settings(config),
+        ground.metrics,
+    )
+    control = _control(ground, cache, replicas.shell, register_broker)
+    parts = Parts(
+        cache=cache,
+        dispatcher=dispatcher,
+        sockets=sockets,
+        replicas=replicas,
+        control=control,
+        coordinators=_coordinators(ground, cache, replicas.shell, control.producer_ids),
+        cleaner=CleanerRuntime(ground.logs, config, ground.clock),
+        orders=ControllerOrders(replicas.shell),
+    )
+    _register_orders(ground, parts)
+    _register_controller(ground, parts)
+    _register_records(ground, parts)
+    _register_cluster(ground, parts)
+    _register_coordinators(ground, parts)
+    _register_gauges(ground, parts)
+    return parts
+
+
+# -- the parts ------------------------------------------------------------------------------------
+
+
+def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
+    config, clock = ground.config, ground.clock
+    manager = ReplicaManager(
+        settings.replica_config(config, ground.broker_id),
+        ground.logs,
+        cache,
+        ground.topic_configs.config_for,
+        now_ms=clock(),
+        replica_selector=settings.replica_selector(config, cache),
+    )
+    settings.apply_replication_quotas(config, manager)
+    ground.metrics.topic_stats = manager.topic_stats
+    shell = ReplicaShell(manager, clock)
+    shell.flusher.set_max_threads(config.get_int("num.io.threads"))
+    fetchers = FetcherRuntime(
+        shell,
+        config.inter_broker_listener,
+        settings.fetcher_config(config),
+        fetchers_per_source=config.get_int("num.replica.fetchers"),
+        timeout_ms=config.get_int("replica.socket.timeout.ms"),
+    )
+    shell.on_flush = fetchers.on_flush
+    mover = LogDirMover(shell, settings.copies_at_once(config))
+    ground.topic_configs.on_change.append(
+        lambda topic, changed: manager.apply_topic_config(topic, changed, clock())
+    )
+    return Replicas(manager, shell, fetchers, mover)
+
+
+def _control(
+    ground: Ground,
+    cache: MetadataCache,
+    shell: ReplicaShell,
+    register_broker: Callable[[], Awaitable[None]],
+) -> Control:
+    config, zookeeper, broker_id = ground.config, ground.zookeeper, ground.broker_id
+    client = ControllerClient(
+        broker_id,
+        cache,
+        config.inter_broker_listener,
+        request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
+    )
+    isr_changes = AlterPartitionSender(broker_id, shell, client, zookeeper)
+    shell.on_isr_change = isr_changes.propose
+    shell.on_failed_log_dir = isr_changes.log_dir_failed
+    return Control(
+        controller=ControllerRuntime(
+            zookeeper,
+            settings.controller_config(config, broker_id),
+            clock=ground.clock,
+            new_topic_id=lambda: uuid.uuid4().bytes,
+            register=register_broker,
+        ),
+        client=client,
+        creator=TopicCreator(config, cache, zookeeper, random.Random()),
+        waits=TopicWaits(cache),
+        producer_ids=ProducerIds(
+            allocate_from_controller(client, broker_id, lambda: shell.manager.broker_epoch)
+        ),
+        isr_changes=isr_changes,
+    )
+
+
+def _coordinators(
+    ground: Ground, cache: MetadataCache, shell: ReplicaShell, producer_ids: ProducerIds
+) -> Coordinators:
+    config, clock = ground.config, ground.clock
+    return Coordinators(
+        groups=GroupRuntime(
+            shell,
+            group_config(config),
+            clock=clock,
+            commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
+            load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
+        ),
+        transactions=TransactionRuntime(
+            shell,
+            transaction_config(config),
+            producer_ids,
+            listener=config.inter_broker_listener,
+            clock=clock,
+            load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+        ),
+        verifier=TransactionVerifier(
+            cache,
+            config.inter_broker_listener,
+            str(ground.broker_id),
+            timeout_ms=config.get_int("request.timeout.ms"),
+        ),
+    )
+
+
+# -- their handlers, and who hears of what --------------------------------------------------------
+
+
+def _register_orders(ground: Ground, parts: Parts) -> None:
+    """What the controller sends, and who hears of it."""
+    orders, dispatcher, replicas = parts.orders, parts.dispatcher, parts.replicas
+    gate = LeadershipGate(orders, replicas.manager, ground.topic_configs, dispatcher.spawn)
+    dispatcher.register({**orders.handlers(), ApiKey.LEADER_AND_ISR: gate.leader_and_isr})
+    dispatcher.register(DescribeLogDirsHandler(replicas.manager).handlers())
+    orders.on_leadership.append(replicas.fetchers.on_leadership)
+    orders.on_leadership.append(replicas.mover.on_leadership)
+    orders.on_stopped.append(replicas.fetchers.on_stopped)
+    orders.on_metadata.append(replicas.fetchers.on_metadata)
+    groups, transactions = parts.coordinators.groups, parts.coordinators.transactions
+    orders.on_leadership.append(
+        lambda result: groups.on_leadership_change(result.became_leader, result.became_follower)
+    )
+    orders.on_stopped.append(lambda result: groups.on_leadership_change((), result.stopped))
+    orders.on_leadership.append(
+        lambda result: transactions.on_leadership_change(
+            result.became_leader, result.became_follower
+        )
+    )
+    orders.on_stopped.append(lambda result: transactions.on_leadership_change((), result.stopped))
+
+    def forget_deleted(update: MetadataUpdate) -> None:
+        for topic in update.deleted_topics:
+            ground.topic_configs.forget(topic)
+        groups.on_partitions_deleted(update.deleted_partitions, ground.clock())
+
+    orders.on_metadata.append(forget_deleted)
+    orders.on_metadata.append(parts.control.waits.metadata_changed)
+
+
+def _register_controller(ground: Ground, parts: Parts) -> None:
+    """What only the controller does, asked by brokers and administrators."""
+    register, control = parts.dispatcher.register, parts.control
+    controller, waits = control.controller, control.waits
+    topics = TopicHandlers(
+        ground.config, parts.cache, ground.zookeeper, controller, control.creator, waits
+    )
+    register(topics.handlers())
+    register(ControllerRequestHandlers(controller).handlers())
+    register(ElectLeadersHandler(controller, waits).handlers())
+    register(PartitionReassignmentHandlers(controller).handlers())
+
+
+def _register_records(ground: Ground, parts: Parts) -> None:
+    """Produce, Fetch, offsets, and the data side of transactions."""
+    register, spawn, config = parts.dispatcher.register, parts.dispatcher.spawn, ground.config
+    shell, manager = parts.replicas.shell, parts.replicas.manager
+    groups, verifier = parts.coordinators.groups, parts.coordinators.verifier
+
+    def verifies() -> bool:
+        return config.get_boolean("transaction.partition.verification.enable")
+
+    transactions = TransactionalProduce(shell, verifier, verifies)
+    register(ProduceHandler(shell, transactions, spawn).handlers())
+    register(TxnOffsetCommitHandler(groups, shell, verifier, verifies).handlers())
+    timeout_ms = config.get_int("request.timeout.ms")
+    register(WriteTxnMarkersHandler(shell, groups.on_markers, timeout_ms).handlers())
+    register(DescribeProducersHandler(manager).handlers())
+    longest_ms = config.get_int("transaction.max.timeout.ms")
+    register_transaction_gauges(ground.metrics, manager, verifier, ground.clock, longest_ms)
+    slots = config.get_int("max.incremental.fetch.session.cache.slots")
+    sessions = FetchSessions(random.randint, slots)
+    register_session_gauges(ground.metrics, sessions)
+    register(FetchHandler(shell, sessions, spawn).handlers())
+    register(ListOffsetsHandler(shell, spawn).handlers())
+    register(OffsetForLeaderEpochHandler(manager).handlers())
+    register(DeleteRecordsHandler(shell).handlers())
+    register(AlterReplicaLogDirsHandler(shell, parts.replicas.mover).handlers())
+
+
+def _register_cluster(ground: Ground, parts: Parts) -> None:
+    """What clients ask about the cluster and its configs."""
+    register, config, cache, store = (
+        parts.dispatcher.register,
+        ground.config,
+        parts.cache,
+        ground.store,
+    )
+    auto_creates = config.get_boolean("auto.create.topics.enable")
+    metadata = MetadataHandler(
+        cache,
+        topic_creator=parts.control.creator if auto_creates else None,
+        clock=lambda: int(trio.current_time() * 1000),
+    )
+    parts.orders.on_metadata.append(metadata.metadata_changed)
+    register(metadata.handlers())
+    versions = ApiVersionsHandler(
+        parts.dispatcher.served, feature_epoch=lambda: ground.features.epoch
+    )
+    register(versions.handlers())
+    register(DescribeClusterHandler(cache).handlers())
+    register(DescribeConfigsHandler(config, ground.broker_id, cache, store).handlers())
+    register(AlterConfigsHandler(config, ground.broker_id, cache, store).handlers())
+
+
+def _register_coordinators(ground: Ground, parts: Parts) -> None:
+    register, cache = parts.dispatcher.register, parts.cache
+    groups, transactions, _ = parts.coordinators
+    find_coordinator = FindCoordinatorHandler(
+        cache,
+        auto_create_topic=parts.control.creator.auto_create_internal,
+        group_partition_for=groups.machine.partition_for,
+        transaction_partition_for=transactions.machine.partition_for,
+    )
+    register(find_coordinator.handlers())
+    register(GroupHandlers(groups).handlers())
+    group_offsets = GroupOffsetHandlers(
+        groups,
+        cache,
+        zookeeper=ConsumerOffsets(ground.zookeeper),
+        offset_metadata_max_bytes=ground.config.get_int("offset.metadata.max.bytes"),
+    )
+    register(group_offsets.handlers())
+    transaction_handlers = TransactionHandlers(
+        transactions,
+        parts.control.producer_ids,
+        cache,
+        offsets_partition_for=groups.machine.partition_for,
+    )
+    register(transaction_handlers.handlers())
+
+
+def _register_gauges(ground: Ground, parts: Parts) -> None:
+    metrics = ground.metrics
+    register_gauges(metrics, parts.replicas.manager, ground.zookeeper)
+    parts.replicas.fetchers.register_gauges(metrics)
+    parts.replicas.mover.register_gauges(metrics)
+    parts.cleaner.register_gauges(metrics)
+    parts.coordinators.groups.register_gauges(metrics)
+    parts.coordinators.transactions.register_gauges(metrics)
+    parts.control.controller.register_gauges(metrics)

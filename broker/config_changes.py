@@ -1,0 +1,72 @@
+"""Dynamic configs of topics and brokers, brought to the parts that obey them while they run.
+
+Mirrors DynamicBrokerConfig's reconfigurables and TopicConfigHandler.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from ..storage.log_config import LogConfig
+from . import settings
+from .assembly import Ground, Parts
+from .cluster.config_store import broker_entity, topic_entity
+from .config import dynamic
+
+log = logging.getLogger("pybroker.broker.server")
+
+
+class ConfigChanges:
+    __slots__ = ("_background", "_ground", "_parts")
+
+    def __init__(self, ground: Ground, parts: Parts, background: trio.CapacityLimiter) -> None:
+        """`background` limits the threads of background jobs."""
+        self._ground = ground
+        self._parts = parts
+        self._background = background
+
+    async def changed(self, entity: str, values: dict[str, str]) -> None:
+        """An entity of the config store has these values now."""
+        ground, parts = self._ground, self._parts
+        kind, _, name = entity.partition("/")
+        if entity == topic_entity(name):
+            ground.topic_configs.changed(name, values)
+            parts.control.controller.topic_config_changed(name, values)
+        elif kind == "brokers":
+            if entity == broker_entity(""):
+                changed = dynamic.take_over(ground.config, default=values)
+            elif name == str(ground.broker_id):
+                changed = dynamic.take_over(ground.config, broker=values)
+            else:
+                return
+            if changed:
+                log.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
+                if "max.connections.per.ip.overrides" in changed:
+                    parts.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
+                        settings.connections_by_address, ground.config
+                    )
+                self._apply()
+        parts.replicas.shell.settle()
+
+    def _apply(self) -> None:
+        config, parts = self._ground.config, self._parts
+        quotas, replicas = parts.sockets.quotas, parts.replicas
+        self._ground.topic_configs.broker_defaults_changed()
+        self._ground.logs.default_config = LogConfig.from_overrides({}, config.explicit())
+        quotas.max_connections = config.get_int("max.connections")
+        quotas.max_by_listener = settings.by_listener(config, "max.connections")
+        quotas.max_per_ip = config.get_int("max.connections.per.ip")
+        quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
+        quotas.max_creation_rate_by_listener = settings.by_listener(
+            config, "max.connection.creation.rate"
+        )
+        settings.apply_replication_quotas(config, replicas.manager)
+        replicas.fetchers.resize(config.get_int("num.replica.fetchers"))
+        self._background.total_tokens = config.get_int("background.threads")
+        parts.cleaner.configs_changed()
+        replicas.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
+        parts.control.controller.unclean_default_changed(
+            config.get_boolean("unclean.leader.election.enable")
+        )

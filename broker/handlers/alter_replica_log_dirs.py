@@ -1,0 +1,61 @@
+"""AlterReplicaLogDirs v0-2: in which log directory of this broker a replica is to be.
+
+The moves that it begins are driven by `replicas.log_dir_mover`.
+Mirrors KafkaApis.handleAlterReplicaLogDirsRequest. Leaves out authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ...replication.log_dir_moves import alter_log_dirs
+from ...replication.types import PartitionKey
+from ..network.request import Handler, Request
+from ..replicas.log_dir_mover import LogDirMover
+from ..replicas.replica_runtime import ReplicaShell
+
+
+class AlterReplicaLogDirsHandler:
+    __slots__ = ("_mover", "_shell")
+
+    def __init__(self, shell: ReplicaShell, mover: LogDirMover) -> None:
+        self._shell = shell
+        self._mover = mover
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.ALTER_REPLICA_LOG_DIRS: self.alter_replica_log_dirs}
+
+    def alter_replica_log_dirs(self, request: Request) -> None:
+        body: AlterReplicaLogDirsRequest = request.body
+        wanted = {
+            (topic.name, partition): directory.path
+            for directory in body.dirs
+            for topic in directory.topics
+            for partition in topic.partitions
+        }
+        results = alter_log_dirs(self._shell.manager, wanted, self._shell.clock())
+        self._mover.begin()
+        request.respond(_response(results, request.throttle_ms))
+        self._shell.settle()
+
+
+def _response(
+    results: Mapping[PartitionKey, ErrorCode], throttle_ms: int
+) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (name, partition), error in results.items():
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = AlterReplicaLogDirTopicResult(topic_name=name, partitions=[])
+        topic.partitions.append(
+            AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
+        )
+    return AlterReplicaLogDirsResponse(throttle_time_ms=throttle_ms, results=list(topics.values()))

@@ -1,0 +1,65 @@
+"""DescribeCluster v0-1: the brokers and the controller (KIP-700).
+
+Mirrors `KafkaApis.handleDescribeCluster`. Leaves out authorization (no authorizer: everything is
+allowed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.metadata import DescribeClusterBroker, DescribeClusterResponse
+from .metadata import ALL_CLUSTER_OPERATIONS, NOT_ASKED
+
+if TYPE_CHECKING:
+    from ...replication.metadata_cache import MetadataCache
+    from ..network.request import Handler, Request
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+class DescribeClusterHandler:
+    __slots__ = ("_cache",)
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.DESCRIBE_CLUSTER: self.describe_cluster}
+
+    def describe_cluster(self, request: Request) -> None:
+        body = request.body
+        if body.endpoint_type != _BROKERS:
+            code = (
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if body.endpoint_type == _CONTROLLERS
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            )
+            request.fail(code)
+            return
+        listener = request.connection.listener_name
+        brokers = [
+            DescribeClusterBroker(
+                broker_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack
+            )
+            for node in self._cache.alive_brokers().values()
+            if (endpoint := node.endpoint(listener)) is not None
+        ]
+        controller_id = self._cache.controller_id
+        if all(broker.broker_id != controller_id for broker in brokers):
+            controller_id = -1
+        request.respond(
+            DescribeClusterResponse(
+                cluster_id=self._cache.cluster_id,
+                controller_id=controller_id,
+                brokers=brokers,
+                cluster_authorized_operations=(
+                    ALL_CLUSTER_OPERATIONS
+                    if body.include_cluster_authorized_operations
+                    else NOT_ASKED
+                ),
+            )
+        )

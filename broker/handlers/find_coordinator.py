@@ -1,0 +1,117 @@
+"""FindCoordinator v0-6: which broker coordinates a group or a transactional id.
+
+It leads the key's partition of `__consumer_offsets` or `__transaction_state`; a topic that is
+missing is created on the side. v0-3 have one key, v4+ several.
+
+Mirrors KafkaApis.handleFindCoordinatorRequest. Left out: authorization, and coordinators of share
+groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
+from ..cluster.topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+
+if TYPE_CHECKING:
+    from ...replication.metadata_cache import MetadataCache
+    from ..network.request import Handler, Request
+
+GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
+SHARE_KEY_TYPE = 2
+
+_FIRST_BATCH_VERSION = 4
+_FIRST_SHARE_KEY_VERSION = 6
+
+
+class FoundCoordinator(NamedTuple):
+    """Where the coordinator of a key is; the defaults are Kafka's "no node"."""
+
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+class FindCoordinatorHandler:
+    __slots__ = (
+        "_auto_create_topic",
+        "_group_partition_for",
+        "_metadata",
+        "_transaction_partition_for",
+    )
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        *,
+        auto_create_topic: Callable[[str], None],
+        group_partition_for: Callable[[str], int],
+        transaction_partition_for: Callable[[str], int],
+    ) -> None:
+        """`auto_create_topic` starts the creation of an internal topic and does not wait."""
+        self._metadata = metadata
+        self._auto_create_topic = auto_create_topic
+        self._group_partition_for = group_partition_for
+        self._transaction_partition_for = transaction_partition_for
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {ApiKey.FIND_COORDINATOR: self.find_coordinator}
+
+    def find_coordinator(self, request: Request) -> None:
+        body = request.body
+        version = request.api_version
+        if version >= _FIRST_BATCH_VERSION:
+            coordinators = []
+            for key in body.coordinator_keys:
+                found = self._find(request, body.key_type, key)
+                coordinators.append(
+                    Coordinator(
+                        key=key,
+                        node_id=found.node_id,
+                        host=found.host,
+                        port=found.port,
+                        error_code=found.error,
+                    )
+                )
+            request.respond(FindCoordinatorResponse(coordinators=coordinators))
+            return
+        found = self._find(request, body.key_type, body.key)
+        request.respond(
+            FindCoordinatorResponse(
+                error_code=found.error,
+                error_message=_message(found.error),
+                node_id=found.node_id,
+                host=found.host,
+                port=found.port,
+            )
+        )
+
+    def _find(self, request: Request, key_type: int, key: str) -> FoundCoordinator:
+        if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
+            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if key_type == GROUP_KEY_TYPE:
+            topic, partition = OFFSETS_TOPIC, self._group_partition_for(key)
+        elif key_type == TRANSACTION_KEY_TYPE:
+            topic, partition = TRANSACTIONS_TOPIC, self._transaction_partition_for(key)
+        else:
+            return FoundCoordinator(ErrorCode.INVALID_REQUEST)
+        if not self._metadata.contains(topic):
+            self._auto_create_topic(topic)
+            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        state = self._metadata.partition_state(topic, partition)
+        listener = request.connection.listener_name
+        endpoint = None if state is None else self._metadata.broker_endpoint(state.leader, listener)
+        if state is None or endpoint is None:
+            return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return FoundCoordinator(ErrorCode.NONE, state.leader, endpoint.host, endpoint.port)
+
+
+def _message(error: ErrorCode) -> str:
+    """Kafka spells out that there is no error."""
+    return "NONE" if error is ErrorCode.NONE else error.description
