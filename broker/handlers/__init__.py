@@ -1,0 +1,61 @@
+"""The handlers: what this broker answers, API by API. `HANDLED_IN` says which file has which.
+
+Beside them lie what several share: `leaders` (where a client is sent that asked the wrong broker),
+`leadership_gate` (what a LeaderAndIsr has to wait for), `loggers` (log levels as configs),
+`quick_answers` and `transactional_produce` (parts of Produce).
+"""
+
+from collections.abc import Mapping
+
+from ...protocol.api import ApiKey
+
+HANDLED_IN: Mapping[ApiKey, str] = {
+    ApiKey.PRODUCE: "produce",
+    ApiKey.FETCH: "fetch",
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.LEADER_AND_ISR: "controller_orders",
+    ApiKey.STOP_REPLICA: "controller_orders",
+    ApiKey.UPDATE_METADATA: "controller_orders",
+    ApiKey.CONTROLLED_SHUTDOWN: "controller_requests",
+    ApiKey.OFFSET_COMMIT: "group_offsets",
+    ApiKey.OFFSET_FETCH: "group_offsets",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.JOIN_GROUP: "groups",
+    ApiKey.HEARTBEAT: "groups",
+    ApiKey.LEAVE_GROUP: "groups",
+    ApiKey.SYNC_GROUP: "groups",
+    ApiKey.DESCRIBE_GROUPS: "groups",
+    ApiKey.LIST_GROUPS: "groups",
+    ApiKey.API_VERSIONS: "api_versions",
+    ApiKey.CREATE_TOPICS: "topics",
+    ApiKey.DELETE_TOPICS: "topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "transactions",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "transactions",
+    ApiKey.ADD_OFFSETS_TO_TXN: "transactions",
+    ApiKey.END_TXN: "transactions",
+    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "topics",
+    ApiKey.DELETE_GROUPS: "groups",
+    ApiKey.ELECT_LEADERS: "elect_leaders",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "alter_configs",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "partition_reassignments",
+    ApiKey.OFFSET_DELETE: "group_offsets",
+    ApiKey.ALTER_PARTITION: "controller_requests",
+    ApiKey.UPDATE_FEATURES: "controller_requests",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.DESCRIBE_TRANSACTIONS: "transactions",
+    ApiKey.LIST_TRANSACTIONS: "transactions",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "controller_requests",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "groups",
+}

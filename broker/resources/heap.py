@@ -9,10 +9,9 @@ is under way: its hundred thousands of objects would each be looked at in vain.
 from __future__ import annotations
 
 import gc
+from collections.abc import Sized
 
 import trio
-
-from ..network.turns import Turns
 
 # A collection of the youngest, and of those that have outlived ten of them, takes a millisecond or
 # two; full ones are ours to call.
@@ -34,8 +33,8 @@ def settle() -> None:
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)
 
 
-async def collect_now_and_then(turns: Turns) -> None:
-    """Find old cycles, for ever."""
+async def collect_now_and_then(turns: Sized) -> None:
+    """Find old cycles, for ever; large requests under way are in `turns`."""
     while True:
         await trio.sleep(FULL_COLLECTION_SECONDS)
         for _ in range(MAX_BUSY_POLLS):

@@ -1,0 +1,144 @@
+"""Import circles between the modules of pybroker: none but those that are known.
+
+An import under `if TYPE_CHECKING` or inside of a function counts as every other: it hides a circle
+from the interpreter, and not from whoever reads the modules.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.support.processes import ROOT
+
+OUTSIDE = ("tests", "benchmarks", "build", "dist", "docker")
+
+# Each may only become smaller; one that is gone leaves the list.
+KNOWN = {
+    "network: frames, requests and their handlers know each other": {
+        "broker.network.connection",
+        "broker.network.dispatcher",
+        "broker.network.memory_shortage",
+        "broker.network.metadata_gate",
+        "broker.network.processor",
+        "broker.network.produce_pipeline",
+        "broker.network.produce_request_template",
+        "broker.network.request",
+        "broker.network.request_channel",
+        "broker.network.request_handler_pool",
+        "broker.network.request_parts",
+    },
+    "ReplicaManager: one class in five files": {
+        "replication.fetching",
+        "replication.leadership",
+        "replication.log_dir_moves",
+        "replication.offsets",
+        "replication.replica_manager",
+    },
+    "FollowerFetcher: one class in three files": {
+        "replication.follower_appends",
+        "replication.follower_fetcher",
+        "replication.follower_queries",
+    },
+    "Log: one class in three files": {
+        "storage.log",
+        "storage.log_lookup",
+        "storage.old_format_log",
+    },
+    "LogManager: one class in three files": {
+        "storage.log_loading",
+        "storage.log_manager",
+        "storage.log_upkeep",
+    },
+    "groups, their members and their timers": {
+        "coordinator.group.group",
+        "coordinator.group.members",
+        "coordinator.group.timers",
+    },
+}
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Every module below `root`, by its name without the package's."""
+    found = {}
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[0] in OUTSIDE or parts[0].startswith("."):
+            continue
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """The modules that one names in any of its imports, which are all relative (`test_layout`)."""
+    package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = package[: len(package) - node.level + 1]
+        if node.module:
+            base = [*base, *node.module.split(".")]
+        for alias in node.names:
+            whole = ".".join([*base, alias.name])
+            yield whole if whole in known else ".".join(base)
+
+
+def graph(root: Path) -> dict[str, set[str]]:
+    known = modules(root)
+    return {
+        name: {other for other in imported(name, path, known) if other in known}
+        for name, path in known.items()
+    }
+
+
+def circles(edges: Mapping[str, set[str]]) -> list[set[str]]:
+    """The strongly connected components of more than one node: each reaches all the others."""
+    reached: dict[str, set[str]] = {}
+    for start in edges:
+        seen: set[str] = set()
+        to_visit = list(edges[start])
+        while to_visit:
+            name = to_visit.pop()
+            if name not in seen:
+                seen.add(name)
+                to_visit.extend(edges[name])
+        reached[start] = seen
+    left = {name for name in edges if name in reached[name]}
+    found = []
+    while left:
+        name = min(left)
+        circle = {other for other in reached[name] if name in reached[other]}
+        found.append(circle)
+        left -= circle
+    return found
+
+
+def test_circles_are_found() -> None:
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": {"e"}}
+    assert circles(edges) == [{"b", "c"}, {"e"}]
+    assert circles({"a": {"b"}, "b": set()}) == []
+
+
+def test_hidden_imports_count(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "one.py").write_text("if TYPE_CHECKING:\n    from .two import Two\n")
+    (room / "two.py").write_text("def use():\n    from . import one\n")
+    assert circles(graph(tmp_path)) == [{"room.one", "room.two"}]
+
+
+def test_no_circle_but_the_known_ones() -> None:
+    edges = graph(ROOT)
+    found = sorted(map(sorted, circles(edges)))
+    known = sorted(map(sorted, KNOWN.values()))
+    new = [circle for circle in found if circle not in known]
+    within = [
+        f"{name} -> {other}"
+        for circle in new
+        for name in circle
+        for other in sorted(edges[name] & set(circle))
+    ]
+    assert not new, f"new, or larger or smaller than it was: {new}, through {within}"
+    assert found == known, "a circle that is gone is still listed"
