@@ -79,7 +79,7 @@ def _asked_for(
 
 
 class TopicCreator(Protocol):
-    """Creates topics that clients ask for; see `broker.handlers.topics`."""
+    """Creates topics that clients ask for; see `cluster.topic_creation`."""
 
     def auto_create(self, topic: str) -> ErrorCode:
         """Start creating `topic`; the code that Metadata answers with meanwhile."""
