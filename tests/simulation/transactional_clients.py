@@ -383,10 +383,15 @@ class OffsetReader(Coordinated):
         super().__init__(cluster, f"offsets of {group}", (OFFSETS, 0))
         self.group = group
         self.latest = -1
-        self.is_settled = False
+        self._is_stable = False
         self._is_strict = True
         self._known = -1
         self._is_final = False  # nothing is committed any more
+
+    @property
+    def is_settled(self) -> bool:
+        """It was told what is stable after the last commit: an answer of before says nothing."""
+        return self._is_final and self._is_stable
 
     def start(self) -> None:
         self._fetch()
@@ -394,10 +399,9 @@ class OffsetReader(Coordinated):
     def _fetch(self) -> None:
         if not self._is_final and all(teller.is_idle for teller in self.cluster.tellers):
             self._is_final = True
-            self.is_settled = False
+            self._is_stable = False
         # A stable offset is proved by a record: in the end the log must come to rest.
-        is_at_rest = self._is_final and self.is_settled
-        self._is_strict = self.kernel.chance(0.5) and not is_at_rest
+        self._is_strict = self.kernel.chance(0.5) and not self.is_settled
         self._known = self.cluster.book.last_committed_offset(self.group)
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=self.group)],
@@ -411,8 +415,8 @@ class OffsetReader(Coordinated):
             return
         entry = answer.topics[0].partitions[0]
         if self._is_strict:
-            self.is_settled = not entry.error_code
-            if self.is_settled and entry.committed_offset < self._known:
+            self._is_stable = not entry.error_code
+            if self._is_stable and entry.committed_offset < self._known:
                 self.cluster.audit.fail(
                     f"{self.group} is told to go on from {entry.committed_offset}, and "
                     f"{self._known} was committed before it asked"
