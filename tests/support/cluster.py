@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.groups import FindCoordinatorRequest
 from pybroker.protocol.messages.metadata import (
     MetadataRequest,
@@ -342,10 +343,17 @@ class Cluster:
             ],
         )
 
+        is_unknown = False  # whether the attempt before has created it
+
         def created() -> bool:
+            nonlocal is_unknown
+            was_unknown, is_unknown = is_unknown, True
             request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
             (result,) = self.ask_controller(request).topics  # type: ignore[attr-defined]
-            return result.error_code in (0, 36)  # created, or by the attempt before
+            is_unknown = result.error_code == ErrorCode.REQUEST_TIMED_OUT
+            # It exists as well while one of its name is being deleted, and soon does no more.
+            is_ours = was_unknown and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            return is_ours or result.error_code == ErrorCode.NONE
 
         self.wait_for(created, f"{name} is created")
         self.wait_for_isr(name)
