@@ -55,15 +55,16 @@ def epochs_by_offset(log: Log) -> dict[int, int]:
     return epochs
 
 
-def common_end(first: Log, second: Log) -> int:
-    """Where the records that both have stop to be the same ones; 0 if they share no offset, or
-    differ from the first one on."""
-    mine, other = epochs_by_offset(first), epochs_by_offset(second)
-    offset = start = max(first.log_start_offset, second.log_start_offset)
-    end = min(first.log_end_offset, second.log_end_offset)
+def common_end(follower: Log, leader: Log) -> int:
+    """Where the records that both have stop to be the same ones; 0 if they share no offset, differ
+    from the first one on, or the follower holds only what its leader has deleted."""
+    mine, other = epochs_by_offset(follower), epochs_by_offset(leader)
+    offset = start = max(follower.log_start_offset, leader.log_start_offset)
+    end = min(follower.log_end_offset, leader.log_end_offset)
     while offset in mine and mine[offset] == other.get(offset):
         offset += 1
-    return 0 if start > end or offset == start < end else offset
+    shares_none = offset == start and (start < end or bool(mine))
+    return 0 if start > end or shares_none else offset
 
 
 class Scenario:
@@ -208,6 +209,19 @@ class Scenario:
         ("elect", 0, {1, 2}, 0),
         ("delete", 5),
         ("follow", 2),
+    ],
+    truncates_on_fetch=False,
+    unclean=True,
+)
+@example(  # a log comes back with a record that its next leader has deleted
+    steps=[
+        ("elect", 0, set(), 1),
+        ("restart", 2),
+        ("follow", 2),
+        ("delete", 9),
+        ("follow", 2),
+        ("restart", 1),
+        ("follow", 1),
     ],
     truncates_on_fetch=False,
     unclean=True,
