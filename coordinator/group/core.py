@@ -110,8 +110,8 @@ class Core:
         self.owned: set[int] = set()
         self.loading: dict[int, PartitionLoad] = {}
         self.partition_epochs: dict[int, int] = {}
-        self.timers = TimerHeap()
-        self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY)
+        self.timers = TimerHeap[Group]()
+        self.expiry_timer = Timer[Group](TimerKind.OFFSET_EXPIRY)
         self._effects: list[Effect] = []
         self._appends: dict[int, AppendCompletion] = {}
         self._next_append_id = 1

@@ -73,7 +73,7 @@ class Group:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        self.pending_members: dict[str, Timer] = {}
+        self.pending_members: dict[str, Timer[Group]] = {}
         self.pending_sync_members: set[str] = set()
         self.awaiting_join_count = 0
         self.new_member_added = False
@@ -132,7 +132,7 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        member.session_timer.group = self
+        member.session_timer.owner = self
         self._count_protocols(member, 1)
         self.set_awaiting_join(member, ticket)
 

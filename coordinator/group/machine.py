@@ -107,14 +107,14 @@ class GroupCoordinator:
             self._fire(timer, now_ms)
         return self._core.drain_effects()
 
-    def _fire(self, timer: Timer, now_ms: int) -> None:
+    def _fire(self, timer: Timer[Group], now_ms: int) -> None:
         if timer.kind is TimerKind.OFFSET_EXPIRY:
             if self._core.is_active:
                 self._commits.expire(now_ms)
                 interval_ms = self._core.config.offsets_retention_check_interval_ms
                 self._core.timers.schedule(timer, now_ms + interval_ms)
             return
-        group = timer.group
+        group = timer.owner
         assert group is not None
         if timer.kind is TimerKind.SESSION:
             self._rebalance.session_expired(group, timer.member_id, now_ms)

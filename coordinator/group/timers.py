@@ -10,10 +10,9 @@ the same timer are stale and dropped), and never later than `timer.deadline_ms`.
 
 import heapq
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from .group import Group
+Owner = TypeVar("Owner")
 
 _COMPACT_MIN_ENTRIES = 1024
 
@@ -28,39 +27,40 @@ class TimerKind(Enum):
     OFFSET_EXPIRY = "offset expiry"
 
 
-class Timer:
-    """One timer; at most one deadline at a time, None when it is not running."""
+class Timer(Generic[Owner]):
+    """One timer of a group, its `owner`; at most one deadline at a time, None when it is not
+    running."""
 
-    __slots__ = ("deadline_ms", "group", "kind", "member_id", "queued_ms")
+    __slots__ = ("deadline_ms", "kind", "member_id", "owner", "queued_ms")
 
-    def __init__(self, kind: TimerKind, group: "Group | None" = None, member_id: str = "") -> None:
+    def __init__(self, kind: TimerKind, owner: Owner | None = None, member_id: str = "") -> None:
         self.kind = kind
-        self.group = group
+        self.owner = owner
         self.member_id = member_id
         self.deadline_ms: int | None = None
         self.queued_ms: int | None = None
 
 
-class TimerHeap:
+class TimerHeap(Generic[Owner]):
     """All timers of the machine, ordered by deadline and then by the order of scheduling."""
 
     __slots__ = ("_cancelled", "_heap", "_sequence")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[tuple[int, int, Timer[Owner]]] = []
         self._sequence = 0
         self._cancelled = 0
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def schedule(self, timer: Timer, deadline_ms: int) -> None:
+    def schedule(self, timer: Timer[Owner], deadline_ms: int) -> None:
         """Run `timer` at `deadline_ms`, instead of any deadline that it had."""
         timer.deadline_ms = deadline_ms
         if timer.queued_ms is None or deadline_ms < timer.queued_ms:
             self._push(timer, deadline_ms)
 
-    def cancel(self, timer: Timer) -> None:
+    def cancel(self, timer: Timer[Owner]) -> None:
         """Stop `timer`; it may be scheduled again later."""
         if timer.deadline_ms is None:
             return
@@ -74,7 +74,7 @@ class TimerHeap:
         self._settle()
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> Timer | None:
+    def pop_due(self, now_ms: int) -> Timer[Owner] | None:
         """Take the next timer that is due, or None; the timer is no longer running."""
         self._settle()
         if not self._heap or self._heap[0][0] > now_ms:
@@ -92,7 +92,7 @@ class TimerHeap:
             timer.deadline_ms += step_ms
             timer.queued_ms = queued_ms
 
-    def _push(self, timer: Timer, deadline_ms: int) -> None:
+    def _push(self, timer: Timer[Owner], deadline_ms: int) -> None:
         timer.queued_ms = deadline_ms
         self._sequence += 1
         heapq.heappush(self._heap, (deadline_ms, self._sequence, timer))

@@ -51,11 +51,6 @@ KNOWN = {
         "storage.log_manager",
         "storage.log_upkeep",
     },
-    "groups, their members and their timers": {
-        "coordinator.group.group",
-        "coordinator.group.members",
-        "coordinator.group.timers",
-    },
 }
 
 
