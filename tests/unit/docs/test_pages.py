@@ -1,0 +1,125 @@
+"""The pages say what is there: each file, name and heading that they point at exists.
+
+A word in backticks that looks like a path of ours must be one. A path may go on with `::Name` or
+`::Name.attribute`, which must be defined in that file. Links must lead to a file, and to a heading
+of it. Each page of docs/ is reached from the README.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import ROOT
+
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+
+_CODE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+# Folders whose names begin a path of ours; a path in quotes may be of a user's instead.
+_OURS = (
+    "broker", "client", "coordinator", "protocol", "replication", "spark_jobs", "storage",
+    "tests", "benchmarks", "docs", "docker", "examples",
+)  # fmt: skip
+_PATH = re.compile(rf"(?:{'|'.join(_OURS)})/[\w./-]*")
+
+
+def _title(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _text(page: Path) -> str:
+    return _FENCE.sub("", page.read_text())
+
+
+@cache
+def _names(path: Path) -> frozenset[str]:
+    """What a module defines at its top, and `Class.attribute` of what its classes define."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        names = _defined(node)
+        found.update(names)
+        if isinstance(node, ast.ClassDef):
+            found.update(f"{node.name}.{name}" for inner in node.body for name in _defined(inner))
+    return frozenset(found)
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _missing(word: str) -> str | None:
+    """What is wrong with a word in backticks, None if nothing is or it is no path of ours."""
+    path, _, name = word.partition("::")
+    if _PATH.fullmatch(path) is None:
+        return None
+    file = ROOT / path
+    if not file.exists():
+        return f"`{word}`: no such file"
+    if name and name.partition("[")[0] not in _names(file):
+        return f"`{word}`: no {name} in {path}"
+    return None
+
+
+def _anchors(page: Path) -> set[str]:
+    """The headings as GitHub makes anchors of them."""
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(_text(page)))
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+def _linked(page: Path) -> list[tuple[str, Path, str]]:
+    links = (link for link in _LINK.findall(_text(page)) if "://" not in link)
+    return [
+        (link, (page.parent / link.partition("#")[0]).resolve(), link.partition("#")[2])
+        if not link.startswith("#")
+        else (link, page, link[1:])
+        for link in links
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_title)
+def test_what_a_page_names_exists(page: Path) -> None:
+    wrong = [problem for word in _CODE.findall(_text(page)) if (problem := _missing(word))]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_title)
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = [
+        link
+        for link, file, anchor in _linked(page)
+        if not file.exists() or (anchor and anchor not in _anchors(file))
+    ]
+    assert wrong == []
+
+
+def test_each_page_is_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    waiting = [README]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            waiting += [
+                file for _, file, _ in _linked(page) if file.suffix == ".md" and file.exists()
+            ]
+    assert sorted(set(PAGES) - reached) == []
+
+
+def test_what_is_not_there_is_found() -> None:
+    assert _missing("storage/log.py::Log.roll") is None
+    assert _missing("nothing/of/ours.py") is None
+    assert _missing("storage/gone.py") == "`storage/gone.py`: no such file"
+    assert _missing("storage/log.py::Log.gone") is not None
