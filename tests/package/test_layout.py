@@ -15,7 +15,7 @@ import pybroker
 from tests.support.processes import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-OUTSIDE = ("tests", "benchmarks")
+OUTSIDE = ("tests", "benchmarks", "examples")
 LATE = ("trio", "kazoo", "asyncio", "pybroker.client", "pybroker.protocol", "importlib.metadata")
 
 

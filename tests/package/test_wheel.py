@@ -40,7 +40,9 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(distributions: Path) -> No
     (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names >= modules() | {"LICENSE", "README.md", "pyproject.toml"}
+    examples = {str(path.relative_to(ROOT)) for path in (ROOT / "examples").glob("*.*")}
+    assert "examples/README.md" in examples
+    assert names >= modules() | examples | {"LICENSE", "README.md", "pyproject.toml"}
     assert not [name for name in names if name.startswith(("tests", "benchmarks", "build"))]
 
 

@@ -1,0 +1,162 @@
+"""Each program of examples/ as a newcomer runs it: a process of its own, against `pybroker start`.
+
+What a program prints is its result, so that is what is looked at. One cluster of three brokers
+serves all of them but the one that has a broker killed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pybroker.spark_jobs.java import JavaNotFoundError, find_java_home
+from tests.support.local_cluster import LocalCluster, local_cluster
+from tests.support.processes import ROOT
+
+EXAMPLES = ROOT / "examples"
+TIMEOUT_SECONDS = 110.0
+LINES = range(10, 41)  # of code; docstring, imports and empty lines do not count
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with local_cluster(tmp_path_factory.mktemp("examples") / "data", brokers=3) as started:
+        started.start()
+        yield started
+
+
+def run(name: str, cluster: LocalCluster, folder: Path, *arguments: str, **more: str) -> str:
+    """What the program prints; it must end well."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        env={**os.environ, "KAFKA_BOOTSTRAP": cluster.bootstrap, **more},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_first_steps(cluster: LocalCluster, tmp_path: Path) -> None:
+    argument = cluster.bootstrap
+    told = run("first_steps.py", cluster, tmp_path, argument, KAFKA_BOOTSTRAP="127.0.0.1:1")
+    written = re.findall(r"  (\w+) +(\w.*?) +-> partition (\d), offset (\d)\n", told)
+    read = re.findall(r"  partition (\d), offset (\d) -> (\w+) +(\w.*)\n", told)
+    assert len(written) == 6
+    assert sorted(written) == sorted((planet, fact, *place) for *place, planet, fact in read)
+    for planet in ("Earth", "Mars"):
+        assert len({partition for name, _, partition, _ in written if name == planet}) == 1
+    (topic,) = re.findall(r"pybroker consume (\S+) --from-beginning", told)
+    assert f"The topic {topic} has 2 partitions." in told
+
+
+def test_exactly_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    told = run("exactly_once.py", cluster, tmp_path).splitlines()
+    first, second, third = (
+        ", ".join(f"order {number}" for number in range(start, start + 4)) for start in (0, 4, 8)
+    )
+    assert told == [
+        f"{first}: committed",
+        f"{second}: the worker failed, all of it is aborted",
+        f"{second}: committed",
+        f"{third}: committed",
+        "read_committed    12 invoices for 12 orders",
+        "read_uncommitted  16 invoices for 12 orders",
+    ]
+
+
+def test_rebalancing_group(cluster: LocalCluster, tmp_path: Path) -> None:
+    told = run("rebalancing_group.py", cluster, tmp_path).splitlines()
+    members = {
+        "Ada joins": (1, 0, 0),
+        "Grace joins": (1, 1, 0),
+        "Hedy joins": (1, 1, 1),
+        "Ada leaves": (0, 1, 1),
+        "Grace leaves": (0, 0, 1),
+    }
+    assert [line[:13].strip() for line in told] == ["", "partition", *members]
+    for line, here in zip(told[2:], members.values(), strict=True):
+        shares = [part.split() for part in line[14:].split("    ")]
+        assert all(seats.count("■") == 1 for seats in zip(*shares, strict=True)), line
+        assert tuple(int("■" in share) for share in shares) == here, line
+
+
+def test_read_a_log_directory(cluster: LocalCluster, tmp_path: Path) -> None:
+    told = run("read_a_log_directory.py", cluster, tmp_path)
+    folder = Path(told.splitlines()[0])
+    assert folder.is_relative_to(cluster.directory)
+    listed = dict(re.findall(r"  (\S+) +\d+ bytes   (.*)\n", told))
+    assert set(listed) == {path.name for path in folder.iterdir()}
+    assert all(listed.values())
+    newest = max(folder.glob("*.log"))
+    assert newest.stem != "0" * 20
+    assert f"Dumping {newest}\nLog starting offset: {int(newest.stem)}\n" in told
+    assert "isvalid: true" in told
+    assert told.endswith("key: kappa payload: letter 10 of the alphabet\n")
+
+
+@pytest.mark.timeout(240)
+def test_spark_stream(cluster: LocalCluster, tmp_path: Path) -> None:
+    try:
+        find_java_home()
+    except JavaNotFoundError as error:
+        pytest.skip(str(error))
+    told = run("spark_stream.py", cluster, tmp_path)
+    rows = re.findall(r"\| *(\w+)\| *(\d+)\| *([\d.]+)\|", told)
+    assert rows == [
+        ("Lima", "100", "23.5"),
+        ("Nairobi", "100", "14.5"),
+        ("Oslo", "100", "5.49"),
+        ("Lima", "200", "25.0"),
+        ("Nairobi", "200", "16.0"),
+        ("Oslo", "200", "6.99"),
+    ]
+
+
+def test_watch_a_failover(tmp_path: Path) -> None:
+    with local_cluster(tmp_path / "data", brokers=3) as cluster:
+        cluster.start()
+        data = str(cluster.directory)
+        told = run("watch_a_failover.py", cluster, tmp_path, PYBROKER_DATA_DIR=data)
+        (before, after) = re.findall(r"broker (\d) leads +\.{20,}\n", told)
+        assert before != after
+        assert f"\npybroker kill {before} " in told
+        assert f"\npybroker restart {before} " in told
+        ((acknowledged, stored, silence),) = re.findall(
+            r"(\d+) records acknowledged, (\d+) in the log; the longest silence was (.*) s\n", told
+        )
+        assert int(acknowledged) == int(stored) > 2000
+        assert float(silence) > 0
+        assert "all led and fully replicated" in cluster.succeed("status")
+
+
+def test_every_example_is_listed_short_and_run() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    listed = re.findall(
+        r"^\| \[(\w+\.py)\]\((\w+\.py)\) \|", (EXAMPLES / "README.md").read_text(), re.M
+    )
+    assert listed == [(name, name) for name, _ in listed]
+    assert sorted(name for name, _ in listed) == sorted(names)
+    for name in names:
+        assert f'run("{name}", ' in Path(__file__).read_text()
+        assert code_lines(EXAMPLES / name) in LINES, name
+
+
+def code_lines(path: Path) -> int:
+    """How many there are beside docstring, imports, comments and empty lines."""
+    statements = ast.parse(path.read_text()).body
+    first, *rest = statements
+    assert isinstance(first, ast.Expr), f"{path.name} begins with a docstring"
+    code = [part for part in rest if not isinstance(part, ast.Import | ast.ImportFrom)]
+    lines = path.read_text().splitlines()[code[0].lineno - 1 :]
+    return sum(bool(line.strip()) and not line.strip().startswith("#") for line in lines)
