@@ -1,0 +1,366 @@
+"""docs/CONFIG.md and docs/METRICS.md, written from the tables of the code.
+
+`python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
+
+What a key does is read off the tables: a key that changes something here has a description, one
+that does not has none (`broker/config/keys.py`); protections that are not there are in
+`broker/config/ineffective.py`. The metrics are those of a broker that has just started, in this
+process, with an embedded ZooKeeper. Their names in Apache Kafka stand in KAFKA_NAMES.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import trio
+
+from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
+from pybroker.broker.config.ineffective import ALLOW, PROTECTIONS
+from pybroker.broker.config.tables import extensions
+from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker.storage.config_def import ConfigDef, DynamicMode
+from pybroker.storage.topic_configs import TOPIC_CONFIGS
+from tests.support.in_process import broker, zookeeper
+from tests.support.processes import ROOT
+
+CONFIG = ROOT / "docs" / "CONFIG.md"
+METRICS = ROOT / "docs" / "METRICS.md"
+COMMAND = "python -m tests.pages"
+
+# Keys that `broker/config/checks.py` lets nobody set, whatever else is set.
+REFUSED = frozenset(
+    {"process.roles", "controller.listener.names", "zookeeper.metadata.migration.enable"}
+)
+# It must name a listener, which is served; but the controller sends to the inter-broker listener.
+ONLY_CHECKED = frozenset({"control.plane.listener.name"})
+OURS = frozenset(definition.name for definition in extensions.DEFINITIONS)
+# Topic configs that are known and checked, and change nothing: tiered storage.
+TOPIC_WITHOUT_EFFECT = frozenset({"local.retention.ms", "local.retention.bytes"})
+TOPIC_REFUSED = frozenset(
+    {"remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"}
+)
+
+# Apache Kafka's metrics by MBean; the names of ours are these in lower case, without "PerSec".
+_NAMED = {
+    "kafka.network:type=RequestMetrics": (
+        "RequestsPerSec", "ErrorsPerSec", "TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs",
+        "RemoteTimeMs", "ThrottleTimeMs", "ResponseQueueTimeMs", "ResponseSendTimeMs",
+        "MessageConversionsTimeMs", "TemporaryMemoryBytes",
+    ),
+    "kafka.server:type=BrokerTopicMetrics": (
+        "MessagesInPerSec", "BytesInPerSec", "BytesOutPerSec", "FailedProduceRequestsPerSec",
+        "FailedFetchRequestsPerSec", "TotalProduceRequestsPerSec", "TotalFetchRequestsPerSec",
+        "InvalidMessageCrcRecordsPerSec", "ProduceMessageConversionsPerSec",
+        "FetchMessageConversionsPerSec", "ReplicationBytesInPerSec", "ReplicationBytesOutPerSec",
+    ),
+    "kafka.network:type=RequestChannel": ("RequestQueueSize", "ResponseQueueSize"),
+    "kafka.network:type=SocketServer": (
+        "MemoryPoolUsed", "MemoryPoolAvailable",
+        "ExpiredConnectionsKilledCount",
+    ),
+    "kafka.server:type=ReplicaManager": (
+        "PartitionsWithLateTransactionsCount", "PartitionCount", "LeaderCount",
+        "OfflineReplicaCount", "UnderReplicatedPartitions", "UnderMinIsrPartitionCount",
+        "IsrExpandsPerSec", "IsrShrinksPerSec", "FailedIsrUpdatesPerSec",
+    ),
+    "kafka.server:type=FetchSessionCache": (
+        "NumIncrementalFetchSessions", "NumIncrementalFetchPartitionsCached",
+        "IncrementalFetchSessionEvictionsPerSec",
+    ),
+    "kafka.server:type=DelayedOperationPurgatory": ("PurgatorySize",),
+    "kafka.server:type=DelayedProduceMetrics": ("ExpiresPerSec",),
+    "kafka.server:type=SessionExpireListener": ("ZooKeeperExpiresPerSec",),
+    "kafka.server:type=ReplicaFetcherManager": ("MaxLag", "FailedPartitionsCount"),
+    "kafka.server:type=ReplicaAlterLogDirsManager": ("MaxLag",),
+    "kafka.server:type=FetcherLagMetrics": ("ConsumerLag",),
+    "kafka.log:type=Log": ("Size",),
+    "kafka.log:type=LogManager": ("OfflineLogDirectoryCount", "LogDirectoryOffline"),
+    "kafka.log:type=LogCleaner": (
+        "max-buffer-utilization-percent", "cleaner-recopy-percent", "max-clean-time-secs",
+        "max-compaction-delay-secs", "DeadThreadCount",
+    ),
+    "kafka.log:type=LogCleanerManager": (
+        "max-dirty-percent", "time-since-last-run-ms", "uncleanable-partitions-count",
+        "uncleanable-bytes",
+    ),
+    "kafka.coordinator.group:type=GroupMetadataManager": (
+        "NumGroups", "NumOffsets", "NumGroupsEmpty", "NumGroupsPreparingRebalance",
+        "NumGroupsCompletingRebalance", "NumGroupsStable", "NumGroupsDead",
+    ),
+    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": (
+        "UnknownDestinationQueueSize", "LogAppendRetryQueueSize",
+    ),
+    "kafka.controller:type=KafkaController": (
+        "ActiveControllerCount", "OfflinePartitionsCount", "PreferredReplicaImbalanceCount",
+        "GlobalTopicCount", "GlobalPartitionCount", "TopicsToDeleteCount",
+        "TopicsIneligibleToDeleteCount", "ActiveBrokerCount",
+    ),
+    "kafka.controller:type=ControllerStats": ("UncleanLeaderElectionsPerSec",),
+}  # fmt: skip
+# Those whose MBean has attributes in the place of a name.
+_ATTRIBUTES = {
+    "kafka.server:type=group-coordinator-metrics": (
+        "offset-commit-count", "offset-deletion-count", "offset-expiration-count",
+        "group-completed-rebalance-count",
+    ),
+    "kafka.server:type=transaction-coordinator-metrics": (
+        "partition-load-time-max", "partition-load-time-avg",
+    ),
+}  # fmt: skip
+NOT_KAFKAS = "-"
+
+
+def _exported(bean: str, name: str) -> str:
+    text = f"{bean.replace(':type=', '_')}_{name.removesuffix('PerSec')}"
+    return text.replace(".", "_").replace("-", "_").lower()
+
+
+KAFKA_NAMES = {
+    **{_exported(b, n): f"{b},name={n}" for b, names in _NAMED.items() for n in names},
+    **{_exported(b, n): f"{b}: {n}" for b, names in _ATTRIBUTES.items() for n in names},
+    "kafka_server_socketservermetrics_connection_count": (
+        "kafka.server:type=socket-server-metrics: connection-count"
+    ),
+    "kafka_network_socketserver_networkprocessoravgidle_percent": (
+        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent"
+    ),
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": (
+        "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent"
+    ),
+    "kafka_server_addpartitionstotxnmanager_verificationfailures": (
+        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate"
+    ),
+    "kafka_server_leaderreplication_byte_rate": "kafka.server:type=LeaderReplication: byte-rate",
+    "kafka_server_followerreplication_byte_rate": (
+        "kafka.server:type=FollowerReplication: byte-rate"
+    ),
+    "kafka_controller_controllerstats_leaderelectionrateandtimems_count": (
+        "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs: Count"
+    ),
+    "kafka_network_socketserver_receivebufferbytes": NOT_KAFKAS,
+    "kafka_server_replicaalterlogdirsmanager_movingpartitionscount": NOT_KAFKAS,
+}
+
+
+# -- CONFIG.md -------------------------------------------------------------------------------
+
+
+def effect_of(definition: ConfigDef) -> str:
+    """What setting a broker's key does; one of the words that CONFIG.md explains."""
+    name = definition.name
+    if name in OURS:
+        return "ours"
+    if name in PROTECTIONS:
+        return "stops the start"
+    if name in REFUSED:
+        return "must not be set"
+    if name in ONLY_CHECKED:
+        return "no effect"
+    return "works" if definition.documentation else "no effect"
+
+
+def config_page() -> str:
+    counts: dict[str, int] = {}
+    for definition in BROKER_CONFIGS.values():
+        counts[effect_of(definition)] = counts.get(effect_of(definition), 0) + 1
+    groups = (
+        ("Keys that do something", "works"),
+        ("Keys of ours", "ours"),
+        ("Keys that stop the start", "stops the start"),
+        ("Keys for KRaft that must not be set", "must not be set"),
+        ("Keys without effect", "no effect"),
+    )
+    parts = [_CONFIG_HEAD, "| keys | how many |\n|---|---|\n"]
+    parts += [f"| [{title}](#{_anchor(title)}) | {counts[word]} |\n" for title, word in groups]
+    for title, word in groups:
+        chosen = [d for d in BROKER_CONFIGS.values() if effect_of(d) == word]
+        parts.append(f"\n## {title}\n\n{_CONFIG_TEXTS[word]}\n\n{_broker_table(chosen, word)}")
+    parts += ["\n## Only dynamic\n\n", _DYNAMIC_ONLY_TEXT, _dynamic_only_table()]
+    parts += ["\n## Topics\n\n", _TOPICS_TEXT, _topic_table()]
+    return "".join(parts)
+
+
+_CONFIG_HEAD = f"""# Configuration keys
+
+This page is written by `{COMMAND}` from the tables in `broker/config/tables/` and
+`storage/topic_configs.py`; do not edit it. Names, types, defaults and bounds are those of Apache
+Kafka 3.9.
+
+A key may be given in `server.properties`, to `pybroker start` with `--config`, or in Docker as a
+`KAFKA_` variable. An unknown key is an error with `--config`, and a warning in a file, as in Kafka.
+*Dynamic* says where a key may be changed while the broker runs: nowhere (read-only), for one broker
+(per-broker), or for one and as the default of all (cluster-wide).
+
+"""
+_CONFIG_TEXTS = {
+    "works": "They change something here, as they do in Apache Kafka.",
+    "ours": "Apache Kafka does not know them. It warns of unknown keys and starts all the same.",
+    "stops the start": (
+        "They were meant to keep someone out, and nothing here does that yet. A broker with one of "
+        f"them set to anything but its default does not start, unless `{ALLOW}=true`; they cannot "
+        "be altered dynamically either. (`listeners` of another protocol than PLAINTEXT stop the "
+        "start in any case.)"
+    ),
+    "must not be set": "The brokers run with ZooKeeper. Set to anything but its default, each of "
+    "them stops the start.",
+    "no effect": (
+        "They are known, checked for their type and bounds, and described by DescribeConfigs. "
+        "Nothing acts on them: features that are not there (tiered storage, KRaft, the new group "
+        "protocols, quotas of clients, tokens), and details of Kafka's own implementation. "
+        "`control.plane.listener.name` must name a listener, but the controller does not use it."
+    ),
+}
+_DYNAMIC_ONLY_TEXT = (
+    "They exist in no file: they are set with AlterConfigs or IncrementalAlterConfigs, and "
+    "throttle the replicas that a topic names.\n\n"
+)
+_TOPICS_TEXT = (
+    "A topic's own value counts first, then the broker's key in the last column, then the default. "
+    "All may be changed while the topic is in use.\n\n"
+)
+
+
+def _broker_table(definitions: Iterable[ConfigDef], word: str) -> str:
+    if word == "no effect":
+        rows = [(_code(d.name), d.type.name.lower(), _default(d.default)) for d in definitions]
+        return _table(("key", "type", "default"), rows)
+    described = [
+        (
+            _code(d.name),
+            _type(d),
+            _default(d.default),
+            d.dynamic_mode.value,
+            PROTECTIONS.get(d.name, d.documentation),
+        )
+        for d in definitions
+    ]
+    meaning = "what is not done" if word == "stops the start" else "what it does"
+    return _table(("key", "type", "default", "dynamic", meaning), described)
+
+
+def _dynamic_only_table() -> str:
+    rows = [
+        (_code(d.name), _type(d), _default(d.default), d.dynamic_mode.value)
+        for d in DYNAMIC_ONLY_CONFIGS.values()
+    ]
+    return _table(("key", "type", "default", "dynamic"), rows)
+
+
+def _topic_table() -> str:
+    rows = []
+    for definition in TOPIC_CONFIGS.values():
+        assert definition.dynamic_mode is DynamicMode.PER_TOPIC, definition.name
+        effect = "works"
+        if definition.name in TOPIC_WITHOUT_EFFECT:
+            effect = "no effect"
+        elif definition.name in TOPIC_REFUSED:
+            effect = "`true` is refused"
+        rows.append(
+            (
+                _code(definition.name),
+                _type(definition),
+                _default(definition.default),
+                effect,
+                definition.documentation,
+                ", ".join(map(_code, definition.synonyms)),
+            )
+        )
+    return _table(("key", "type", "default", "effect", "what it does", "the broker's key"), rows)
+
+
+def _type(definition: ConfigDef) -> str:
+    """With the bounds, where they say something that can be written down."""
+    shown = definition.type.name.lower()
+    bounds = str(definition.validator) if definition.validator is not None else ""
+    return shown if not bounds or bounds.startswith("<") else f"{shown} {bounds}"
+
+
+def _default(text: str | None) -> str:
+    return "none" if text is None else _code(text) if text else "empty"
+
+
+# -- METRICS.md ------------------------------------------------------------------------------
+
+_METRICS_HEAD = f"""# Metrics
+
+This page is written by `{COMMAND}` from the metrics that a started broker exports; do not edit it.
+
+`pybroker start --metrics-port PORT` (broker N at PORT + N - 1) and `pybroker broker --metrics-port
+PORT` serve them in Prometheus' format under `/metrics`, to this machine alone unless
+`--metrics-host` says otherwise. The names are those that the JMX exporter's example configuration
+gives Apache Kafka's, in lower case. Rates per second are left out: Prometheus derives them from the
+counters. A summary has quantiles, `_count` and `_sum`; quantiles come from the last samples, see
+`broker/observability/metrics.py`. Metrics of the process (`process_*`) and of Python's collector
+(`python_gc_*`) are there as well.
+
+"{NOT_KAFKAS}" in the last column: Apache Kafka has no such metric.
+
+"""
+
+
+async def metrics_page() -> str:
+    """Of a broker that runs for this."""
+    made: list[BrokerMetrics] = []
+    construct = BrokerMetrics.__init__
+
+    def noted(self: BrokerMetrics) -> None:
+        construct(self)
+        made.append(self)
+
+    with tempfile.TemporaryDirectory() as directory, patch.object(BrokerMetrics, "__init__", noted):
+        async with zookeeper() as port, broker(port, Path(directory)) as running:
+            rows = _metric_rows(made[-1])
+            await running.stop()
+    return _METRICS_HEAD + _table(("metric", "kind", "labels", "in Apache Kafka"), rows)
+
+
+def _metric_rows(metrics: BrokerMetrics) -> list[tuple[str, str, str, str]]:
+    declared = {name: labels for name, labels, _ in metrics._families}
+    rows = []
+    for family in metrics.collect():
+        labels = {label for sample in family.samples for label in sample.labels}
+        labels |= set(declared.get(family.name, ()))
+        if family.name == "kafka_network_requestmetrics_errors":
+            labels |= {"request", "error"}  # it has samples only after the first error
+        name = family.name + ("_total" if family.type == "counter" else "")
+        rows.append((_code(name), family.type, ", ".join(sorted(labels)), kafka_name(family.name)))
+    return sorted(rows)
+
+
+def kafka_name(exported: str) -> str:
+    """Raises KeyError for a metric that KAFKA_NAMES does not have: enter it there."""
+    name = KAFKA_NAMES[exported.removesuffix("_total")]
+    return name if name == NOT_KAFKAS else _code(name)
+
+
+# -- both ------------------------------------------------------------------------------------
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines
+    )
+
+
+def main() -> None:
+    CONFIG.write_text(config_page())
+    METRICS.write_text(trio.run(metrics_page))
+    for page in (CONFIG, METRICS):
+        print(page.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
