@@ -118,7 +118,10 @@ class Partition:
         """Take the leader's role or its new epoch; False if the state is older than the known."""
         if state.partition_epoch < self.partition_epoch:
             return False
-        is_new_leader = not self.is_leader
+        # After a gap in the epochs somebody else may have led, and followers have cut what they had
+        # of this log: no more is known of them than at a first election. (Kafka goes on with it, so
+        # that a leader which never heard of its successor can take for replicated what is not.)
+        is_new_leader = not self.is_leader or state.leader_epoch > self.leader_epoch + 1
         isr = frozenset(state.isr)
         self._set_assignment(state)
         remotes = self.remotes

@@ -91,15 +91,20 @@ def test_deaths_and_what_the_supervisor_makes_of_them(cluster: DetachedCluster) 
 
 
 def test_a_death_while_the_supervisor_waits_for_another_node(cluster: DetachedCluster) -> None:
-    before = {one.pid for one in cluster.state.nodes}
     supervisor = psutil.Process(cluster.state.supervisor_pid)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(cluster.tell, "restart", 3)
-        (starting,) = cluster.wait_for(
-            lambda: [one for one in supervisor.children() if one.pid not in before],
-            "the new life of broker 3",
-        )
-        starting.suspend()  # it does not become ready for a while
+        while True:
+            before = {one.pid for one in cluster.state.nodes}
+            answer = pool.submit(cluster.tell, "restart", 3)
+            (starting,) = cluster.wait_for(
+                lambda known=before: [one for one in supervisor.children() if one.pid not in known],
+                "the new life of broker 3",
+            )
+            starting.suspend()  # it does not become ready for a while
+            time.sleep(STAYS_SECONDS)
+            if not answer.done():
+                break
+            starting.resume()  # it was ready before we saw it
         try:
             cluster.kill(2)
             cluster.wait_for(lambda: brokers_seen(cluster, 1) == {1}, "brokers 2 and 3 are missed")

@@ -38,6 +38,23 @@ def test_roles_and_epochs(cluster: ReplicaCluster) -> None:
     assert cluster.manager.end_offset_for_epoch(KEY, 5, 2)[0] is ErrorCode.FENCED_LEADER_EPOCH
 
 
+@pytest.mark.parametrize(("epoch", "high_watermark"), [(3, 1), (4, 0)])
+def test_a_leader_that_may_have_had_a_successor_knows_nothing_of_its_followers(
+    cluster: ReplicaCluster, epoch: int, high_watermark: int
+) -> None:
+    """Broker 2 has the record of epoch 2. In an epoch that we have not heard of it may have cut it
+    for another leader's, so out of a gap only what it fetches now counts."""
+    cluster.role(replicas=REPLICAS, leader_epoch=2)
+    cluster.produce("p", b"a", acks=1)
+    cluster.follow(2, 1)
+    assert cluster.partition.log.high_watermark == 0  # broker 3 is in the ISR and has nothing
+    cluster.role(replicas=REPLICAS, isr=(ME, 2), leader_epoch=epoch, partition_epoch=9)
+    cluster.manager.take_completed()
+    assert cluster.partition.log.high_watermark == high_watermark
+    cluster.follow(2, 1)
+    assert cluster.partition.log.high_watermark == 1
+
+
 def test_old_requests_change_nothing(cluster: ReplicaCluster) -> None:
     cluster.manager.broker_epoch = 100
     cluster.controller_epoch = 5
