@@ -191,7 +191,7 @@ This page is written by `{COMMAND}` from the tables in `broker/config/tables/` a
 Kafka 3.9.
 
 A key may be given in `server.properties`, to `pybroker start` with `--config`, or in Docker as a
-`KAFKA_` variable. An unknown key is an error with `--config`, and a warning in a file, as in Kafka.
+`KAFKA_` variable. An unknown key is an error with `--config`, and a warning in a file.
 *Dynamic* says where a key may be changed while the broker runs: nowhere (read-only), for one broker
 (per-broker), or for one and as the default of all (cluster-wide).
 
