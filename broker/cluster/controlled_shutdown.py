@@ -1,4 +1,4 @@
-"""Handing leaderships over before a broker stops (semantics 9.6).
+"""Handing leaderships over before a broker stops (SEMANTICS 8).
 
 The controller is asked up to controlled.shutdown.max.retries times, and for HAND_OVER_TIMEOUT_S at
 most, which is shorter than whoever started the broker waits before killing it (our supervisor 30 s,

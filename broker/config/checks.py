@@ -1,4 +1,4 @@
-"""What must hold between keys (semantics 12): one clear line each.
+"""What must hold between keys (SEMANTICS 10): one clear line each.
 
 `check_config` is asked before a broker starts. `check_changeable` is the part of it that dynamic
 configs can break: it is asked again for what they make of a configuration, before they are written

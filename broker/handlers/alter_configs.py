@@ -1,6 +1,6 @@
 """AlterConfigs v0-2 (the whole config of a resource) and IncrementalAlterConfigs v0-1 (KIP-339).
 
-Rules: semantics 6.7. Any broker may change topic configs; they are written to ZooKeeper and every
+Rules: SEMANTICS 7. Any broker may change topic configs; they are written to ZooKeeper and every
 broker, this one too, hears of them through /config/changes. What the whole configuration of a
 resource would be is checked before it is written (`dynamic`, `log_config`). It must also fit into a
 znode and into the answer to DescribeConfigs, which Kafka does not look at.

@@ -1,6 +1,6 @@
 """ApiVersions v0-4: what is served here, what a client asks first.
 
-Rules: semantics 1.3. A version that is not known is answered before it comes here, in the form of
+Rules: SEMANTICS 2. A version that is not known is answered before it comes here, in the form of
 version 0 (KIP-511).
 
 Mirrors `ApiVersionManager`. Leaves out finalized features (there are none in ZooKeeper mode).

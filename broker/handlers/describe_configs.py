@@ -1,6 +1,6 @@
 """DescribeConfigs v0-4: topics, this broker, the defaults of all brokers, log levels.
 
-Rules: semantics 6.7. The source of a value is the first synonym that has one, in the order topic,
+Rules: SEMANTICS 7. The source of a value is the first synonym that has one, in the order topic,
 dynamic broker, dynamic default, static, default. Sensitive values are never shown. A resource that
 is asked for again and again is answered each time, as in Kafka, but described once.
 

@@ -1,6 +1,6 @@
 """Metadata v0-12: the brokers, and the leaders of partitions.
 
-Rules: semantics 6.1. Metadata answers from the metadata cache alone; a missing topic is
+Rules: SEMANTICS 4. Metadata answers from the metadata cache alone; a missing topic is
 created on the side (`TopicCreator`), and the answer says LEADER_NOT_AVAILABLE until it is there.
 Answers for all topics are not cached: building one costs less than a client's parsing it.
 
@@ -44,7 +44,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 NOT_ASKED = -2_147_483_648
 DEPARTED_LISTED_MS = 1_000
 
-# With no authorizer every operation that the resource has is allowed: 1 << code, semantics 11.2.
+# With no authorizer every operation that the resource has is allowed: 1 << code, SEMANTICS 9.
 ALL_TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 ALL_CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 

@@ -4,7 +4,7 @@ Only the controller serves them; others answer NOT_CONTROLLER for every topic. E
 own outcome. What was written is waited for (leaders in this broker's metadata cache, or the topic
 gone from it) until timeout_ms; after that REQUEST_TIMED_OUT, although it goes on.
 
-Rules: semantics 6.3 and 6.5. Mirrors KafkaApis.handleCreateTopicsRequest,
+Rules: SEMANTICS 5, SEMANTICS 6. Mirrors KafkaApis.handleCreateTopicsRequest,
 handleCreatePartitionsRequest, handleDeleteTopicsRequest and ZkAdminManager. Leaves out
 authorization (everything is allowed), policies, and mutation quotas.
 """

@@ -7,10 +7,10 @@ whose loop over what was asked for goes on in turns with others (`turns`), or is
 function, which runs as a task of its own under `MAX_ASYNC_HANDLERS`. Large frames are decoded and
 large responses encoded in turns as well.
 
-Rules of semantics 1.2-1.4: what cannot be parsed or is not served closes the connection, except
-ApiVersions, which answers any version; an exception of a handler becomes the API's own error
-response. Produce is decoded in the connection's buffer, because offsets are assigned in place; of
-every other request the frame is copied, so that what it holds may be kept.
+Rules (SEMANTICS 1, SEMANTICS 2, SEMANTICS 3): what cannot be parsed or is not served closes the
+connection, except ApiVersions, which answers any version; an exception of a handler becomes the
+API's own error response. Produce is decoded in the connection's buffer, because offsets are
+assigned in place; of every other request the frame is copied, so that what it holds may be kept.
 
 Mirrors the parsing half of `SocketServer.processCompletedReceives` and `KafkaApis.handle`.
 """
@@ -334,7 +334,7 @@ class Dispatcher:
                 self.handler_failed(request, error)
 
     def handler_failed(self, request: Request, error: Exception) -> None:
-        """Semantics 1.4: the error becomes the API's own error response."""
+        """SEMANTICS 3: the error becomes the API's own error response."""
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:

@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever happens (DESIGN, section 7).
+"""What must hold after every step, whatever happens.
 
 Job: keep, beside the cluster, a shadow of every replica (its batches) and the ledger of each
 partition: the batches that some leader's high watermark has passed. From then on:

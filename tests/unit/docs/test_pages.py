@@ -2,7 +2,8 @@
 
 A word in backticks that looks like a path of ours must be one. A path may go on with `::Name` or
 `::Name.attribute`, which must be defined in that file. Links must lead to a file, and to a heading
-of it. Each page of docs/ is reached from the README.
+of it. Each page of docs/ is reached from the README. The rules that code cites ("SEMANTICS 4") are
+those of docs/SEMANTICS.md.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ PAGES = [README, ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob(
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_CITED = re.compile(r"SEMANTICS (\d+)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 # Folders whose names begin a path of ours; a path in quotes may be of a user's instead.
 _OURS = (
@@ -116,6 +118,14 @@ def test_each_page_is_reached_from_the_readme() -> None:
                 file for _, file, _ in _linked(page) if file.suffix == ".md" and file.exists()
             ]
     assert sorted(set(PAGES) - reached) == []
+
+
+def test_the_rules_that_code_cites_are_there_and_no_others() -> None:
+    rooms = ("broker", "client", "coordinator", "protocol", "replication", "storage")
+    files = [file for room in rooms for file in (ROOT / room).rglob("*.py")]
+    cited = {rule for file in files for rule in _CITED.findall(file.read_text())}
+    rules = re.findall(r"^## (\d+)\. ", (ROOT / "docs" / "SEMANTICS.md").read_text(), re.MULTILINE)
+    assert cited == set(rules)
 
 
 def test_what_is_not_there_is_found() -> None:
