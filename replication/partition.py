@@ -8,8 +8,9 @@ a member of the maximal ISR, nor (when the log asks for a flush) what is on disk
 while the committed ISR is smaller than the effective min.insync.replicas; a replica joins the ISR
 only at the HW and past the start of the leader's epoch (KIP-279, KIP-497, KIP-966's first part).
 
-Mirrors Kafka's Partition. Leaves out future replicas (moves between log directories) and tiered
-storage. Who waits for what is the replica manager's business: methods say what has moved.
+Mirrors Kafka's Partition. Leaves out tiered storage; a future replica is the business of
+`log_dir_moves`, which ends with `replace_log`. Who waits for what is that of the replica manager:
+methods say what has moved.
 """
 
 from ..protocol.errors import ErrorCode, KafkaError
