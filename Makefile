@@ -12,7 +12,7 @@ help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
 	@echo "make mixed   all tests beside Apache Kafka 3.9; make test has the quick ones (needs Java, Maven)"
-	@echo "make abuse   what a good client sees beside whoever abuses a broker (7 minutes, a quiet machine)"
+	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
