@@ -7,104 +7,130 @@ log end. Whoever waits on the partition here (consumers that read from followers
 Mirrors ReplicaFetcherThread.processPartitionData and truncate.
 """
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.fetch import FetchResponsePartitionData
 from ..storage.log import UnexpectedAppendOffset
 from .follower import FollowerPartition, FollowerState, truncation_point
+from .follower_table import FollowerTable
+from .replica_manager import ReplicaManager
 from .types import FlushNeeded
-
-if TYPE_CHECKING:
-    from .follower_fetcher import FollowerFetcher
-    from .replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
 
-def take(
-    fetcher: FollowerFetcher,
-    state: FollowerPartition,
-    data: FetchResponsePartitionData,
-    now_ms: int,
-) -> None:
-    """The leader's answer to a fetch of one partition."""
-    code = data.error_code
-    if code:
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            state.move_to(FollowerState.FINDING_END)
-            fetcher.moved(state)
-        else:
-            fetcher.leader_refuses(state, ErrorCode(code), now_ms)
-        return
-    state.succeeded()
-    divergence = data.diverging_epoch
-    if divergence.epoch >= 0:
-        point = truncation_point(
-            state.partition.log, divergence.epoch, divergence.end_offset, state.initial_offset
+class FollowerAppends:
+    __slots__ = ("_manager", "_table")
+
+    def __init__(self, manager: ReplicaManager, table: FollowerTable) -> None:
+        self._manager = manager
+        self._table = table
+
+    def take(self, state: FollowerPartition, data: FetchResponsePartitionData, now_ms: int) -> None:
+        """The leader's answer to a fetch of one partition."""
+        code = data.error_code
+        if code:
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                state.move_to(FollowerState.FINDING_END)
+                self._table.moved(state)
+            else:
+                self._table.leader_refuses(state, ErrorCode(code), now_ms)
+            return
+        state.succeeded()
+        divergence = data.diverging_epoch
+        if divergence.epoch >= 0:
+            point = truncation_point(
+                state.partition.log, divergence.epoch, divergence.end_offset, state.initial_offset
+            )
+            self.truncate(state, point.offset, now_ms)
+            return
+        self._append(state, data, now_ms)
+
+    def _append(
+        self, state: FollowerPartition, data: FetchResponsePartitionData, now_ms: int
+    ) -> None:
+        partition = state.partition
+        log = partition.log
+        manager, table = self._manager, self._table
+        records = data.records
+        if records:
+            assert isinstance(records, memoryview)
+            if log.log_end_offset != state.fetch_offset:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"the log ends at {log.log_end_offset}, "
+                    f"not at the fetched {state.fetch_offset}",
+                )
+            try:
+                info = partition.append_as_follower(
+                    records, leader_epoch=state.leader_epoch, now_ms=now_ms
+                )
+            except UnexpectedAppendOffset as error:
+                if not _starts_inside(error, state, data.log_start_offset):
+                    raise
+                # The leader's log starts inside of its first batch, which comes as a whole.
+                log.truncate_fully_and_start_at(error.first_offset, now_ms)
+                info = partition.append_as_follower(
+                    records, leader_epoch=state.leader_epoch, now_ms=now_ms
+                )
+            if info.size_bytes:
+                partition.stats.replication_bytes_in += info.size_bytes
+                if self.is_throttled(state):
+                    manager.follower_quota.record(info.size_bytes, now_ms)
+                end_offset = log.log_end_offset
+                state.fetch_offset = end_offset
+                state.last_fetched_epoch = log.leader_epochs.latest_epoch
+                table.moved(state)
+                if info.flush_needed:
+                    table.wait_for_flush(state.key, end_offset)
+                    manager.effects.append(FlushNeeded(*state.key, end_offset, log))
+        state.lag = max(0, data.high_watermark - state.fetch_offset)
+        high_watermark, log_start_offset = log.high_watermark, log.log_start_offset
+        partition.follow_leader_offsets(data.high_watermark, data.log_start_offset)
+        if log.log_start_offset != log_start_offset:
+            table.moved(state)
+        if log.high_watermark != high_watermark:
+            manager.high_watermark_moved(state.key, partition)
+
+    def is_throttled(self, state: FollowerPartition) -> bool:
+        """Whether what is fetched for it counts for this broker's quota as a follower."""
+        return self._manager.follower_quota.throttles(
+            state.key[1], state.partition.log.config.follower_replication_throttled_replicas
         )
-        truncate(fetcher, state, point.offset, now_ms)
-        return
-    _append(fetcher, state, data, now_ms)
 
+    def truncate(self, state: FollowerPartition, offset: int, now_ms: int) -> None:
+        """Cut the log and fetch from there."""
+        log = state.partition.log
+        topic, partition = state.key
+        end_offset = log.log_end_offset
+        if offset < end_offset:
+            below = offset < log.high_watermark
+            logger.log(
+                logging.WARNING if below else logging.INFO,
+                "Truncating %s-%d from %d to %d%s to follow broker %d (leader epoch %d)",
+                topic, partition, end_offset, offset,
+                f", below its high watermark {log.high_watermark}," if below else "",
+                self._table.source_id, state.leader_epoch,
+            )  # fmt: skip
+        log.truncate_to(offset, now_ms)
+        self._truncated(state)
 
-def _append(
-    fetcher: FollowerFetcher,
-    state: FollowerPartition,
-    data: FetchResponsePartitionData,
-    now_ms: int,
-) -> None:
-    partition = state.partition
-    log = partition.log
-    manager = fetcher.manager
-    records = data.records
-    if records:
-        assert isinstance(records, memoryview)
-        if log.log_end_offset != state.fetch_offset:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"the log ends at {log.log_end_offset}, not at the fetched {state.fetch_offset}",
-            )
-        try:
-            info = partition.append_as_follower(
-                records, leader_epoch=state.leader_epoch, now_ms=now_ms
-            )
-        except UnexpectedAppendOffset as error:
-            if not _starts_inside(error, state, data.log_start_offset):
-                raise
-            # The leader's log starts inside of its first batch, which comes as a whole.
-            log.truncate_fully_and_start_at(error.first_offset, now_ms)
-            info = partition.append_as_follower(
-                records, leader_epoch=state.leader_epoch, now_ms=now_ms
-            )
-        if info.size_bytes:
-            partition.stats.replication_bytes_in += info.size_bytes
-            if is_throttled(manager, state):
-                manager.follower_quota.record(info.size_bytes, now_ms)
-            end_offset = log.log_end_offset
-            state.fetch_offset = end_offset
-            state.last_fetched_epoch = log.leader_epochs.latest_epoch
-            fetcher.moved(state)
-            if info.flush_needed:
-                fetcher.unflushed(state.key, end_offset)
-                manager.effects.append(FlushNeeded(*state.key, end_offset, log))
-    state.lag = max(0, data.high_watermark - state.fetch_offset)
-    high_watermark, log_start_offset = log.high_watermark, log.log_start_offset
-    partition.follow_leader_offsets(data.high_watermark, data.log_start_offset)
-    if log.log_start_offset != log_start_offset:
-        fetcher.moved(state)
-    if log.high_watermark != high_watermark:
-        manager.high_watermark_moved(state.key, partition)
+    def start_over(self, state: FollowerPartition, offset: int, now_ms: int) -> None:
+        """The leader's log starts behind the end of ours: nothing of ours is of use."""
+        log = state.partition.log
+        topic, partition = state.key
+        logger.warning(
+            "%s-%d ends at %d, before the start %d of its leader's log on broker %d: starting anew",
+            topic, partition, log.log_end_offset, offset, self._table.source_id,
+        )  # fmt: skip
+        log.truncate_fully_and_start_at(offset, now_ms)
+        self._truncated(state)
 
-
-def is_throttled(manager: ReplicaManager, state: FollowerPartition) -> bool:
-    """Whether what is fetched for the partition counts for this broker's quota as a follower."""
-    return manager.follower_quota.throttles(
-        state.key[1], state.partition.log.config.follower_replication_throttled_replicas
-    )
+    def _truncated(self, state: FollowerPartition) -> None:
+        state.fetch_from(state.partition.log.log_end_offset)
+        self._table.moved(state)
+        self._manager.check_waiting(state.key)
 
 
 def _starts_inside(
@@ -118,41 +144,3 @@ def _starts_inside(
     end_offset = log.log_end_offset
     is_over = log.log_start_offset == end_offset or leader_start_offset >= end_offset
     return is_over and error.first_offset < end_offset <= error.last_offset
-
-
-def truncate(fetcher: FollowerFetcher, state: FollowerPartition, offset: int, now_ms: int) -> None:
-    """Cut the log and fetch from there."""
-    log = state.partition.log
-    topic, partition = state.key
-    end_offset = log.log_end_offset
-    if offset < end_offset:
-        below = offset < log.high_watermark
-        logger.log(
-            logging.WARNING if below else logging.INFO,
-            "Truncating %s-%d from %d to %d%s to follow broker %d (leader epoch %d)",
-            topic, partition, end_offset, offset,
-            f", below its high watermark {log.high_watermark}," if below else "",
-            fetcher.source_id, state.leader_epoch,
-        )  # fmt: skip
-    log.truncate_to(offset, now_ms)
-    _truncated(fetcher, state)
-
-
-def start_over(
-    fetcher: FollowerFetcher, state: FollowerPartition, offset: int, now_ms: int
-) -> None:
-    """The leader's log starts behind the end of ours: nothing of ours is of use."""
-    log = state.partition.log
-    topic, partition = state.key
-    logger.warning(
-        "%s-%d ends at %d, before the start %d of its leader's log on broker %d: starting anew",
-        topic, partition, log.log_end_offset, offset, fetcher.source_id,
-    )  # fmt: skip
-    log.truncate_fully_and_start_at(offset, now_ms)
-    _truncated(fetcher, state)
-
-
-def _truncated(fetcher: FollowerFetcher, state: FollowerPartition) -> None:
-    state.fetch_from(state.partition.log.log_end_offset)
-    fetcher.moved(state)
-    fetcher.manager.check_waiting(state.key)

@@ -6,19 +6,14 @@ Job: turn role changes into partitions of fetchers. A partition belongs to one f
 Mirrors AbstractFetcherManager and ReplicaFetcherManager.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ..protocol.java_hash import java_string_hash
 from .follower import FollowerPartition
 from .follower_fetcher import FollowerFetcher
 from .follower_steps import FetcherConfig
+from .replica_manager import ReplicaManager
 from .types import FlushNeeded, PartitionKey, RoleChange
-
-if TYPE_CHECKING:
-    from .replica_manager import ReplicaManager
 
 FetcherKey = tuple[int, int]  # source broker, fetcher id
 
@@ -54,14 +49,14 @@ class FollowerFetchers:
             if fetcher is None:
                 fetcher = FollowerFetcher(self._manager, *place, self.config)
                 self.fetchers[place] = fetcher
-            fetcher.add(
+            fetcher.table.add(
                 FollowerPartition(partition, truncates_on_fetch=self.config.truncates_on_fetch)
             )
             self._home[key] = fetcher
             if partition.log.unflushed_from >= 0:
                 # The first fetch acknowledges the whole log.
                 end_offset = partition.log.log_end_offset
-                fetcher.unflushed(key, end_offset)
+                fetcher.table.wait_for_flush(key, end_offset)
                 self._manager.effects.append(FlushNeeded(*key, end_offset, partition.log))
             touched.add(fetcher)
         return touched
@@ -84,11 +79,11 @@ class FollowerFetchers:
     def _remove(self, key: PartitionKey) -> None:
         fetcher = self._home.pop(key, None)
         if fetcher is not None:
-            fetcher.remove(key)
+            fetcher.table.remove(key)
 
     def discard(self, fetcher: FollowerFetcher) -> None:
         """A fetcher without partitions ends."""
-        assert not len(fetcher)
+        assert not fetcher.table.states
         del self.fetchers[fetcher.source_id, fetcher.fetcher_id]
 
     def of_partition(self, key: PartitionKey) -> FollowerFetcher | None:
@@ -96,12 +91,16 @@ class FollowerFetchers:
 
     @property
     def failed_count(self) -> int:
-        return sum(len(fetcher.failed_keys) for fetcher in self.fetchers.values())
+        return sum(len(fetcher.table.failed_keys) for fetcher in self.fetchers.values())
 
     @property
     def max_lag(self) -> int:
         """The largest known distance to a leader's HW."""
         return max(
-            (state.lag for fetcher in self.fetchers.values() for state in fetcher.states),
+            (
+                state.lag
+                for fetcher in self.fetchers.values()
+                for state in fetcher.table.states.values()
+            ),
             default=0,
         )

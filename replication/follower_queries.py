@@ -6,10 +6,8 @@ start anew there; else fetch on from our end.
 Mirrors AbstractFetcherThread.truncateToEpochEndOffsets and fetchOffsetAndTruncate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.offsets import (
@@ -25,17 +23,15 @@ from ..protocol.messages.offsets import (
     OffsetForLeaderTopic,
 )
 from .follower import FollowerPartition, FollowerState, truncation_point
-from .follower_appends import start_over, truncate
+from .follower_appends import FollowerAppends
 from .follower_steps import (
     LIST_OFFSETS_VERSION,
     OFFSET_FOR_LEADER_EPOCH_VERSION,
     Exchange,
 )
+from .follower_table import FollowerTable
 from .offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from .types import PartitionKey
-
-if TYPE_CHECKING:
-    from .follower_fetcher import FollowerFetcher
 
 AnswerT = TypeVar(
     "AnswerT", OffsetForLeaderEpochResponseEpochEndOffset, ListOffsetsPartitionResponse
@@ -65,29 +61,6 @@ def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
     )
 
 
-def epochs_answered(
-    fetcher: FollowerFetcher,
-    exchange: Exchange,
-    response: OffsetForLeaderEpochResponse,
-    now_ms: int,
-) -> None:
-    answers = (
-        ((topic.topic, answer.partition), answer)
-        for topic in response.topics
-        for answer in topic.partitions
-    )
-    for state, answer in _good_answers(fetcher, exchange, answers, now_ms):
-        log = state.partition.log
-        point = truncation_point(log, answer.leader_epoch, answer.end_offset, state.initial_offset)
-        try:
-            if point.is_final:
-                truncate(fetcher, state, point.offset, now_ms)
-            else:
-                log.truncate_to(point.offset, now_ms)
-        except KafkaError as error:
-            fetcher.trouble(state, error, now_ms)
-
-
 def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
     topics: dict[str, ListOffsetsTopic] = {}
     asked = {}
@@ -112,64 +85,86 @@ def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange
     )
 
 
-def offsets_answered(
-    fetcher: FollowerFetcher, exchange: Exchange, response: ListOffsetsResponse, now_ms: int
-) -> None:
-    answers = (
-        ((topic.name, answer.partition_index), answer)
-        for topic in response.topics
-        for answer in topic.partitions
-    )
-    for state, answer in _good_answers(fetcher, exchange, answers, now_ms):
-        try:
-            _found(fetcher, state, answer, now_ms)
-        except KafkaError as error:
-            fetcher.trouble(state, error, now_ms)
+class FollowerQueries:
+    """Takes the answers."""
 
+    __slots__ = ("_appends", "_table")
 
-def _good_answers(
-    fetcher: FollowerFetcher,
-    exchange: Exchange,
-    answers: Iterable[tuple[PartitionKey, AnswerT]],
-    now_ms: int,
-) -> Iterator[tuple[FollowerPartition, AnswerT]]:
-    """The answers that say something, of those partitions that still are what was asked about."""
-    open_states = dict(exchange.states)
-    for key, answer in answers:
-        state = open_states.pop(key, None)
-        if state is None or not fetcher.holds(state):
-            continue
-        if answer.error_code:
-            fetcher.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
-            continue
-        state.succeeded()
-        yield state, answer
-    _delay_unanswered(fetcher, open_states.values(), now_ms)
+    def __init__(self, table: FollowerTable, appends: FollowerAppends) -> None:
+        self._table = table
+        self._appends = appends
 
+    def epochs_answered(
+        self, exchange: Exchange, response: OffsetForLeaderEpochResponse, now_ms: int
+    ) -> None:
+        answers = (
+            ((topic.topic, answer.partition), answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+        for state, answer in self._good_answers(exchange, answers, now_ms):
+            log = state.partition.log
+            point = truncation_point(
+                log, answer.leader_epoch, answer.end_offset, state.initial_offset
+            )
+            try:
+                if point.is_final:
+                    self._appends.truncate(state, point.offset, now_ms)
+                else:
+                    log.truncate_to(point.offset, now_ms)
+            except KafkaError as error:
+                self._table.trouble(state, error, now_ms)
 
-def _found(
-    fetcher: FollowerFetcher,
-    state: FollowerPartition,
-    answer: ListOffsetsPartitionResponse,
-    now_ms: int,
-) -> None:
-    end_offset = state.partition.log.log_end_offset
-    if state.state is FollowerState.FINDING_END:
-        if answer.offset < end_offset:
-            truncate(fetcher, state, max(answer.offset, 0), now_ms)
+    def offsets_answered(
+        self, exchange: Exchange, response: ListOffsetsResponse, now_ms: int
+    ) -> None:
+        answers = (
+            ((topic.name, answer.partition_index), answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+        for state, answer in self._good_answers(exchange, answers, now_ms):
+            try:
+                self._found(state, answer, now_ms)
+            except KafkaError as error:
+                self._table.trouble(state, error, now_ms)
+
+    def _good_answers(
+        self,
+        exchange: Exchange,
+        answers: Iterable[tuple[PartitionKey, AnswerT]],
+        now_ms: int,
+    ) -> Iterator[tuple[FollowerPartition, AnswerT]]:
+        """The answers that say something, of partitions that still are what was asked about."""
+        open_states = dict(exchange.states)
+        for key, answer in answers:
+            state = open_states.pop(key, None)
+            if state is None or not self._table.holds(state):
+                continue
+            if answer.error_code:
+                self._table.leader_refuses(state, ErrorCode(answer.error_code), now_ms)
+                continue
+            state.succeeded()
+            yield state, answer
+        self._delay_unanswered(open_states.values(), now_ms)
+
+    def _found(
+        self, state: FollowerPartition, answer: ListOffsetsPartitionResponse, now_ms: int
+    ) -> None:
+        end_offset = state.partition.log.log_end_offset
+        if state.state is FollowerState.FINDING_END:
+            if answer.offset < end_offset:
+                self._appends.truncate(state, max(answer.offset, 0), now_ms)
+            else:
+                state.move_to(FollowerState.FINDING_START)
+                self._table.moved(state)
+        elif answer.offset > end_offset:
+            self._appends.start_over(state, answer.offset, now_ms)
         else:
-            state.move_to(FollowerState.FINDING_START)
-            fetcher.moved(state)
-    elif answer.offset > end_offset:
-        start_over(fetcher, state, answer.offset, now_ms)
-    else:
-        state.fetch_from(end_offset)
-        fetcher.moved(state)
+            state.fetch_from(end_offset)
+            self._table.moved(state)
 
-
-def _delay_unanswered(
-    fetcher: FollowerFetcher, states: Iterable[FollowerPartition], now_ms: int
-) -> None:
-    for state in states:
-        if fetcher.holds(state):
-            fetcher.delay(state, now_ms)
+    def _delay_unanswered(self, states: Iterable[FollowerPartition], now_ms: int) -> None:
+        for state in states:
+            if self._table.holds(state):
+                self._table.delay(state, now_ms)

@@ -93,7 +93,7 @@ class FetcherRuntime:
     def _lags(self) -> Iterator[tuple[tuple[str, ...], float]]:
         for (source_id, fetcher_id), fetcher in self.fetchers.fetchers.items():
             client_id = f"ReplicaFetcherThread-{fetcher_id}-{source_id}"
-            for state in fetcher.states:
+            for state in fetcher.table.states.values():
                 yield (client_id, state.key[0], str(state.key[1])), state.lag
 
     # -- news for the fetchers --------------------------------------------------------------------
@@ -133,14 +133,14 @@ class FetcherRuntime:
         """A flush has ended, badly if there is no offset."""
         key = (effect.topic, effect.partition)
         fetcher = self.fetchers.of_partition(key)
-        if fetcher is not None and (offset is None or fetcher.flushed(key, offset)):
+        if fetcher is not None and (offset is None or fetcher.table.flushed(key, offset)):
             task = self._tasks.get(fetcher)
             if task is not None:
                 task.wake.set()
 
     def _wake_empty(self) -> None:
         for fetcher, task in self._tasks.items():
-            if not len(fetcher):
+            if not fetcher.table.states:
                 task.wake.set()
 
     # -- for the tasks ----------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class _FetcherTask:
     async def run(self) -> None:
         fetcher, shell = self._fetcher, self._runtime.shell
         try:
-            while len(fetcher):
+            while fetcher.table.states:
                 self.wake = trio.Event()
                 step = fetcher.next_step(shell.clock())
                 if isinstance(step, Wait):
@@ -214,7 +214,7 @@ class _FetcherTask:
                 self._connection.close()
 
     async def _wait(self, step: Wait) -> None:
-        if not len(self._fetcher):
+        if not self._fetcher.table.states:
             return
         timeout_ms = inf if step.until_ms is None else step.until_ms - self._runtime.shell.clock()
         with trio.move_on_after(max(0, timeout_ms) / _MS):

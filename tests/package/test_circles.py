@@ -36,11 +36,6 @@ KNOWN = {
         "replication.offsets",
         "replication.replica_manager",
     },
-    "FollowerFetcher: one class in three files": {
-        "replication.follower_appends",
-        "replication.follower_fetcher",
-        "replication.follower_queries",
-    },
     "Log: one class in three files": {
         "storage.log",
         "storage.log_lookup",

@@ -406,7 +406,7 @@ class Broker:
 
     def _wake_empty(self) -> None:
         for fetcher, task in list(self._tasks.items()):
-            if not len(fetcher):
+            if not fetcher.table.states:
                 self.kernel.after(0, self.process, task.wake)
 
     def _metadata_changed(self) -> None:
@@ -494,7 +494,7 @@ class Broker:
         effect.log.flush(effect.offset)
         self.manager.flushed(*key, effect.offset, self.kernel.now_ms)
         fetcher = self.fetchers.of_partition(key)
-        if fetcher is not None and fetcher.flushed(key, effect.offset):
+        if fetcher is not None and fetcher.table.flushed(key, effect.offset):
             task = self._tasks.get(fetcher)
             if task is not None:
                 self.kernel.after(0, self.process, task.wake)

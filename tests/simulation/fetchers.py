@@ -59,7 +59,7 @@ class FetcherTask:
         if turn != self._turn or self._ended:
             return
         broker, fetcher = self._broker, self.fetcher
-        if not len(fetcher):
+        if not fetcher.table.states:
             self._ended = True
             broker.fetcher_ended(fetcher)
             return
@@ -67,7 +67,7 @@ class FetcherTask:
         step = fetcher.next_step(kernel.now_ms)
         if isinstance(step, Wait):
             broker.shell.settle()
-            if not len(fetcher):
+            if not fetcher.table.states:
                 kernel.after(0, broker.process, self.run, turn)
             elif step.until_ms is not None:
                 kernel.after(step.until_ms - kernel.now_ms, broker.process, self.run, turn)

@@ -64,7 +64,7 @@ class Node(HandlerBroker):
             effect.log.flush(effect.offset)
             self.manager.flushed(effect.topic, effect.partition, effect.offset, 0)
             for fetcher in self.fetchers.fetchers.values():
-                fetcher.flushed((effect.topic, effect.partition), effect.offset)
+                fetcher.table.flushed((effect.topic, effect.partition), effect.offset)
         self.settle()
 
     def change_roles(self, result) -> None:
@@ -187,7 +187,7 @@ class Nodes:
         """The follower's next step, wholly done if it is an exchange; its long polls are cut."""
         node = self.nodes[broker_id]
         fetcher = node.fetcher(node.manager.partitions[KEY].leader_id)
-        if fetcher is None or not len(fetcher):
+        if fetcher is None or not fetcher.table.states:
             return Wait(None)
         step = fetcher.next_step(self.now_ms)
         if isinstance(step, Exchange):

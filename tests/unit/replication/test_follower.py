@@ -28,7 +28,7 @@ def agree(nodes: Nodes, *broker_ids: int) -> bool:
 def state_of(nodes: Nodes, broker_id: int) -> FollowerPartition:
     fetcher = nodes[broker_id].fetchers.of_partition(KEY)
     assert fetcher is not None
-    (state,) = fetcher.states
+    (state,) = fetcher.table.states.values()
     return state
 
 
@@ -208,10 +208,10 @@ def test_kip_320_a_fenced_follower_waits_for_the_controller(tmp_path: Path) -> N
     nodes.step(2)
     fetcher = nodes[2].fetcher(1)
     assert fetcher is not None
-    assert fetcher.failed_keys == {KEY}
+    assert fetcher.table.failed_keys == {KEY}
     assert isinstance(nodes.step(2), Wait)
     nodes.tell(2)
-    assert not fetcher.failed_keys
+    assert not fetcher.table.failed_keys
     nodes.catch_up(2)
     assert agree(nodes, 1, 2)
 
@@ -409,7 +409,7 @@ def test_an_offline_directory_ends_the_fetching_of_its_partitions(tmp_path: Path
     assert KEY in nodes[2].manager.offline
     fetcher = nodes[2].fetcher(1)
     assert fetcher is not None
-    assert not len(fetcher)
+    assert not fetcher.table.states
 
 
 def test_a_lost_session_is_opened_anew(tmp_path: Path) -> None:
@@ -480,6 +480,6 @@ def test_error_codes_that_are_no_ones_fault_delay(tmp_path: Path) -> None:
     assert fetcher is not None
     state = state_of(nodes, 2)
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID):
-        fetcher.leader_refuses(state, code, nodes.now_ms)
+        fetcher.table.leader_refuses(state, code, nodes.now_ms)
         assert state.delayed_until_ms > nodes.now_ms
     assert state.state is FollowerState.FETCHING

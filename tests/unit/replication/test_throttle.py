@@ -107,7 +107,7 @@ def test_a_throttled_follower_does_not_ask(tmp_path: Path) -> None:
     assert nodes[2].log.log_end_offset == 30
     fetcher = nodes[2].fetcher(1)
     assert fetcher is not None
-    (state,) = fetcher.states
+    (state,) = fetcher.table.states.values()
     state.lag = 10  # as if there were more
     assert nodes[2].manager.follower_quota.is_exceeded(nodes.now_ms)
     step = nodes.step(2)
