@@ -59,7 +59,7 @@ def clusters(draw):
 
 
 @given(clusters(), st.integers(0, 20))
-def test_like_the_dumb_twin(cluster, first):
+def test_like_the_dumb_twin(cluster, first) -> None:
     brokers, count, factor, start, shift = cluster
     assignment = assign_replicas(
         brokers, count, factor, start_index=start, shift=shift, first_partition=first
@@ -72,7 +72,7 @@ def test_like_the_dumb_twin(cluster, first):
 
 
 @given(clusters(), st.integers(0, 20), st.data())
-def test_racks_like_the_dumb_twin(cluster, first, data):
+def test_racks_like_the_dumb_twin(cluster, first, data) -> None:
     brokers, count, factor, start, shift = cluster
     racks = {b: data.draw(st.sampled_from("abcd"), label=f"rack of {b}") for b in brokers}
     assignment = assign_replicas(
@@ -86,7 +86,7 @@ def test_racks_like_the_dumb_twin(cluster, first, data):
 
 
 @given(clusters(), st.integers(1, 10))
-def test_growth_keeps_what_is_there(cluster, more):
+def test_growth_keeps_what_is_there(cluster, more) -> None:
     brokers, count, factor, start, shift = cluster
     existing = assign_replicas(brokers, count, factor, start_index=start, shift=shift)
     added = assign_added_partitions(existing, brokers, count + more, racks=None)

@@ -58,7 +58,7 @@ def run_history(random: Random, *, unclean: bool) -> Simulation:
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), unclean=st.booleans())
-def test_histories(seed, unclean):
+def test_histories(seed, unclean) -> None:
     simulation = run_history(Random(seed), unclean=unclean)
     note("\n".join(simulation.trace))
     simulation.check_converged()
@@ -68,7 +68,7 @@ def test_histories(seed, unclean):
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
-def test_with_all_brokers_back_everything_is_served(seed):
+def test_with_all_brokers_back_everything_is_served(seed) -> None:
     simulation = run_history(Random(seed), unclean=False)
     for broker_id in simulation.broker_ids:
         if broker_id in simulation.brokers:

@@ -148,7 +148,7 @@ def leads(joined: Member, topic: str, leader: int) -> bool:
     return state is not None and state.leader == leader
 
 
-async def test_brokers_hear_of_topics_and_of_each_other(connect):
+async def test_brokers_hear_of_topics_and_of_each_other(connect) -> None:
     async with member(1, connect) as first, member(2, connect) as second:
         assert first.runtime.is_active
         assert not second.runtime.is_active
@@ -159,7 +159,7 @@ async def test_brokers_hear_of_topics_and_of_each_other(connect):
         assert ("t", 0) in second.broker.replicas
 
 
-async def test_a_request_is_sent_until_it_is_answered(connect):
+async def test_a_request_is_sent_until_it_is_answered(connect) -> None:
     async with member(1, connect) as first, member(2, connect) as second:
         second.broker.misbehave = 2
         second.broker.received.clear()
@@ -169,7 +169,7 @@ async def test_a_request_is_sent_until_it_is_answered(connect):
         assert kinds == ["LeaderAndIsrRequest"] * 3 + ["UpdateMetadataRequest"]
 
 
-async def test_the_next_controller_takes_over_when_the_first_is_gone(connect):
+async def test_the_next_controller_takes_over_when_the_first_is_gone(connect) -> None:
     async with member(2, connect) as second:
         async with member(1, connect) as first:
             await second.zookeeper.execute_one(Delete(znodes.CONTROLLER))
@@ -188,7 +188,7 @@ def port_of(connect: str) -> int:
 
 
 @pytest.mark.parametrize("queued", [0, 300])
-async def test_an_expired_controller_registers_anew_and_is_elected_again(connect, queued):
+async def test_an_expired_controller_registers_anew_and_is_elected_again(connect, queued) -> None:
     """With `queued`, what the old session had to say of /controller waits when the new one begins:
     an election on its account would be resigned from, with nobody to win the next one."""
     async with member(1, connect) as first:
@@ -209,7 +209,7 @@ async def test_an_expired_controller_registers_anew_and_is_elected_again(connect
         await first.broker.until(partial(leads, first, "u", 1))
 
 
-async def test_questions_are_answered(connect):
+async def test_questions_are_answered(connect) -> None:
     async with member(1, connect) as first:
         found = await first.zookeeper.execute_one(Exists(znodes.broker_path(1)))
         request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=found.stat.czxid)
@@ -220,7 +220,7 @@ async def test_questions_are_answered(connect):
 # The channel, the connection and the client by themselves
 
 
-async def test_a_silent_broker_times_out(nursery):
+async def test_a_silent_broker_times_out(nursery) -> None:
     broker = SocketBroker(1)
     await nursery.start(broker.run)
     broker.receive = lambda request: trio.Event()  # no message: the answer never comes
@@ -237,7 +237,7 @@ async def test_a_silent_broker_times_out(nursery):
 
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\x02ab"])
-async def test_garbage_is_an_error_and_closes(nursery, garbage):
+async def test_garbage_is_an_error_and_closes(nursery, garbage) -> None:
     async def answer(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(garbage)
@@ -251,7 +251,7 @@ async def test_garbage_is_an_error_and_closes(nursery, garbage):
         await connection.send(UpdateMetadataRequest(), 8)
 
 
-async def test_queued_requests_follow_a_broker_to_its_new_endpoint(nursery):
+async def test_queued_requests_follow_a_broker_to_its_new_endpoint(nursery) -> None:
     broker = SocketBroker(1)
     await nursery.start(broker.run)
     answered = []
@@ -279,7 +279,7 @@ class FixedCluster(MetadataCache):
         self._brokers = {broker_id: BrokerNode(broker_id, {"PLAINTEXT": endpoint})}
 
 
-async def test_the_controller_client_finds_the_controller(nursery):
+async def test_the_controller_client_finds_the_controller(nursery) -> None:
     old, new = SocketBroker(1), SocketBroker(2)
     await nursery.start(old.run)
     await nursery.start(new.run)

@@ -42,7 +42,7 @@ def opened(connect, **options):
     return open_zookeeper(connect, session_timeout_ms=SESSION_TIMEOUT_MS, **options)
 
 
-async def test_operations_and_their_results(connect):
+async def test_operations_and_their_results(connect) -> None:
     async with opened(connect) as client:
         results = await client.execute(
             [
@@ -83,7 +83,7 @@ async def test_operations_and_their_results(connect):
         assert results[5].stat.czxid == results[1].stat.czxid
 
 
-async def test_multi_is_all_or_nothing(connect):
+async def test_multi_is_all_or_nothing(connect) -> None:
     async with opened(connect) as client:
         await client.execute_one(Create("/n", b""))
         good = Multi((Check("/n", 0), Create("/n/a", None, ephemeral=True), SetData("/n/a", b"x")))
@@ -102,7 +102,7 @@ async def test_multi_is_all_or_nothing(connect):
         assert not (await client.execute_one(Exists("/n/b"))).ok
 
 
-async def test_more_operations_than_fit_into_one_flight(connect):
+async def test_more_operations_than_fit_into_one_flight(connect) -> None:
     async with opened(connect) as client:
         await client.execute_one(Create("/n", b""))
         results = await client.execute([Create(f"/n/{index}", b"") for index in range(700)])
@@ -111,18 +111,18 @@ async def test_more_operations_than_fit_into_one_flight(connect):
         assert await client.execute([]) == []
 
 
-async def test_flows_run_to_their_value(connect):
+async def test_flows_run_to_their_value(connect) -> None:
     async with opened(connect) as client:
         assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.OK
         assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.NODE_EXISTS
         assert (await client.execute_one(GetData("/a/b/c"))).data == b"x"
 
 
-async def test_a_watch_fires_once_however_often_it_was_armed(connect):
+async def test_a_watch_fires_once_however_often_it_was_armed(connect) -> None:
     fired = []
     enough = trio.Event()
 
-    def note(kind, path):
+    def note(kind, path) -> None:
         fired.append((kind, path))
         if len(fired) == 3:
             enough.set()
@@ -155,11 +155,11 @@ async def test_a_watch_fires_once_however_often_it_was_armed(connect):
         )
 
 
-async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect):
+async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect) -> None:
     """The read goes out before the loop hears of the watch, its answer comes after it."""
     fired = []
 
-    def note(kind, path):
+    def note(kind, path) -> None:
         fired.append((kind, path))
 
     async with opened(connect) as client, opened(connect) as other:
@@ -177,12 +177,12 @@ async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect):
             await client.execute_one(GetData("/n", watch=True), note)
 
 
-async def _set_and_tell(client, told):
+async def _set_and_tell(client, told) -> None:
     await client.execute_one(SetData("/n", b"new"))
     told.set()
 
 
-async def test_a_cut_connection_only_delays(connect, nursery):
+async def test_a_cut_connection_only_delays(connect, nursery) -> None:
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
     port = await nursery.start(proxy.run)
@@ -220,7 +220,7 @@ async def test_a_cut_connection_only_delays(connect, nursery):
         assert len(fired) == 2, "a watch that has fired is not armed any more"
 
 
-async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port):
+async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port) -> None:
     async with opened(connect) as client:
         first = client.session
         events = client.session_events()
@@ -246,7 +246,7 @@ async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port):
         assert not (await client.execute_one(Exists("/e"))).ok
 
 
-async def test_a_session_is_taken_over(connect, nursery):
+async def test_a_session_is_taken_over(connect, nursery) -> None:
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
     port = await nursery.start(proxy.run)
@@ -263,7 +263,7 @@ async def test_a_session_is_taken_over(connect, nursery):
                 pass
 
 
-async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_path):
+async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_path) -> None:
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
     port = await nursery.start(proxy.run)
@@ -283,13 +283,13 @@ async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_pat
         )
 
 
-async def test_nobody_answers(zookeeper_port):
+async def test_nobody_answers(zookeeper_port) -> None:
     with pytest.raises(ZooKeeperUnavailable, match=r"no ZooKeeper answered at 127\.0\.0\.1:1 "):
         async with opened("127.0.0.1:1", connection_timeout_ms=200):
             pass
 
 
-async def test_closing_ends_ephemeral_nodes_and_waiters(connect):
+async def test_closing_ends_ephemeral_nodes_and_waiters(connect) -> None:
     async with opened(connect) as watcher:
         async with opened(connect) as client:
             await client.execute_one(Create("/e", b"", ephemeral=True))
