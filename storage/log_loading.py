@@ -19,14 +19,16 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from ..protocol.errors import KafkaError
 from . import checkpoints
 from .checkpoints import TopicPartition
 from .files import Files
 from .log import Log
-from .log_config import LogConfig
+from .log_config import LogConfig, LogManagerConfig
+from .log_deletion import LogDeletion
 from .log_directory import (
     DELETE_SUFFIX,
     REPLACED_MARK,
@@ -36,11 +38,10 @@ from .log_directory import (
     parse_future_name,
     parse_partition_name,
 )
+from .log_table import LogTable
+from .log_upkeep import LogUpkeep
 from .recovery import LogLoader
 from .recovery_notes import is_new_since_checkpoints, true_recovery_point
-
-if TYPE_CHECKING:
-    from .log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -73,136 +74,240 @@ def _read_checkpointed(
     )
 
 
-def load_directories(
-    manager: LogManager, now_ms: int, topic_configs: Mapping[str, LogConfig], run_all: Run
-) -> None:
-    """Open all directories and load all logs in them; StartupError if that cannot be."""
-    for directory in manager.directories:
-        directory.open(manager.broker_id, manager.cluster_id, now_ms)
-    manager.check_online()
-    for directory in manager.directories:
-        if directory.is_online:
-            directory.read_checkpoints()
-    loads = [
-        (directory, _sort_out(manager, directory, now_ms))
-        for directory in manager.directories
-        if directory.is_online
-    ]
-    for directory, found in loads:
-        jobs: list[Callable[[], None]] = []
-        for path, key, is_future in found:
-            home = (manager.future_homes if is_future else manager.homes).get(key)
-            if home is directory and directory.is_online:
-                config = topic_configs.get(key[0], manager.default_config)
-                jobs.append(_Load(manager, directory, path, key, is_future, config, now_ms))
-        run_all(jobs)
-    manager.check_online()
+class LogOpener:
+    """Makes logs of the files in partition directories."""
+
+    __slots__ = ("_config", "_random_below", "files")
+
+    def __init__(
+        self, files: Files, config: LogManagerConfig, random_below: Callable[[int], int] | None
+    ) -> None:
+        self.files = files
+        self._config = config
+        self._random_below = random_below
+
+    def open(
+        self,
+        directory: LogDirectory,
+        path: str,
+        key: TopicPartition,
+        config: LogConfig,
+        now_ms: int,
+        known: Checkpointed,
+        *,
+        clean: bool = True,
+    ) -> Log:
+        """Recover what is in a partition's directory; OSError and KafkaError as they come."""
+        expiration_ms = self._config.producer_id_expiration_ms
+        parts = LogLoader(
+            self.files,
+            path,
+            config,
+            clean=clean,
+            recovery_point=known.recovery_point,
+            shown_recovery_point=known.shown_recovery_point,
+            log_start_offset=known.log_start_offset,
+            compacted_below=known.first_dirty_offset or 0,
+            now_ms=now_ms,
+            expiration_ms=expiration_ms,
+            report=_Report(path),
+        ).load()
+        return Log(
+            self.files,
+            path,
+            key[0],
+            key[1],
+            config,
+            parts,
+            directory.health,
+            jitter=self._random_below,
+            producer_expiration_ms=expiration_ms,
+            validate_fully=self._config.validate_fully,
+        )
 
 
-def _sort_out(
-    manager: LogManager, directory: LogDirectory, now_ms: int
-) -> list[tuple[str, TopicPartition, bool]]:
-    """The logs of a directory: path, partition, and whether it is a future replica."""
-    found = []
-    for name in directory.partition_names():
-        path = os.path.join(directory.path, name)
-        if name.endswith(DELETE_SUFFIX):
-            manager.upkeep.doom(directory, path, now_ms)
-            continue
-        future = parse_future_name(name)
-        key = future or parse_partition_name(name)
-        if key is None:
-            why = "a KRaft broker has put it aside"
-            if not name.endswith(STRAY_SUFFIX):
-                why = "its name is not that of a partition (topic-number)"
-            logger.warning("Leaving the directory %a alone: %s", path, why)
-            continue
-        homes = manager.homes if future is None else manager.future_homes
-        other = homes.get(key)
-        if other is None or (future is None and _is_replaced(manager, other, key, now_ms)):
-            homes[key] = directory
-        elif future is not None or not _is_replaced(manager, directory, key, now_ms):
-            first = os.path.join(other.path, name)
-            if future is None:
-                reason = f"it is in both {first} and {path}; stop the broker, remove the older one"
-                manager.failed_to_load(key, (first, path), reason)
+class LogLoading:
+    """One load of all directories; what it finds is put into the table."""
+
+    __slots__ = ("_deletion", "_files", "_now_ms", "_opener", "_table", "_upkeep")
+
+    def __init__(
+        self,
+        opener: LogOpener,
+        table: LogTable,
+        upkeep: LogUpkeep,
+        deletion: LogDeletion,
+        now_ms: int,
+    ) -> None:
+        self._opener = opener
+        self._files = opener.files
+        self._table = table
+        self._upkeep = upkeep
+        self._deletion = deletion
+        self._now_ms = now_ms
+
+    def load(
+        self,
+        broker_id: int,
+        cluster_id: str,
+        default_config: LogConfig,
+        topic_configs: Mapping[str, LogConfig],
+        run_all: Run,
+    ) -> None:
+        """Open all directories and load all logs in them; StartupError if that cannot be."""
+        table = self._table
+        for directory in table.directories:
+            directory.open(broker_id, cluster_id, self._now_ms)
+        table.check_any_online()
+        for directory in table.directories:
+            if directory.is_online:
+                directory.read_checkpoints()
+        found = [
+            (directory, self._sort_out(directory))
+            for directory in table.directories
+            if directory.is_online
+        ]
+        for directory, partitions in found:
+            loads: list[Callable[[], None]] = []
+            for path, key, is_future in partitions:
+                kind = table.future if is_future else table.current
+                if kind.homes.get(key) is directory and directory.is_online:
+                    config = topic_configs.get(key[0], default_config)
+                    loads.append(partial(self._load, directory, path, key, is_future, config))
+            run_all(loads)
+        table.check_any_online()
+
+    # -- what there is ---------------------------------------------------------------------
+
+    def _sort_out(self, directory: LogDirectory) -> list[tuple[str, TopicPartition, bool]]:
+        """The logs of a directory: path, partition, and whether it is a future replica."""
+        table = self._table
+        found = []
+        for name in directory.partition_names():
+            path = os.path.join(directory.path, name)
+            if name.endswith(DELETE_SUFFIX):
+                self._upkeep.doom(directory, path, self._now_ms)
+                continue
+            future = parse_future_name(name)
+            key = future or parse_partition_name(name)
+            if key is None:
+                why = "a KRaft broker has put it aside"
+                if not name.endswith(STRAY_SUFFIX):
+                    why = "its name is not that of a partition (topic-number)"
+                logger.warning("Leaving the directory %a alone: %s", path, why)
+                continue
+            homes = (table.current if future is None else table.future).homes
+            other = homes.get(key)
+            if other is None or (future is None and self._is_replaced(other, key)):
+                homes[key] = directory
+            elif future is not None or not self._is_replaced(directory, key):
+                first = os.path.join(other.path, name)
+                if future is None:
+                    reason = (
+                        f"it is in both {first} and {path}; stop the broker, remove the older one"
+                    )
+                    table.fail_partition(key, (first, path), reason)
+                else:
+                    self._drop_future(key, path, f"there is one in {other.path}, too")
+                continue
             else:
-                manager.drop_future(key, path, f"there is one in {other.path}, too", now_ms)
-            continue
+                continue
+            found.append((path, key, future is not None))
+        return found
+
+    def _is_replaced(self, directory: LogDirectory, key: TopicPartition) -> bool:
+        """Of one of two directories of a partition: whether it bears the mark; then it goes."""
+        path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
+        if not self._files.exists(os.path.join(path, REPLACED_MARK)):
+            return False
+        target = f"{path}.{self._deletion.unique_id(self._now_ms)}{DELETE_SUFFIX}"
+        logger.warning("%s has been replaced by a copy in another directory: deleting it", path)
+        try:
+            self._files.rename(path, target)
+        except OSError as error:
+            directory.fail(error)
         else:
-            continue
-        found.append((path, key, future is not None))
-    return found
+            self._upkeep.doom(directory, target, self._now_ms)
+        return True
+
+    def _drop_future(self, key: TopicPartition, path: str, reason: str) -> None:
+        """A copy on its way to another directory that cannot be loaded."""
+        logger.error("The copy %s is dropped, ask for the move again: %s", path, reason)
+        homes = self._table.future.homes
+        if homes[key].path == os.path.dirname(path):
+            del homes[key]
+        self._deletion.delete_unloaded(key, path, self._now_ms)
+
+    # -- one partition ---------------------------------------------------------------------
+
+    def _load(
+        self,
+        directory: LogDirectory,
+        path: str,
+        key: TopicPartition,
+        is_future: bool,
+        config: LogConfig,
+    ) -> None:
+        """Load one partition; an error of the disk takes its directory offline."""
+        if not directory.is_online or (not is_future and key in self._table.failed):
+            return
+        try:
+            log = self._recover(directory, path, key, is_future, config)
+        except OSError as error:
+            if is_of_one_file(error):
+                self._load_failed(key, path, is_future, str(error))
+            else:
+                directory.fail(error)
+        except KafkaError as error:
+            self._load_failed(key, path, is_future, error.message or error.code.name)
+        else:
+            (self._table.future if is_future else self._table.current).logs[key] = log
+
+    def _recover(
+        self,
+        directory: LogDirectory,
+        path: str,
+        key: TopicPartition,
+        is_future: bool,
+        config: LogConfig,
+    ) -> Log:
+        files = self._files
+        if not is_future:
+            files.remove(os.path.join(path, REPLACED_MARK))
+        known = _read_checkpointed(files, directory, path, key)
+        is_new = is_new_since_checkpoints(files, path)
+        if is_new or known.recovery_point < known.shown_recovery_point:
+            self._upkeep.checkpoint_soon(directory)
+        clean = directory.cleanly_stopped
+        may_be_torn = not clean and known.recovery_point == 0
+        topic_id, is_lost = _read_topic_id(files, path, may_be_torn=may_be_torn)
+        log = self._opener.open(directory, path, key, config, self._now_ms, known, clean=clean)
+        log.take_stored_topic_id(topic_id, is_lost=is_lost)
+        log.update_high_watermark(known.high_watermark)
+        log.first_dirty_offset = known.first_dirty_offset
+        if log.unflushed_from >= 0:
+            # A leader's HW would wait for it, and clients be told OFFSET_NOT_AVAILABLE meanwhile.
+            log.flush()
+        return log
+
+    def _load_failed(self, key: TopicPartition, path: str, is_future: bool, reason: str) -> None:
+        if is_future:
+            self._drop_future(key, path, reason)
+            return
+        advice = (
+            f"{reason}. Other replicas serve it, if there are any. To get this one back, stop the "
+            f"broker and restore the file, or remove {path} to have it copied anew"
+        )
+        self._table.fail_partition(key, (path,), advice)
 
 
-def _is_replaced(
-    manager: LogManager, directory: LogDirectory, key: TopicPartition, now_ms: int
-) -> bool:
-    """Of one of two directories of a partition: whether it bears the mark; then it goes."""
-    files = manager.files
-    path = os.path.join(directory.path, f"{key[0]}-{key[1]}")
-    if not files.exists(os.path.join(path, REPLACED_MARK)):
-        return False
-    target = f"{path}.{manager.unique_id(now_ms)}{DELETE_SUFFIX}"
-    logger.warning("%s has been replaced by a copy in another directory: deleting it", path)
-    try:
-        files.rename(path, target)
-    except OSError as error:
-        directory.fail(error)
-    else:
-        manager.upkeep.doom(directory, target, now_ms)
-    return True
-
-
-def open_log(
-    manager: LogManager,
-    directory: LogDirectory,
-    path: str,
-    key: TopicPartition,
-    config: LogConfig,
-    now_ms: int,
-    known: Checkpointed,
-    *,
-    clean: bool = True,
-) -> Log:
-    """Recover what is in a partition's directory; OSError and KafkaError as they come."""
-    expiration_ms = manager.config.producer_id_expiration_ms
-    parts = LogLoader(
-        manager.files,
-        path,
-        config,
-        clean=clean,
-        recovery_point=known.recovery_point,
-        shown_recovery_point=known.shown_recovery_point,
-        log_start_offset=known.log_start_offset,
-        compacted_below=known.first_dirty_offset or 0,
-        now_ms=now_ms,
-        expiration_ms=expiration_ms,
-        report=_Report(path),
-    ).load()
-    return Log(
-        manager.files,
-        path,
-        key[0],
-        key[1],
-        config,
-        parts,
-        directory.health,
-        jitter=manager.random_below,
-        producer_expiration_ms=expiration_ms,
-        validate_fully=manager.config.validate_fully,
-    )
-
-
-def _read_topic_id(
-    manager: LogManager, path: str, *, may_be_torn: bool
-) -> tuple[bytes | None, bool]:
+def _read_topic_id(files: Files, path: str, *, may_be_torn: bool) -> tuple[bytes | None, bool]:
     """The topic id, and whether there was one that cannot be read.
 
     Damaged before its first sync, it is as good as absent: the controller will name the topic.
     """
     try:
-        return checkpoints.read_partition_topic_id(manager.files, path), False
+        return checkpoints.read_partition_topic_id(files, path), False
     except checkpoints.CheckpointError as error:
         logger.warning("%s; the controller has to name the topic", error)
         return None, not may_be_torn
@@ -214,60 +319,3 @@ class _Report:
 
     def __call__(self, message: str) -> None:
         logger.info("Loading %s: %s", self.path, message)
-
-
-@dataclass(slots=True, frozen=True)
-class _Load:
-    """Load one partition; an error of the disk takes its directory offline."""
-
-    manager: LogManager
-    directory: LogDirectory
-    path: str
-    key: TopicPartition
-    is_future: bool
-    config: LogConfig
-    now_ms: int
-
-    def __call__(self) -> None:
-        directory = self.directory
-        if not directory.is_online or not self.manager.is_to_be_loaded(self.key, self.is_future):
-            return
-        try:
-            self._load()
-        except OSError as error:
-            if is_of_one_file(error):
-                self._failed(str(error))
-            else:
-                directory.fail(error)
-        except KafkaError as error:
-            self._failed(error.message or error.code.name)
-
-    def _failed(self, reason: str) -> None:
-        if self.is_future:
-            self.manager.drop_future(self.key, self.path, reason, self.now_ms)
-            return
-        advice = (
-            f"{reason}. Other replicas serve it, if there are any. To get this one back, stop the "
-            f"broker and restore the file, or remove {self.path} to have it copied anew"
-        )
-        self.manager.failed_to_load(self.key, (self.path,), advice)
-
-    def _load(self) -> None:
-        manager, directory, path, key = self.manager, self.directory, self.path, self.key
-        if not self.is_future:
-            manager.files.remove(os.path.join(path, REPLACED_MARK))
-        known = _read_checkpointed(manager.files, directory, path, key)
-        is_new = is_new_since_checkpoints(manager.files, path)
-        if is_new or known.recovery_point < known.shown_recovery_point:
-            manager.upkeep.checkpoint_soon(directory)
-        clean = directory.cleanly_stopped
-        may_be_torn = not clean and known.recovery_point == 0
-        topic_id, is_lost = _read_topic_id(manager, path, may_be_torn=may_be_torn)
-        log = open_log(manager, directory, path, key, self.config, self.now_ms, known, clean=clean)
-        log.take_stored_topic_id(topic_id, is_lost=is_lost)
-        log.update_high_watermark(known.high_watermark)
-        log.first_dirty_offset = known.first_dirty_offset
-        if log.unflushed_from >= 0:
-            # A leader's HW would wait for it, and clients be told OFFSET_NOT_AVAILABLE meanwhile.
-            log.flush()
-        manager.loaded(key, log, is_future=self.is_future)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from ..protocol.errors import KafkaError
 from .checkpoints import (
@@ -22,12 +21,11 @@ from .checkpoints import (
     TopicPartition,
 )
 from .log import Log
+from .log_config import LogManagerConfig
 from .log_directory import LogDirectory
 from .log_jobs import CHECKPOINTED, Delete, ForgetNew, Job, SyncSwaps, WriteCheckpoint
+from .log_table import LogTable
 from .retention import delete_old_segments, delete_segments_below_start
-
-if TYPE_CHECKING:
-    from .log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -44,19 +42,28 @@ _AFTER_INITIAL_DELAY = (
 
 
 class LogUpkeep:
-    __slots__ = ("_cleaned", "_doomed", "_latest_ms", "_manager", "_next_run", "_unchecked")
+    __slots__ = (
+        "_cleaned",
+        "_config",
+        "_doomed",
+        "_latest_ms",
+        "_next_run",
+        "_table",
+        "_unchecked",
+    )
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(self, table: LogTable, config: LogManagerConfig) -> None:
+        self._table = table
+        self._config = config
         self._doomed: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
-        self._cleaned: list[Log] = []
-        self._next_run: dict[str, int] = {}
-        self._latest_ms = 0
+        self._cleaned: list[Log] = []  # compacted further than their checkpoint says
+        self._next_run: dict[str, int] = {}  # of a periodic task: when it is due, ms
+        self._latest_ms = 0  # of all times that were told
 
     def begin(self, now_ms: int) -> None:
         """The logs are loaded."""
-        config = self._manager.config
+        config = self._config
         first = now_ms + config.initial_task_delay_ms
         self._latest_ms = now_ms
         self._next_run = dict.fromkeys(_AFTER_INITIAL_DELAY, first)
@@ -81,30 +88,32 @@ class LogUpkeep:
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
         self._note_time(now_ms)
-        manager, config = self._manager, self._manager.config
+        config = self._config
         # What the checkpoint calls clean must not be undone by a power cut.
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
         if self._is_due("producer expiry", now_ms, config.producer_id_expiration_check_interval_ms):
-            for log in manager.logs():
+            for log in self._table.current.online():
                 log.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
         jobs += [
             Job(f"flush {log.name}", log.flush)
-            for log in manager.logs()
+            for log in self._table.current.online()
             if log.flush_is_due(now_ms)
         ]
         return jobs + self._deletion_jobs(now_ms)
 
     def _due_checkpoint_jobs(self, now_ms: int) -> list[Job]:
         """Each file once: `recovery_points_on_disk` is about the last two."""
-        manager, config = self._manager, self._manager.config
+        config = self._config
         intervals_ms = {
             RECOVERY_POINT_FILE: config.flush_offset_checkpoint_interval_ms,
             LOG_START_OFFSET_FILE: config.flush_start_offset_checkpoint_interval_ms,
             HIGH_WATERMARK_FILE: config.high_watermark_checkpoint_interval_ms,
         }
         unchecked, self._unchecked = self._unchecked, set()
-        unchecked |= {log.health.path for log in manager.logs() if log.take_truncated()}
+        unchecked |= {
+            log.health.path for log in self._table.current.online() if log.take_truncated()
+        }
         cleaned, self._cleaned = {log.health.path for log in self._cleaned}, []
         jobs: list[Job] = []
         for name in CHECKPOINTED:
@@ -120,9 +129,9 @@ class LogUpkeep:
         now that took the place of deleted ones."""
         return [
             Job(f"end the newness of {log.name}", ForgetNew(directory, log))
-            for directory in self._manager.online_directories()
+            for directory in self._table.online_directories()
             if directory.path in only
-            for log in self._manager.logs_in(directory)
+            for log in self._table.logs_in(directory)
             if log.is_new_since_checkpoints
         ]
 
@@ -144,15 +153,15 @@ class LogUpkeep:
     def checkpoint_jobs(self, name: str, only: Collection[str] | None = None) -> list[Job]:
         """A replica that is moved here has its offsets in the checkpoints of its new directory."""
         jobs = []
-        for directory in self._manager.online_directories():
+        for directory in self._table.online_directories():
             if only is not None and directory.path not in only:
                 continue
             offsets: dict[TopicPartition, int] = {}
-            for log in self._manager.logs_in(directory):
+            for log in self._table.logs_in(directory):
                 offset = CHECKPOINTED[name](log)
                 if offset is not None:
                     offsets[log.topic, log.partition] = offset
-            for key in self._manager.failed_in(directory):
+            for key in self._table.failed_in(directory):
                 # Kept for the time when its files have been mended.
                 said = directory.checkpointed[name].get(key)
                 if said is not None:
@@ -162,14 +171,10 @@ class LogUpkeep:
         return jobs
 
     def _deletion_jobs(self, now_ms: int) -> list[Job]:
-        manager = self._manager
-        for logs, homes in (
-            (manager.logs(), manager.homes),
-            (manager.future_logs(), manager.future_homes),
-        ):
-            for log in logs:
+        for kind in (self._table.current, self._table.future):
+            for log in kind.online():
                 if log.doomed_files:
-                    directory = homes[log.topic, log.partition]
+                    directory = kind.homes[log.topic, log.partition]
                     due_ms = now_ms + log.config.file_delete_delay_ms
                     self._doomed += [(due_ms, directory, path) for path in log.take_doomed_files()]
         due = [entry for entry in self._doomed if entry[0] <= now_ms]
@@ -184,15 +189,15 @@ class LogUpkeep:
 
         Not those of compacted logs: the cleaner does both with them, one after the other.
         """
-        interval_ms = self._manager.config.retention_check_interval_ms
+        interval_ms = self._config.retention_check_interval_ms
         if not self._is_due("retention", now_ms, interval_ms):
             return
-        for number, log in enumerate(self._manager.logs()):
+        for number, log in enumerate(self._table.current.online()):
             if number % LOGS_PER_STEP == 0:
                 yield
             while not log.config.compact and _delete_some(log, now_ms) == SEGMENTS_PER_STEP:
                 yield
-        for log in self._manager.future_logs():
+        for log in self._table.future.online():
             while _delete_some(log, now_ms, only_below_start=True) == SEGMENTS_PER_STEP:
                 yield
 

@@ -41,7 +41,7 @@ async def run_storage_jobs(
         retry_refused()
         replicas.manager.check_log_dirs()
         replicas.settle()
-        manager.check_online()
+        manager.check_any_online()
 
 
 async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:

@@ -41,11 +41,6 @@ KNOWN = {
         "storage.log_lookup",
         "storage.old_format_log",
     },
-    "LogManager: one class in three files": {
-        "storage.log_loading",
-        "storage.log_manager",
-        "storage.log_upkeep",
-    },
 }
 
 

@@ -1,0 +1,85 @@
+"""Logs that go: their directory is renamed at once, and its files are removed later.
+
+Invariant: a new topic of the same name never inherits what the checkpoints say of the old one;
+they are written again soon after each deletion.
+
+Mirrors: LogManager.asyncDelete, LocalLog.logDeleteDirName.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from .checkpoints import TopicPartition
+from .files import Files
+from .log import Log
+from .log_base import delete_name
+from .log_directory import LogDirectory
+from .log_table import LogTable
+from .log_upkeep import LogUpkeep
+
+logger = logging.getLogger(__name__)
+
+
+class LogDeletion:
+    __slots__ = ("_files", "_random_below", "_table", "_unique_ids", "_upkeep")
+
+    def __init__(
+        self,
+        files: Files,
+        table: LogTable,
+        upkeep: LogUpkeep,
+        random_below: Callable[[int], int] | None,
+    ) -> None:
+        self._files = files
+        self._table = table
+        self._upkeep = upkeep
+        self._random_below = random_below
+        self._unique_ids = 0  # given out so far; they are unique by it where nothing is random
+
+    def unique_id(self, now_ms: int) -> str:
+        """The 32 hexadecimal digits in the names of directories that come and go."""
+        self._unique_ids += 1
+        number = self._random_below(1 << 64) if self._random_below else self._unique_ids
+        return f"{now_ms:016x}{number:016x}"
+
+    def free_path(self, directory: LogDirectory, key: TopicPartition, now_ms: int) -> str:
+        """A path that the next load would delete, for what is not to be seen yet."""
+        path = self._delete_path(directory, key, now_ms)
+        while self._files.exists(path):
+            path = self._delete_path(directory, key, now_ms)
+        return path
+
+    def _delete_path(self, directory: LogDirectory, key: TopicPartition, now_ms: int) -> str:
+        return os.path.join(directory.path, delete_name(*key, self.unique_id(now_ms)))
+
+    def delete(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
+        """A log that the table does not know any more. Its files go after file.delete.delay.ms."""
+        path = log.rename_for_delete(self.unique_id(now_ms))
+        self._upkeep.doom(directory, path, now_ms + log.config.file_delete_delay_ms)
+        self._upkeep.checkpoint_soon(directory)
+
+    def delete_unloaded(self, key: TopicPartition, path: str, now_ms: int) -> None:
+        """The partition's directory at `path`, which no log is open on."""
+        directory = self._table.directory_at(os.path.dirname(path))
+        target = self._delete_path(directory, key, now_ms)
+        try:
+            self._files.rename(path, target)
+        except OSError as error:
+            logger.error("%s cannot be removed: %s", path, error)
+            return
+        self._upkeep.doom(directory, target, now_ms)
+        self._upkeep.checkpoint_soon(directory)
+
+    def delete_failed(self, key: TopicPartition, now_ms: int) -> bool:
+        """Delete a partition that could not be loaded; False if this is none."""
+        table = self._table
+        paths = table.failed.get(key)
+        if paths is None or not table.current.homes[key].is_online:
+            return False
+        for path in paths:
+            self.delete_unloaded(key, path, now_ms)
+        del table.failed[key], table.current.homes[key]
+        return True
