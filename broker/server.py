@@ -279,7 +279,7 @@ class Broker:
             self.background,
             parts.orders.retry_refused,
         )
-        services.spawn("heap", heap.collect_now_and_then, parts.sockets.handlers.turns)
+        services.spawn("heap", heap.collect_now_and_then, parts.dispatcher.turns)
         await services.start("cleaner", parts.cleaner.run)
         if metrics_address is None:
             return None

@@ -65,7 +65,7 @@ class ControllerOrders:
 
     def _close_if_late(self, request: Request) -> bool:
         """Has its controller gone on to another connection since?"""
-        epoch, connection = request.body.controller_epoch, request.connection.number
+        epoch, connection = request.body.controller_epoch, request.peer.number
         if epoch == self._controller_epoch and connection < self._newest_connection:
             log.info("A late %s of the controller is left out", type(request.body).__name__)
             request.close()

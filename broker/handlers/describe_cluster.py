@@ -40,7 +40,7 @@ class DescribeClusterHandler:
             )
             request.fail(code)
             return
-        listener = request.connection.listener_name
+        listener = request.peer.listener_name
         brokers = [
             DescribeClusterBroker(
                 broker_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack

@@ -231,7 +231,7 @@ class FetchHandler:
             client = _ANY_CLIENT
             if self._manager.replica_selector is not None:
                 client = ClientMetadata(
-                    body.rack_id, request.client_id or "", request.connection.listener_name
+                    body.rack_id, request.client_id or "", request.peer.listener_name
                 )
         max_bytes = self._manager.config.fetch_max_bytes
         if version >= 3 and body.max_bytes < max_bytes:
@@ -280,7 +280,7 @@ class FetchHandler:
             if data.error_code not in _LEADER_ERRORS or entry.topic is None:
                 continue
             leader = current_leader(
-                self._manager, (entry.topic, entry.partition), request.connection.listener_name
+                self._manager, (entry.topic, entry.partition), request.peer.listener_name
             )
             if leader is None:
                 continue

@@ -105,7 +105,7 @@ class FindCoordinatorHandler:
             self._auto_create_topic(topic)
             return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         state = self._metadata.partition_state(topic, partition)
-        listener = request.connection.listener_name
+        listener = request.peer.listener_name
         endpoint = None if state is None else self._metadata.broker_endpoint(state.leader, listener)
         if state is None or endpoint is None:
             return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -93,7 +93,7 @@ class GroupHandlers:
                 api_version=request.api_version,
                 client_id=request.client_id,
                 # The form of Java's InetAddress.toString, which tools show.
-                client_host=f"/{request.connection.host}",
+                client_host=f"/{request.peer.host}",
                 now_ms=runtime.now_ms,
             )
         )

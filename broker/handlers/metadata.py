@@ -128,7 +128,7 @@ class MetadataHandler:
     def metadata(self, request: Request) -> Steps:
         body, version = request.body, request.api_version
         asked = body.topics
-        listener = request.connection.listener_name
+        listener = request.peer.listener_name
         topics: list[MetadataResponseTopic] = []
         if asked is None or (version == 0 and not asked):
             for name in list(self._cache.topics()):
@@ -194,7 +194,7 @@ class MetadataHandler:
         )
 
     def _topic(self, name: str, request: Request) -> Described:
-        listener, version = request.connection.listener_name, request.api_version
+        listener, version = request.peer.listener_name, request.api_version
         topic = MetadataResponseTopic(
             name=name,
             topic_id=self._cache.topic_id(name),

@@ -297,7 +297,7 @@ class ProduceHandler:
             if result.error_code:
                 _log.info(
                     "Closing %s: a produce with acks=0 to %s-%d failed with %s",
-                    request.connection, topic, index, result.error_code.name,
+                    request.peer, topic, index, result.error_code.name,
                 )  # fmt: skip
                 request.close()
                 return
@@ -310,7 +310,7 @@ class ProduceHandler:
 
     def _name_leaders(self, request: Request, response: ProduceResponse) -> None:
         endpoints: dict[int, ProduceResponseNodeEndpoint] = {}
-        listener = request.connection.listener_name
+        listener = request.peer.listener_name
         for topic in response.responses:
             for partition in topic.partition_responses:
                 if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:

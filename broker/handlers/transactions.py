@@ -180,7 +180,7 @@ class TransactionHandlers:
                 body.producer_epoch,
                 [(OFFSETS_TOPIC, self._offsets_partition_for(body.group_id))],
                 runtime.now_ms,
-                request.connection.number,
+                request.peer.number,
             )
         )
 
@@ -197,7 +197,7 @@ class TransactionHandlers:
                 body.producer_epoch,
                 runtime.now_ms,
                 committed=body.committed,
-                connection=request.connection.number,
+                connection=request.peer.number,
             )
         )
 
@@ -280,7 +280,7 @@ class _AddPartitionsCall:
 
     def __init__(self, request: Request, count: int) -> None:
         self._request = request
-        self.connection = request.connection.number
+        self.connection = request.peer.number
         self._results: list[AddPartitionsToTxnResult] = [AddPartitionsToTxnResult()] * count
         self._missing = count
 

@@ -120,7 +120,7 @@ class _Commit:
                 runtime.now_ms,
                 self._unknown,
                 guard,
-                self._request.connection.number,
+                self._request.peer.number,
             )
         )
 

@@ -69,7 +69,7 @@ class WriteTxnMarkersHandler:
     def _is_late(self, request: Request) -> bool:
         sender = request.client_id or ""
         is_coordinator = COORDINATOR.fullmatch(sender) is not None  # else it is an administrator
-        return is_coordinator and self._connections.is_late(sender, request.connection.number)
+        return is_coordinator and self._connections.is_late(sender, request.peer.number)
 
     def write(self, request: Request) -> None:
         body: WriteTxnMarkersRequest = request.body

@@ -17,9 +17,9 @@ from time import perf_counter
 
 import trio
 
-from .connection import ConnectionInfo
 from .connection_quotas import ConnectionQuotas
 from .processor import Processor
+from .request import ConnectionInfo
 
 log = logging.getLogger("pybroker.broker.network")
 

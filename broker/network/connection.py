@@ -1,4 +1,8 @@
-"""One client connection: receive buffer, frames in it, response queue, mute state.
+"""One client connection: receive buffer, frames in it, mute state, answers in order.
+
+Job: the way of the bytes. What they say is known to others: the dispatcher reads the frames and may
+keep its `memo` of the buffer; requests come back as what is to be sent for them. What a connection
+cannot do by itself it asks of its `Owner`.
 
 Invariants:
 - A receive buffer is replaced, never resized, and nothing is received or moved in it while a
@@ -7,6 +11,7 @@ Invariants:
   what really arrives (see `receive_buffer`), so a prefix alone claims no memory.
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
   progress at a time, but for those in `produce_pipeline`, which keeps the order.
+- Closed is for good: the memory is given back, and no answer is queued any more.
 
 Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`. TLS and SASL come in as another
 `transport` with the methods of a non-blocking socket.
@@ -14,16 +19,16 @@ Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`. TLS and SASL come in
 
 from __future__ import annotations
 
-import os
+import logging
 import socket
-from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from time import perf_counter
+from typing import Any, Protocol
 
-from ..resources import machine
 from .bad_input import BadInput, describe_frame_start
-from .down_conversion import DownConversion
-from .mute_state import READING, MuteState
+from .connection_quotas import MemoryPool
+from .mute_state import PIPELINING, READING, RESPONSE_PENDING, MuteEvent, MuteState, next_state
+from .produce_pipeline import Pipeline
 from .receive_buffer import (
     COMMON_BUFFER_BYTES,
     FIRST_BUFFER_BYTES,
@@ -33,131 +38,148 @@ from .receive_buffer import (
     grown_size,
     new_buffer,
 )
-from .selector import READ
+from .request import ConnectionInfo, Request
+from .selector import READ, Selector
+from .send_queue import Part, SendQueue
 
-if TYPE_CHECKING:
-    from .processor import Processor
-    from .produce_pipeline import Pipeline
-    from .produce_request_template import ProduceShape
-    from .request import Request
+log = logging.getLogger("pybroker.broker.network")
 
 MAX_RECEIVES_PER_ROUND = 4
-MAX_SENDS_PER_ROUND = 8
-# From memory; the kernel copies them, a millisecond or so.
-MAX_SENT_BYTES_PER_ROUND = 1024 * 1024
-# Responses up to this many bytes are joined into one string; above it they go as an iovec.
-JOIN_LIMIT_BYTES = 32 * 1024
-MAX_IOVECS = 64
-SENDFILE_BYTES = 4 * 1024 * 1024
-# At once, where a file has to be read and sent.
-COPIED_BYTES = 256 * 1024
-# Up to this many bytes of a file are read and leave with what is before and behind them.
-SMALL_FILE_BYTES = 8 * 1024
 
 _SIZE = Struct(">i").unpack_from
 SIZE_PREFIX_BYTES = 4
 
 
-@runtime_checkable
-class FilePart(Protocol):
-    """A part of a response that lies in a file: sent by the kernel from the page cache."""
+class Owner(Protocol):
+    """Whoever reads from connections and has their requests handled: their processor."""
 
-    position: int
+    def answered(self, connection: Connection) -> None:
+        """It has something to send, or goes on reading."""
 
-    def __len__(self) -> int: ...
+    def throttled(self, connection: Connection) -> None:
+        """It is to be unmuted at `throttled_until`."""
 
-    def fileno(self) -> int: ...
+    def memory_released(self) -> None:
+        """Somebody else may have memory now."""
 
-
-Part = bytes | bytearray | memoryview | FilePart | DownConversion
-
-
-class ConnectionInfo:
-    """What a handler may know of the client's connection.
-
-    `number` counts the connections of this process, in the order in which they were accepted.
-    """
-
-    __slots__ = ("host", "listener_name", "local_host", "local_port", "number", "port",
-                 "principal", "security_protocol")  # fmt: skip
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        listener_name: str,
-        security_protocol: str = "PLAINTEXT",
-        principal: str = "User:ANONYMOUS",
-        local_host: str = "",
-        local_port: int = 0,
-        number: int = 0,
-    ) -> None:
-        self.host = host
-        self.port = port
-        self.listener_name = listener_name
-        self.security_protocol = security_protocol
-        self.principal = principal
-        self.local_host = local_host
-        self.local_port = local_port
-        self.number = number
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+    def closed(self, connection: Connection) -> None:
+        """Its socket is about to be closed."""
 
 
 class Connection:
-    """A socket with its buffers. Owned by one processor."""
+    """A socket with its buffers."""
 
     __slots__ = (
-        "blocked", "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
-        "first_bytes", "flush_queued", "info", "lacks_memory", "large_frame_bytes", "last_active",
-        "lent_bytes", "max_frame_bytes", "needed", "out", "out_bytes", "partial_since", "pipeline",
-        "processor", "receive_memory", "received_at", "reserved_bytes", "shape", "start", "state",
-        "throttled_until", "transport", "unsent", "view", "waits_for_memory",
+        "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
+        "first_bytes", "flush_queued", "is_served", "lacks_memory", "large_frame_bytes",
+        "last_active", "lent_bytes", "max_frame_bytes", "memo", "needed", "out",
+        "owner", "partial_since", "peer", "pipeline", "receive_memory", "received_at",
+        "request_memory", "reserved_bytes", "selector", "start", "state", "throttled_until",
+        "transport", "unsent", "view", "waits_for_memory",
     )  # fmt: skip
 
     def __init__(
         self,
         transport: socket.socket,
-        info: ConnectionInfo,
-        processor: Processor,
+        peer: ConnectionInfo,
+        selector: Selector,
+        owner: Owner,
         max_frame_bytes: int,
         now: float,
         receive_memory: ReceiveMemory | None = None,
+        request_memory: MemoryPool | None = None,
     ) -> None:
         self.transport = transport
         self.fileno = transport.fileno()
-        self.info = info
-        self.processor = processor
+        self.peer = peer
+        self.selector = selector
+        self.owner = owner
         self.max_frame_bytes = max_frame_bytes
+        self.state: MuteState = READING
+        self.closed = False
+        self.events = READ  # what the selector watches
+
+        # The buffer: 0 <= start <= end <= its size; received and not handled is what is between.
+        # A request in progress may have views of what is before `start`.
         self.receive_memory = receive_memory or ReceiveMemory()
         self.buffer: ReceiveBuffer = bytearray()  # allocated when something arrives
         self.view = memoryview(self.buffer)
-        self.first_bytes = FIRST_BUFFER_BYTES  # of the next buffer
-        self.large_frame_bytes = 0  # the last one since the last sweep
-        self.lacks_memory = False  # the buffer is full and may not grow now
-        self.partial_since = 0.0  # when a sweep first saw the request that is not whole yet
         self.start = 0
         self.end = 0
         self.needed = 0  # bytes of the frame at `start` with its prefix, 0 while unknown
-        self.state: MuteState = READING
-        self.out: deque[Any] = deque()
-        self.out_bytes = 0
-        self.pipeline: Pipeline | None = None
-        self.unsent: list[Request] = []  # answered requests whose bytes are still in `out`
-        self.blocked = False  # the socket took less than we had: waiting for WRITE
-        self.closed = False
-        self.flush_queued = False
-        self.waits_for_memory = False
+        self.memo: Any = None  # of whoever reads the frames, forgotten with this buffer
+        self.first_bytes = FIRST_BUFFER_BYTES  # of the next buffer
+        self.large_frame_bytes = 0  # the last one since the last sweep
+        self.lacks_memory = False  # the buffer is full and may not grow now
+        self.waits_for_memory = False  # it is not read until there is some
+        self.partial_since = 0.0  # when a sweep first saw the request that is not whole yet
         self.lent_bytes = 0  # of a buffer that a request has taken
-        self.reserved_bytes = 0
+        self.request_memory = request_memory  # None where it is not bounded
+        self.reserved_bytes = 0  # of it, from when a request is seen until it is answered
+
+        # Requests and answers. `pipeline` holds those in the log, oldest first; it is not empty in
+        # the state PIPELINING. `unsent` are answered, and their bytes are still in `out`.
+        self.pipeline: Pipeline | None = None
+        self.unsent: list[Request] = []
+        self.out = SendQueue(transport)
+        self.is_served = False  # its frames are being handled; then it is flushed anyway
+        self.flush_queued = False
         self.throttled_until = 0.0
+
+        # Times in seconds of `perf_counter`.
         self.received_at = now
         self.last_active = now
-        self.events = READ  # what the selector watches
-        self.client_id: str | None = None
+
+        self.client_id: str | None = None  # of its last request that had one
         self.client_id_raw: bytes = b""
-        self.shape: ProduceShape | None = None  # of the last produce request
+
+    # -- life --
+
+    def watch(self, events: int) -> None:
+        if self.events != events:
+            self.events = events
+            self.selector.modify(self.fileno, events)
+
+    def close(self, reason: str | None = None) -> None:
+        """Close it now; `reason` is the log line, None for an ordinary end."""
+        if self.closed:
+            return
+        self.closed = True
+        if reason is not None:
+            log.warning("Closing the connection of %s (%s): %s", self.peer,
+                        self.peer.listener_name, reason)  # fmt: skip
+        self.owner.closed(self)
+        self.transport.close()
+        self.out.clear()
+        self.unsent.clear()
+        if self.reserved_bytes:
+            self.release_memory()
+        self.drop_buffer()
+        self.pipeline = None
+
+    def finish(self, reason: str) -> None:
+        """Close it once all that it has in the log is answered; "" is worth no line in the log."""
+        if self.pipeline:
+            self.pipeline.end_reason = reason
+            self.watch(self.events & ~READ)
+        else:
+            self.close(reason or None)
+
+    def finish_on_bad_input(self, error: BadInput) -> None:
+        """What was answered before the bad bytes still leaves, as it would one by one."""
+        if not self.closed and self.out.parts:
+            self._try_flush()
+        self.finish(f"it sent {error}")
+
+    def close_instead_of(self, request: Request) -> None:
+        """Close on a handler's behalf, after what was asked before is answered."""
+        if self.closed:
+            return
+        self._try_flush()
+        if self.pipeline and request in self.pipeline:
+            self.close()
+        else:
+            self.finish("")
 
     # -- input --
 
@@ -216,6 +238,12 @@ class Connection:
         if self.start + self.needed > len(self.buffer):
             self._make_room()
         return False
+
+    def may_follow(self) -> bool:
+        """Whether the whole frame at the front may be handled behind those in the pipeline."""
+        pipeline = self.pipeline
+        assert pipeline is not None
+        return pipeline.lets_in(self.buffer, self.start, self.needed)
 
     def _make_room(self) -> bool:
         """Put what is held at the front of the buffer, or of a larger one if it is full.
@@ -285,133 +313,86 @@ class Connection:
         self.buffer = bytearray()
         self.view = memoryview(self.buffer)
         self.start = self.end = self.needed = 0
-        self.shape = None  # it holds a view of the old buffer
+        self.memo = None
 
     def _give_memory(self, size: int) -> None:
         self.receive_memory.give(size)
         if self.receive_memory.is_short:
-            self.processor.handlers.memory_released()
+            self.owner.memory_released()
 
-    # -- output --
+    def release_memory(self) -> None:
+        """What was reserved for the request in progress."""
+        assert self.request_memory is not None
+        self.request_memory.release(self.reserved_bytes)
+        self.reserved_bytes = 0
+        self.owner.memory_released()
 
-    def queue(self, parts: list[Part]) -> None:
-        """Append the parts of a response to what is to be sent."""
-        out = self.out
-        for part in parts:
-            size = len(part)
-            self.out_bytes += size
-            if size <= SMALL_FILE_BYTES and not isinstance(
-                part, (bytes, bytearray, memoryview, DownConversion)
-            ):
-                data = os.pread(part.fileno(), size, part.position)
-                if len(data) == size:  # else sending it will tell
-                    part = data
-            out.append(part)
+    # -- answers --
 
-    def flush(self) -> bool:
-        """Send what is queued. True when all of it is gone; OSError if the connection broke."""
-        out = self.out
-        enough = self.out_bytes - MAX_SENT_BYTES_PER_ROUND
-        for _ in range(MAX_SENDS_PER_ROUND):
-            if not out:
-                break
-            first = out[0]
-            if isinstance(first, (bytes, bytearray, memoryview)):
-                complete = self._send_buffers() and self.out_bytes > enough
-            elif isinstance(first, DownConversion):
-                complete = self._send_chunk(first)
-            else:
-                complete = self._send_file(first)
-            if not complete:
-                break
-        self.blocked = bool(out)
-        return not out
+    def respond(self, request: Request, parts: list[Part] | None) -> None:
+        """Queue the response of `request` (None: it has none) and unmute."""
+        if self.closed:
+            return
+        if self.pipeline:
+            self._respond_in_order(request, parts)
+            return
+        if parts is not None:
+            self.out.add(parts)
+        self.unsent.append(request)
+        if self.lent_bytes:
+            self.end_loan()
+        if self.reserved_bytes:
+            self.release_memory()
+        if request.throttle_ms > 0:
+            self._throttle(request.throttle_ms)
+        else:
+            assert self.state is RESPONSE_PENDING, "a request was answered twice"
+            self.state = READING
+        if not self.is_served and not self.flush_queued:
+            self.owner.answered(self)
 
-    def _send_buffers(self) -> bool:
-        """Send the run of in-memory parts at the front of the queue."""
-        out = self.out
-        run: list[bytes | bytearray | memoryview] = []
-        total = 0
-        for part in out:
-            if len(run) == MAX_IOVECS or not isinstance(part, (bytes, bytearray, memoryview)):
-                break
-            run.append(part)
-            total += len(part)
-        more = machine.MSG_MORE if len(out) > len(run) else 0
+    def appended(self, request: Request) -> None:
+        """The records of a produce request are in the log; it waits for other replicas only."""
+        if self.closed or self.request_memory is not None:
+            return
+        pipeline = self.pipeline
+        if pipeline is None:
+            pipeline = self.pipeline = Pipeline()
+        pipeline.add(request)
+        self.state = next_state(self.state, MuteEvent.RECORDS_APPENDED)
+        if not self.is_served and not self.flush_queued:
+            self.owner.answered(self)
+
+    def _respond_in_order(self, request: Request, parts: list[Part] | None) -> None:
+        """An answer while requests wait for replicas: it leaves behind those before it."""
+        pipeline = self.pipeline
+        assert pipeline is not None
+        assert not request.throttle_ms, "a throttled client was let in behind its own request"
+        if request not in pipeline:
+            pipeline.add(request)  # answered at once: it is the one in progress
+            self.state = next_state(self.state, MuteEvent.RECORDS_APPENDED)
+        for answered, its_parts in pipeline.answer(request, parts):
+            if its_parts is not None:
+                self.out.add(its_parts)
+            self.unsent.append(answered)
+        if not pipeline:
+            if pipeline.end_reason is not None:
+                self._try_flush()
+                self.close(pipeline.end_reason or None)
+                return
+            if self.state is PIPELINING:
+                self.state = next_state(PIPELINING, MuteEvent.RESPONSE_SENT)
+        if not self.is_served and not self.flush_queued:
+            self.owner.answered(self)
+
+    def _try_flush(self) -> None:
         try:
-            if len(run) == 1:
-                sent = self.transport.send(run[0], more)
-            elif total <= JOIN_LIMIT_BYTES:
-                sent = self.transport.send(b"".join(run), more)
-            else:
-                sent = self.transport.sendmsg(run, (), more)
-        except (BlockingIOError, InterruptedError):
-            return False
-        self.out_bytes -= sent
-        if sent == total:
-            if len(run) == len(out):
-                out.clear()
-            else:
-                for _ in run:
-                    out.popleft()
-            return True
-        while sent >= len(out[0]):
-            sent -= len(out.popleft())
-        if sent:
-            out[0] = memoryview(out[0])[sent:]
-        return False
+            self.out.flush()
+        except OSError:
+            self.close()
 
-    def _send_chunk(self, part: DownConversion) -> bool:
-        """Make and send one piece; the next one has to wait until others had their turn."""
-        chunk = part.next_chunk()
-        if not part.left:
-            self.out.popleft()
-        self.out.appendleft(chunk)
-        self._send_buffers()
-        return not self.out
-
-    def _send_file(self, part: FilePart) -> bool:
-        """Let the kernel send from the page cache, where it can; what it did not take is queued
-        again."""
-        left = len(part)
-        position = part.position
-        try:
-            while left:
-                sent = self._send_range(part, position, min(left, SENDFILE_BYTES))
-                if sent == 0:
-                    # The file is shorter than the part: truncated under a reader.
-                    raise ConnectionAbortedError("a log segment shrank while it was being sent")
-                position += sent
-                left -= sent
-                self.out_bytes -= sent
-        except (BlockingIOError, InterruptedError):
-            pass
-        if left:
-            self.out[0] = _Rest(part, position, left)
-            return False
-        self.out.popleft()
-        return True
-
-    def _send_range(self, part: FilePart, position: int, size: int) -> int:
-        """Bytes of a file; how many the socket took."""
-        if machine.HAS_SENDFILE:
-            return os.sendfile(self.fileno, part.fileno(), position, size)
-        data = os.pread(part.fileno(), min(size, COPIED_BYTES), position)
-        return self.transport.send(data) if data else 0
-
-
-class _Rest:
-    """What is left of a file part after the socket took some of it. Keeps the file open."""
-
-    __slots__ = ("_part", "_size", "position")
-
-    def __init__(self, part: FilePart, position: int, size: int) -> None:
-        self._part: FilePart = part._part if isinstance(part, _Rest) else part
-        self.position = position
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def fileno(self) -> int:
-        return self._part.fileno()
+    def _throttle(self, throttle_ms: int) -> None:
+        self.state = next_state(self.state, MuteEvent.THROTTLE_STARTED)
+        self.throttled_until = perf_counter() + throttle_ms / 1000
+        self.owner.throttled(self)
+        self.state = next_state(self.state, MuteEvent.RESPONSE_SENT)

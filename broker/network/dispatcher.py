@@ -34,14 +34,13 @@ from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .bad_input import BadInput
 from .connection import Connection
 from .metadata_gate import MetadataGate
-from .produce_request_template import shape_of
+from .produce_request_template import ProduceShape, shape_of
 from .request import Handler, Request, Route
 from .request_parts import InParts, place_to_cut
-from .turns import Steps
+from .turns import Steps, Turns
 
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
-    from .request_handler_pool import HandlersPool
 
 log = logging.getLogger("pybroker.broker.network.dispatcher")
 
@@ -63,12 +62,14 @@ class Dispatcher:
 
     def __init__(self, metrics: BrokerMetrics) -> None:
         self._metrics = metrics
+        self.turns = Turns()  # of all that takes long
         self._handlers: dict[ApiKey, Callable[[Request], Any]] = {}
+        # By API and version as one number, and two that no frame has: one for versions that are
+        # not served (-1), one for headers without a client id. Empty after each change above.
         self._routes: dict[int, Route] = {}
         self._nursery: trio.Nursery | None = None
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
-        self._gate: MetadataGate | None = None
-        self.pool: HandlersPool | None = None
+        self._gate: MetadataGate | None = None  # None: it is open
 
     def hold_back(self) -> None:
         """Keep requests about the cluster until `open`: see `metadata_gate`."""
@@ -120,7 +121,7 @@ class Dispatcher:
         route = self._routes.get(api)
         if route is None:
             return self._handle_unusual(connection, begin, started_at)
-        shape = connection.shape
+        shape: ProduceShape | None = connection.memo
         if (
             shape is not None
             and shape.route is route
@@ -133,16 +134,16 @@ class Dispatcher:
             )
         else:
             body, client_id = self._decode(connection, route, begin, end, client_id_size)
-        pool = self.pool
-        assert pool is not None
-        request = Request(
-            pool, connection, route, correlation_id, client_id, body, size, started_at
-        )
+        request = Request(connection, route, correlation_id, client_id, body, size, started_at)
         try:
             route.handle(request)
         except Exception as error:
             self.handler_failed(request, error)
-        done_at = request.local_done_at = request.responded_at or perf_counter()
+        done_at = request.responded_at
+        if done_at == 0.0:
+            _leave_body(request, connection)
+            done_at = perf_counter()
+        request.local_done_at = done_at
         return done_at
 
     def _perform(self, handle: Callable[[Request], Any], request: Request) -> None:
@@ -166,7 +167,7 @@ class Dispatcher:
         except (ProtocolError, IndexError) as error:
             raise _unreadable(route, error) from None
         if route.in_place and offset == len(frame):
-            connection.shape = shape_of(route, frame, body, client_id, connection.shape)
+            connection.memo = shape_of(route, frame, body, client_id, connection.memo)
         return body, client_id
 
     def _client_id(
@@ -196,15 +197,13 @@ class Dispatcher:
         client_id_size: int, started_at: float,
     ) -> float:  # fmt: skip
         """Decode and handle a frame in turns with others, beginning now."""
-        pool = self.pool
-        assert pool is not None
         end = connection.start
         client_id, offset = self._client_id(connection, begin, end, client_id_size)
         if route.in_place:
             frame = connection.view[begin + 4 : end]
         else:
             frame = connection.take_frame(begin + 4)
-        pool.turns.begin(
+        self.turns.begin(
             self._handle_large(
                 connection, route, frame, correlation_id, offset, client_id, started_at
             )
@@ -215,8 +214,6 @@ class Dispatcher:
         self, connection: Connection, route: Route, frame: memoryview, correlation_id: int,
         offset: int, client_id: str | None, started_at: float,
     ) -> Steps:  # fmt: skip
-        pool = self.pool
-        assert pool is not None
         body: Any
         try:
             offset = _after_header(route, frame, offset)
@@ -225,14 +222,14 @@ class Dispatcher:
             )
         except (ProtocolError, IndexError) as error:
             if not connection.closed:
-                pool.end_on_bad_input(connection, _unreadable(route, error))
+                connection.finish_on_bad_input(_unreadable(route, error))
             return
         if connection.closed:
             return
         if route.in_place and offset == len(frame):
-            connection.shape = shape_of(route, frame, body, client_id, connection.shape)
+            connection.memo = shape_of(route, frame, body, client_id, connection.memo)
         request = Request(
-            pool, connection, route, correlation_id, client_id, body, len(frame), started_at
+            connection, route, correlation_id, client_id, body, len(frame), started_at
         )
         handle = route.handle
         place = place_to_cut(route.api_key, body)
@@ -242,6 +239,8 @@ class Dispatcher:
             yield from handle.steps(request)
         else:
             self._perform(handle, request)
+            if not request.answered:
+                _leave_body(request, connection)
             request.local_done_at = request.responded_at or perf_counter()
 
     # -- what is rare --
@@ -287,8 +286,6 @@ class Dispatcher:
         self, connection: Connection, frame: bytes, route: Route, version: int, started_at: float
     ) -> None:
         """A frame that the fast path does not take; every step is checked by the codec."""
-        pool = self.pool
-        assert pool is not None
         unsupported = version != route.api_version
         try:
             if unsupported:
@@ -303,7 +300,7 @@ class Dispatcher:
                 f"a {route.name} request v{version} that cannot be read: {error}"
             ) from None
         request = Request(
-            pool, connection, route, correlation_id, client_id, body, len(frame), started_at
+            connection, route, correlation_id, client_id, body, len(frame), started_at
         )
         if unsupported:
             request.fail(ErrorCode.UNSUPPORTED_VERSION)
@@ -316,7 +313,7 @@ class Dispatcher:
         name = API_TABLE[key].name
         if self._gate is not None:
             handler = self._gate.guard(key, handler) or handler
-        route = Route(key, version, handler, self._metrics.request(name, version))
+        route = Route(key, version, handler, self._metrics.request(name, version), self.turns)
         self._routes[api] = route
         return route
 
@@ -340,7 +337,7 @@ class Dispatcher:
         else:
             log.exception("Handling %r failed", request, exc_info=error)
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
-        if request.answered or request.channel.closed:
+        if request.answered or request.connection.closed:
             return
         try:
             request.fail(code, message)
@@ -372,17 +369,24 @@ class _Stepped:
         self._handler = handler
 
     def __call__(self, request: Request) -> None:
-        request.pool.turns.begin(self.steps(request))
+        request.route.turns.begin(self.steps(request))
 
     def steps(self, request: Request) -> Steps:
         try:
             for _ in self._handler(request):
                 yield
-                if request.channel.closed:
+                if request.connection.closed:
                     return
         except Exception as error:
             self._dispatcher.handler_failed(request, error)
         request.local_done_at = request.responded_at or perf_counter()
+
+
+def _leave_body(request: Request, connection: Connection) -> None:
+    """A request that waits keeps its message; the next one like it gets another."""
+    shape: ProduceShape | None = connection.memo
+    if shape is not None and shape.body is request.body:
+        shape.give_away()
 
 
 def _after_header(route: Route, frame: memoryview, offset: int) -> int:

@@ -26,7 +26,7 @@ def idlest(connections: Iterable[Connection], now: float) -> list[Connection]:
         connection
         for connection in everyone
         if connection.state is READING
-        and not connection.blocked
+        and not connection.out.blocked
         and now - connection.last_active
         >= (SILENT_SECONDS if connection.client_id is None else IDLE_SECONDS)
     ]

@@ -1,23 +1,99 @@
-"""What is done for a connection whose receive buffer may not grow because others hold too much.
+"""Connections that wait for memory, and what is done for them.
 
-At once buffers are taken back in which no request lies. If that is not enough, requests that have
-not become whole for STALLED_SECONDS are given up with their connections, the largest first, until a
-quarter of the limit is free: so half of a request, sent by many and never ended, cannot keep the
-others waiting.
+Two budgets let a connection wait, unread: `ReceiveMemory` of all receive buffers, and where it is
+set `MemoryPool` of all requests that are buffered or handled. Whoever waits is read again when
+something was given back.
+
+For receive buffers more is done. At once those are taken back in which no request lies. If that is
+not enough, requests that have not become whole for STALLED_SECONDS are given up with their
+connections, the largest first, until a quarter of the limit is free: so half of a request, sent by
+many and never ended, cannot keep the others waiting.
 
 Goes beyond Kafka, where whoever has reserved `queued.max.request.bytes` keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .connection import Connection
+from .connection_quotas import MemoryPool
 from .mute_state import READING
 from .receive_buffer import COMMON_BUFFER_BYTES, ReceiveMemory
+from .selector import READ
 
 STALLED_SECONDS = 3.0
 FREED_SHARE = 4
+# Looking at all connections for buffers that nobody uses comes no more often.
+MIN_TAKING_BACK_SECONDS = 0.05
+
+
+class MemoryShortage:
+    """Who waits for memory of one broker's network."""
+
+    __slots__ = ("_everyone", "_took_back_at", "_waiting", "receive_memory", "request_memory")
+
+    def __init__(
+        self,
+        receive_memory: ReceiveMemory,
+        request_memory: MemoryPool | None,
+        everyone: Callable[[], Iterable[Connection]],
+    ) -> None:
+        """`everyone` are the open connections."""
+        self.receive_memory = receive_memory
+        self.request_memory = request_memory  # None: not bounded, nothing is reserved
+        self._everyone = everyone
+        self._waiting: list[Connection] = []  # with `waits_for_memory`, and not watched for READ
+        self._took_back_at = 0.0
+
+    def reserve(self, connection: Connection) -> bool:
+        """Reserve the bytes of the frame at the front; if there is no room it waits unread."""
+        assert self.request_memory is not None
+        if connection.reserved_bytes:
+            return True
+        if self.request_memory.try_reserve(connection.needed):
+            connection.reserved_bytes = connection.needed
+            return True
+        self._wait(connection)
+        return False
+
+    def keep_within(self, connection: Connection, now: float) -> None:
+        """Of a connection whose request is not whole."""
+        if connection.lacks_memory:
+            self._wait(connection)
+            self.take_back(now)
+        elif connection.needed and self.request_memory is not None:
+            self.reserve(connection)
+
+    def _wait(self, connection: Connection) -> None:
+        if not connection.waits_for_memory:
+            connection.waits_for_memory = True
+            self._waiting.append(connection)
+            connection.watch(connection.events & ~READ)
+
+    def end_waiting(self) -> list[Connection]:
+        """Memory was given back: who is to be read again, and waits again if it is too little."""
+        waiting, self._waiting = self._waiting, []
+        self.receive_memory.is_short = False
+        for connection in waiting:
+            connection.waits_for_memory = False
+        return waiting
+
+    def take_back(self, now: float) -> None:
+        """A receive buffer may not grow: take back those that nobody uses."""
+        if now - self._took_back_at >= MIN_TAKING_BACK_SECONDS:
+            self._took_back_at = now
+            take_back_unused(self._everyone())
+
+    def relieve(self, now: float) -> None:
+        """Give up requests that do not become whole while others wait for receive buffers."""
+        memory = self.receive_memory
+        for connection in to_give_up(self._everyone(), memory, now):
+            connection.close(
+                f"only {connection.end - connection.start} of a request's {connection.needed} "
+                f"bytes have come while others wait for memory ({memory.limit} bytes for all)"
+            )
+        self.take_back(now)
 
 
 def take_back_unused(connections: Iterable[Connection]) -> None:
@@ -26,7 +102,7 @@ def take_back_unused(connections: Iterable[Connection]) -> None:
         if (
             len(connection.buffer) > COMMON_BUFFER_BYTES
             and connection.state is READING
-            and not connection.blocked
+            and not connection.out.blocked
         ):
             connection.give_back_buffer()
 

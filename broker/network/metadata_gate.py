@@ -54,5 +54,5 @@ class MetadataGate:
         """Give what was held to `perform`, in the order in which it came."""
         held, self._held = self._held, []
         for request, handle in held:
-            if not request.channel.closed:
+            if not request.connection.closed:
                 perform(handle, request)

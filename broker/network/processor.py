@@ -14,19 +14,17 @@ from __future__ import annotations
 import logging
 import socket
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from .bad_input import BadInput
-from .connection import Connection, ConnectionInfo
-from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
-from .produce_pipeline import has_room, may_follow
-from .receive_buffer import COMMON_BUFFER_BYTES, ReceiveMemory
+from .connection import Connection
+from .connection_quotas import ConnectionQuotas
+from .memory_shortage import MemoryShortage
+from .mute_state import PIPELINING, READING, RESPONSE_PENDING
+from .receive_buffer import COMMON_BUFFER_BYTES
+from .request import ConnectionInfo
+from .request_channel import RequestChannel
+from .request_handler_pool import HandlersPool
 from .selector import BROKEN, READ, WRITE, Selector
-
-if TYPE_CHECKING:
-    from .connection_quotas import ConnectionQuotas, MemoryPool
-    from .request_channel import RequestChannel
-    from .request_handler_pool import HandlersPool
 
 log = logging.getLogger("pybroker.broker.network")
 
@@ -37,9 +35,9 @@ ROUND_SECONDS = 0.002
 
 class Processor:
     __slots__ = (
-        "busy_seconds", "channel", "connections", "expired_connections", "handlers", "index",
-        "left", "listener", "max_frame_bytes", "memory", "memory_waiters", "quotas",
-        "receive_memory", "selector", "started_at",
+        "answered", "busy_seconds", "channel", "connections", "expired_connections", "handlers",
+        "index", "left", "listener", "max_frame_bytes", "memory", "memory_released", "quotas",
+        "selector", "started_at", "throttled",
     )  # fmt: skip
 
     def __init__(
@@ -50,10 +48,9 @@ class Processor:
         channel: RequestChannel,
         handlers: HandlersPool,
         quotas: ConnectionQuotas,
+        memory: MemoryShortage,
         *,
         max_frame_bytes: int,
-        memory: MemoryPool | None = None,
-        receive_memory: ReceiveMemory | None = None,
     ) -> None:
         self.index = index
         self.listener = listener
@@ -61,21 +58,30 @@ class Processor:
         self.channel = channel
         self.handlers = handlers
         self.quotas = quotas
-        self.max_frame_bytes = max_frame_bytes
         self.memory = memory
-        self.receive_memory = receive_memory or ReceiveMemory()
-        self.memory_waiters: list[Connection] = []
+        self.max_frame_bytes = max_frame_bytes
+        self.connections: dict[int, Connection] = {}  # all that are open, by file descriptor
         self.left: list[tuple[int, int]] = []  # what the last round did not come to
-        self.connections: dict[int, Connection] = {}
         self.busy_seconds = 0.0
         self.expired_connections = 0
         self.started_at = perf_counter()
+        # As the owner of connections; without a step in between, since answers come this way.
+        self.answered = handlers.answered
+        self.throttled = handlers.throttled
+        self.memory_released = handlers.memory_released
 
     # -- life of a connection --
 
     def add(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
         connection = Connection(
-            sock, info, self, self.max_frame_bytes, perf_counter(), self.receive_memory
+            sock,
+            info,
+            self.selector,
+            self,
+            self.max_frame_bytes,
+            perf_counter(),
+            self.memory.receive_memory,
+            self.memory.request_memory,
         )
         self.connections[connection.fileno] = connection
         self.selector.register(connection.fileno, READ)
@@ -83,40 +89,22 @@ class Processor:
             self._shed_one(connection)
         return connection
 
-    def close(self, connection: Connection, reason: str | None = None) -> None:
-        """Close one connection; `reason` is its log line, None for an ordinary end."""
-        if connection.closed:
-            return
-        connection.closed = True
-        if reason is not None:
-            log.warning("Closing the connection of %s (%s): %s", connection.info,
-                        self.listener, reason)  # fmt: skip
+    def closed(self, connection: Connection) -> None:
+        """A connection is about to close its socket."""
         del self.connections[connection.fileno]
         self.selector.unregister(connection.fileno)
-        connection.transport.close()
-        connection.out.clear()
-        connection.unsent.clear()
-        if connection.reserved_bytes:
-            self.release_memory(connection)
-        connection.drop_buffer()
-        connection.pipeline = None
-        self.quotas.closed(self.listener, connection.info.host)
+        self.quotas.closed(self.listener, connection.peer.host)
 
     def close_all(self) -> None:
         for connection in list(self.connections.values()):
-            self.close(connection)
+            connection.close()
         self.selector.close()
 
     def _shed_one(self, newest: Connection) -> None:
         others = [c for c in self.connections.values() if c is not newest]
         if others:
             oldest = min(others, key=lambda c: c.last_active)
-            self.close(oldest, "max.connections is exceeded and it was idle the longest")
-
-    def watch(self, connection: Connection, events: int) -> None:
-        if connection.events != events:
-            connection.events = events
-            self.selector.modify(connection.fileno, events)
+            oldest.close("max.connections is exceeded and it was idle the longest")
 
     # -- one round --
 
@@ -124,7 +112,8 @@ class Processor:
         """Receive from the sockets that are ready; queue the connections with a whole request."""
         now = perf_counter()
         connections = self.connections
-        channel = self.channel
+        channel, memory = self.channel, self.memory
+        bounds_requests = memory.request_memory is not None
         had_large = False
         pending = iter(self._pending())
         self.left = []
@@ -142,27 +131,29 @@ class Processor:
                 self.left = [(fileno, events), *pending]
                 break
             if (
-                connection.state is not READING or connection.blocked or connection.waits_for_memory
+                connection.state is not READING
+                or connection.out.blocked
+                or connection.waits_for_memory
             ) and not self._reads_ahead(connection, events):
                 continue
             try:
                 alive = connection.receive()
                 had_large |= connection.needed > COMMON_BUFFER_BYTES
                 if connection.needed and connection.end - connection.start >= connection.needed:
-                    if connection.state is PIPELINING and not may_follow(connection):
-                        self.watch(connection, connection.events & ~READ)
-                    elif self.memory is None or self.reserve_memory(connection):
+                    if connection.state is PIPELINING and not connection.may_follow():
+                        connection.watch(connection.events & ~READ)
+                    elif not bounds_requests or memory.reserve(connection):
                         connection.state = RESPONSE_PENDING
                         connection.received_at = connection.last_active = now
                         channel.put(connection)
                     continue
-                if connection.lacks_memory or self.memory is not None:
-                    self._keep_within_memory(connection, now)
+                if connection.lacks_memory or bounds_requests:
+                    memory.keep_within(connection, now)
             except BadInput as error:
-                self.handlers.end(connection, f"it sent {error}")
+                connection.finish(f"it sent {error}")
                 continue
             except OSError:
-                self.close(connection)
+                connection.close()
                 continue
             if alive:
                 connection.last_active = now
@@ -188,69 +179,28 @@ class Processor:
 
     def _reads_ahead(self, connection: Connection, events: int) -> bool:
         """Whether to read although requests are in progress; if not, look at it no more."""
+        pipeline = connection.pipeline
         if (
             connection.state is PIPELINING
-            and not connection.blocked
+            and not connection.out.blocked
             and not connection.waits_for_memory
-            and has_room(connection)
+            and pipeline is not None
+            and pipeline.has_room
             and not (connection.needed and connection.end - connection.start >= connection.needed)
         ):
             return True
         if events & BROKEN:
-            self.close(connection)
+            connection.close()
         else:
-            self.watch(connection, connection.events & ~READ)
+            connection.watch(connection.events & ~READ)
         return False
 
     def _ended(self, connection: Connection) -> None:
         """The client sends nothing more. Requests that wait are answered; then it shows again."""
         if connection.state is PIPELINING:
-            self.watch(connection, connection.events & ~READ)
+            connection.watch(connection.events & ~READ)
         else:
-            self.close(connection)
-
-    # -- request memory --
-
-    def reserve_memory(self, connection: Connection) -> bool:
-        """Reserve the bytes of the frame at the front; if there is no room it waits unread."""
-        assert self.memory is not None
-        if connection.reserved_bytes:
-            return True
-        if self.memory.try_reserve(connection.needed):
-            connection.reserved_bytes = connection.needed
-            return True
-        self._wait_for_memory(connection)
-        return False
-
-    def _keep_within_memory(self, connection: Connection, now: float) -> None:
-        """Of a connection whose request is not whole."""
-        if connection.lacks_memory:
-            self._wait_for_memory(connection)
-            self.handlers.memory_wanted(now)
-        elif connection.needed:
-            self.reserve_memory(connection)
-
-    def _wait_for_memory(self, connection: Connection) -> None:
-        """Read no more from a connection until memory has been given back."""
-        if not connection.waits_for_memory:
-            connection.waits_for_memory = True
-            self.memory_waiters.append(connection)
-            self.watch(connection, connection.events & ~READ)
-
-    def release_memory(self, connection: Connection) -> None:
-        assert self.memory is not None
-        self.memory.release(connection.reserved_bytes)
-        connection.reserved_bytes = 0
-        self.handlers.memory_released()
-
-    def retry_memory_waiters(self) -> None:
-        """Read again from connections that waited for request memory."""
-        waiters, self.memory_waiters = self.memory_waiters, []
-        self.receive_memory.is_short = False
-        for connection in waiters:
-            connection.waits_for_memory = False
-            if not connection.closed and connection.state in (READING, PIPELINING):
-                self.handlers.resume(connection)
+            connection.close()
 
     # -- housekeeping, about once a second --
 
@@ -262,22 +212,17 @@ class Processor:
                 connection.partial_since = 0.0
             elif connection.received_at >= connection.partial_since:
                 connection.partial_since = now
-            if connection.state is READING and not connection.blocked:
+            if connection.state is READING and not connection.out.blocked:
                 if idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large():
                     connection.give_back_buffer()
                 if 0 <= max_idle_seconds < idle:
                     self.expired_connections += 1
                     log.info("Closing the connection of %s: idle for %.0f s",
-                             connection.info, idle)  # fmt: skip
-                    self.close(connection)
-            elif connection.blocked and 0 <= max_idle_seconds < idle:
+                             connection.peer, idle)  # fmt: skip
+                    connection.close()
+            elif connection.out.blocked and 0 <= max_idle_seconds < idle:
                 self.expired_connections += 1
-                self.close(connection, f"it did not read a response for {idle:.0f} s")
-
-    def end_throttle(self, connection: Connection) -> None:
-        if connection.state is THROTTLED:
-            connection.state = READING
-            self.handlers.resume(connection)
+                connection.close(f"it did not read a response for {idle:.0f} s")
 
     def idle_share(self, now: float) -> float:
         """The share of its life that this processor spent waiting, 0 to 1."""

@@ -29,9 +29,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.api import ApiKey
+from .receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
-    from .connection import Connection
     from .request import Request
 
 # Requests of one connection that wait for replicas. Java producers send at most 5 ahead.
@@ -48,7 +48,8 @@ class Pipeline:
     __slots__ = ("_answers", "_waiting", "end_reason")
 
     def __init__(self) -> None:
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[Request] = deque()  # in the order of their records
+        # Of those behind the first one, which would leave at once.
         self._answers: dict[Request, list[Any] | None] = {}
         # Nothing more is taken, and after the last answer the connection is closed; "" for a close
         # that is not worth a line in the log.
@@ -59,6 +60,18 @@ class Pipeline:
 
     def __contains__(self, request: Request) -> bool:
         return request in self._waiting
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another request may be looked for."""
+        return len(self._waiting) < MAX_WAITING and self.end_reason is None
+
+    def lets_in(self, buffer: ReceiveBuffer, start: int, size: int) -> bool:
+        """Whether the whole frame of `size` at `start` may be handled behind those that wait."""
+        if not self.has_room or size < _SIZE_BYTES + _API_KEY_BYTES:
+            return False
+        key: int = _API_KEY(buffer, start + _SIZE_BYTES)[0]
+        return key == ApiKey.PRODUCE
 
     def add(self, request: Request) -> None:
         self._waiting.append(request)
@@ -76,18 +89,3 @@ class Pipeline:
             following = waiting.popleft()
             leaving.append((following, answers.pop(following)))
         return leaving
-
-
-def has_room(connection: Connection) -> bool:
-    """Whether another request of a connection that is PIPELINING may be looked for."""
-    pipeline = connection.pipeline
-    assert pipeline is not None
-    return len(pipeline) < MAX_WAITING and pipeline.end_reason is None
-
-
-def may_follow(connection: Connection) -> bool:
-    """Whether the whole frame at the front of the buffer may be handled behind those that wait."""
-    if not has_room(connection) or connection.needed < _SIZE_BYTES + _API_KEY_BYTES:
-        return False
-    key: int = _API_KEY(connection.buffer, connection.start + _SIZE_BYTES)[0]
-    return key == ApiKey.PRODUCE

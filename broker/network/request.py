@@ -1,6 +1,8 @@
 """One request on its way: what a handler gets, keeps while it waits, and answers.
 
-Job: `Request` with its ways to answer, and `Route`, what all requests of one API and version share.
+Job: `Request` with its ways to answer; `Route`, what all requests of one API and version share; and
+what a request knows of the connection that it came from: `ConnectionInfo` is for handlers,
+`ResponseSink` is where the answer goes. Nothing here knows sockets, buffers or queues.
 Invariants: a request is answered once, or its connection is closed; a response that may be large is
 encoded in turns with others, and bounded.
 
@@ -12,19 +14,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey, request_class
 from ...protocol.discarding import discard
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.framing import RequestHeader
-from .connection import Connection, ConnectionInfo
-from .turns import Pace, Steps
+from .turns import Pace, Steps, Turns
 
 if TYPE_CHECKING:
     from ..observability.metrics import RequestMetrics
-    from .request_handler_pool import HandlersPool
 
 log = logging.getLogger("pybroker.broker.network.dispatcher")
 
@@ -48,16 +48,66 @@ SMALL_ANSWERS = frozenset(
 )  # fmt: skip
 
 
+class ConnectionInfo:
+    """What a handler may know of the client's connection.
+
+    `number` counts the connections of this process, in the order in which they were accepted.
+    """
+
+    __slots__ = ("host", "listener_name", "local_host", "local_port", "number", "port",
+                 "principal", "security_protocol")  # fmt: skip
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        listener_name: str,
+        security_protocol: str = "PLAINTEXT",
+        principal: str = "User:ANONYMOUS",
+        local_host: str = "",
+        local_port: int = 0,
+        number: int = 0,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.listener_name = listener_name
+        self.security_protocol = security_protocol
+        self.principal = principal
+        self.local_host = local_host
+        self.local_port = local_port
+        self.number = number
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class ResponseSink(Protocol):
+    """The connection of a request, as far as the request knows it."""
+
+    peer: ConnectionInfo
+    closed: bool
+    received_at: float
+
+    def respond(self, request: Request, parts: list[Any] | None) -> None:
+        """Send the parts of its response; None is no response."""
+
+    def appended(self, request: Request) -> None:
+        """Its records are in the log and it waits for replicas: the next request may come."""
+
+    def close_instead_of(self, request: Request) -> None:
+        """Close instead of a response, after what was asked before is answered."""
+
+
 class Route:
     """How requests of one API in one version are read, handled and answered."""
 
     __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "large_bytes",
-                 "metrics", "name", "request_class", "small_answer",
-                 "tagged_response")  # fmt: skip
+                 "metrics", "name", "request_class", "small_answer", "tagged_response",
+                 "turns")  # fmt: skip
 
     def __init__(
         self, api_key: ApiKey, api_version: int, handle: Callable[[Request], Any],
-        metrics: RequestMetrics,
+        metrics: RequestMetrics, turns: Turns,
     ) -> None:  # fmt: skip
         spec = API_TABLE[api_key]
         self.api_key = api_key
@@ -71,32 +121,33 @@ class Route:
         self.request_class = request_class(api_key)
         self.handle = handle
         self.metrics = metrics
+        self.turns = turns  # of all that takes long
 
 
 class Request:
     """One request on its way: what a handler gets, keeps while it waits, and answers."""
 
-    __slots__ = ("api_version", "body", "channel", "client_id", "correlation_id", "frame_bytes",
-                 "local_done_at", "pool", "received_at", "responded_at", "route", "started_at",
-                 "throttle_ms")  # fmt: skip
+    __slots__ = ("api_version", "body", "client_id", "connection", "correlation_id",
+                 "frame_bytes", "local_done_at", "received_at", "responded_at", "route",
+                 "started_at", "throttle_ms")  # fmt: skip
 
     def __init__(
-        self, pool: HandlersPool, channel: Connection, route: Route, correlation_id: int,
-        client_id: str | None, body: Any, frame_bytes: int, started_at: float,
+        self, connection: ResponseSink, route: Route, correlation_id: int, client_id: str | None,
+        body: Any, frame_bytes: int, started_at: float,
     ) -> None:  # fmt: skip
-        self.pool = pool
-        self.channel = channel
+        self.connection = connection
         self.route = route
         self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.body = body
-        self.frame_bytes = frame_bytes
-        self.received_at = channel.received_at
+        self.frame_bytes = frame_bytes  # 0 of a part of a request (`request_parts`)
+        # received_at <= started_at <= local_done_at, in seconds of `perf_counter`.
+        self.received_at = connection.received_at
         self.started_at = started_at
         self.local_done_at = started_at
-        self.responded_at = 0.0
-        self.throttle_ms = 0
+        self.responded_at = 0.0  # set once, when the answer is known, or the close instead of it
+        self.throttle_ms = 0  # set by the handler before it answers
 
     @property
     def header(self) -> RequestHeader:
@@ -108,8 +159,8 @@ class Request:
         return self.route.api_key
 
     @property
-    def connection(self) -> ConnectionInfo:
-        return self.channel.info
+    def peer(self) -> ConnectionInfo:
+        return self.connection.peer
 
     @property
     def answered(self) -> bool:
@@ -124,7 +175,7 @@ class Request:
         """Send `response`; None is no response (Produce with acks=0). Unmutes the connection."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         parts: list[Any] | None = None
-        if response is not None and not self.channel.closed:
+        if response is not None and not self.connection.closed:
             route = self.route
             if self.frame_bytes > LARGE_FRAME_BYTES or not route.small_answer:
                 self.respond_in_turns(response)
@@ -133,16 +184,16 @@ class Request:
                 route.api_key, route.api_version, self.correlation_id, response
             )
         self.responded_at = perf_counter()
-        self.pool.respond(self, parts)
+        self.connection.respond(self, parts)
 
     def respond_in_turns(self, response: Any) -> None:
         """As `respond`, for what may be large: it is encoded in turns with others."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
-        self.pool.turns.begin(self._encode(response))
+        self.route.turns.begin(self._encode(response))
 
     def _encode(self, response: Any) -> Steps:
-        route, channel = self.route, self.channel
+        route, connection = self.route, self.connection
         parts: list[Any] = []
         size = counted = 0
         try:
@@ -152,17 +203,17 @@ class Request:
                 if size > MAX_RESPONSE_BYTES:
                     log.warning("The answer to %r is larger than %d bytes; closing",
                                 self, MAX_RESPONSE_BYTES)  # fmt: skip
-                    self.pool.close(self)
+                    self.connection.close_instead_of(self)
                     return
                 yield
-                if channel.closed:
+                if connection.closed:
                     return
         except ProtocolError:
             log.exception("The answer to %r cannot be encoded; closing", self)
-            self.pool.close(self)
+            self.connection.close_instead_of(self)
             return
         framing.add_response_header(route.api_key, route.api_version, self.correlation_id, parts)
-        self.pool.respond(self, parts)
+        self.connection.respond(self, parts)
         if len(parts) > 1 and route.api_key is not ApiKey.FETCH:  # a session may keep its data
             yield from discard(response)
         if self.frame_bytes > LARGE_FRAME_BYTES:
@@ -170,21 +221,21 @@ class Request:
 
     async def in_turns(self, steps: Generator[None, None, T]) -> T:
         """For coroutine handlers: do this in turns with others; its result."""
-        return await self.pool.turns.finish(steps)
+        return await self.route.turns.finish(steps)
 
     def pace(self) -> Pace:
         """For the loops of coroutine handlers."""
-        return Pace(self.pool.turns)
+        return Pace(self.route.turns)
 
     def respond_encoded(self, frame: bytes) -> None:
         """As `respond`, with the whole frame as its encoder would have written it."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
-        self.pool.respond(self, [frame])
+        self.connection.respond(self, [frame])
 
     def appended(self) -> None:
         """The request's records are in the log and it waits for replicas: the next may come."""
-        self.pool.appended(self)
+        self.connection.appended(self)
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with the API's own error response; without one, close the connection."""
@@ -200,11 +251,11 @@ class Request:
     def close(self) -> None:
         """Close the connection without an answer."""
         self.responded_at = perf_counter()
-        self.pool.close(self)
+        self.connection.close_instead_of(self)
 
     def __repr__(self) -> str:
         return (f"<{self.route.name} v{self.route.api_version} #{self.correlation_id} "
-                f"of {self.client_id or 'a nameless client'} at {self.channel.info}>")  # fmt: skip
+                f"of {self.client_id or 'a nameless client'} at {self.peer}>")  # fmt: skip
 
 
 Handler = (

@@ -7,7 +7,7 @@ Connections whose requests have just come are in `queue`; those that had a turn 
 are in `continuing`, behind everybody who has not: however many ask however much, who asks little
 does not wait for them.
 
-Mirrors `kafka.network.RequestChannel`; its response queues are `HandlersPool.respond`.
+Mirrors `kafka.network.RequestChannel`, whose response queues are `SendQueue`s of connections here.
 """
 
 from __future__ import annotations

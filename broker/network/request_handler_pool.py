@@ -4,47 +4,32 @@ All connections queued in one round are served together, and their responses lea
 a handler answers at once, the next request that is already in the connection's buffer is handled
 in the same turn, and one system call sends all its answers. Whoever has just come is served and
 answered before those that ask for more behind a turn that they have had. Handlers run one after the
-other on the loop; those that wait (ZooKeeper, disk, a worker thread) are tasks of their own, which
-`dispatcher` bounds. `num.io.threads` bounds the threads that force data to disk.
+other on the loop, and all that is known of them here is `handle_frame`; those that wait (ZooKeeper,
+disk, a worker thread) are tasks of their own, which the dispatcher bounds. `num.io.threads` bounds
+the threads that force data to disk.
 
 A request that is not answered at once (parked in a purgatory, awaiting a coroutine) simply leaves
 the connection muted; `respond` is called later from anywhere on the loop. A produce request that is
 in the log and waits for replicas lets the next one in: see `produce_pipeline`.
 
-Mirrors `KafkaRequestHandlerPool` and the response half of `Processor`.
+Mirrors `KafkaRequestHandlerPool` and the sending half of `Processor`.
 """
 
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import trio
 
 from .bad_input import BadInput
-from .connection import Connection, Part
-from .memory_shortage import take_back_unused
-from .mute_state import (
-    PIPELINING,
-    READING,
-    RESPONSE_PENDING,
-    MuteEvent,
-    next_state,
-)
-from .produce_pipeline import Pipeline, has_room, may_follow
+from .connection import Connection
+from .memory_shortage import MemoryShortage
+from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
+from .request_channel import RequestChannel
 from .selector import READ, WRITE
-from .turns import Turns
-
-if TYPE_CHECKING:
-    from .dispatcher import Dispatcher
-    from .processor import Processor
-    from .request import Request
-    from .request_channel import RequestChannel
-
-log = logging.getLogger("pybroker.broker.network")
 
 # A connection's turn ends after this time, which is a request that takes long, or many that do not,
 # or after this many bytes of responses; a batch ends after its time, and who is left is served in
@@ -52,42 +37,45 @@ log = logging.getLogger("pybroker.broker.network")
 CONNECTION_TURN_SECONDS = 0.0005
 BATCH_SECONDS = 0.003
 MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
-# Looking at all connections for buffers that nobody uses comes no more often.
-MIN_TAKING_BACK_SECONDS = 0.05
 
 
 class HandlersPool:
     __slots__ = (
+        "_bounds_requests",
         "_busy_seconds",
         "_continuing_to_flush",
+        "_handle_frame",
         "_in_batch",
         "_memory_freed",
-        "_serving",
         "_started_at",
         "_throttle_wake",
         "_throttled",
         "_to_flush",
-        "_took_back_at",
         "_turn",
         "channel",
-        "dispatcher",
-        "processors",
-        "turns",
+        "memory",
     )  # fmt: skip
 
-    def __init__(self, channel: RequestChannel, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        channel: RequestChannel,
+        handle_frame: Callable[[Connection], float],
+        memory: MemoryShortage,
+    ) -> None:
+        """`handle_frame` takes the request at the front of a connection's buffer, has it handled,
+        and returns when that was done; BadInput if it cannot."""
         self.channel = channel
-        self.dispatcher = dispatcher
-        self.processors: list[Processor] = []
-        self.turns = Turns()
-        self._serving: Connection | None = None
-        self._in_batch = False
+        self.memory = memory
+        self._bounds_requests = memory.request_memory is not None
+        self._handle_frame = handle_frame
+        self._in_batch = False  # at its end all is looked at that others leave to be done
         self._memory_freed = False
+        # Connections with `flush_queued`, each in one of them: to be sent to and read on.
         self._to_flush: deque[Connection] = deque()
         self._continuing_to_flush: deque[Connection] = deque()
+        # A heap, by the time at which they are to be unmuted, then by when they came.
         self._throttled: list[tuple[float, int, Connection]] = []
         self._throttle_wake = trio.Event()
-        self._took_back_at = 0.0
         self._turn = 0
         self._busy_seconds = 0.0
         self._started_at = perf_counter()
@@ -125,24 +113,25 @@ class HandlersPool:
                 if connection.closed:
                     continue
                 self._flush(connection)
-                if connection.last_active > ends or (connection.blocked and perf_counter() > ends):
+                if connection.last_active > ends:
+                    break
+                if connection.out.blocked and perf_counter() > ends:
                     break
         self._in_batch = False
         if self._to_flush or self._continuing_to_flush:
             channel.wake()
         if self._memory_freed:
             self._memory_freed = False
-            for processor in self.processors:
-                processor.retry_memory_waiters()
+            for connection in self.memory.end_waiting():
+                if not connection.closed and connection.state in (READING, PIPELINING):
+                    self.resume(connection)
         self._busy_seconds += perf_counter() - started
 
     def _serve(self, connection: Connection, ends: float, to_flush: deque[Connection]) -> float:
         """Handle the requests in the buffer until one is not answered at once, or its time is up;
         returns when that was. The answers leave in their turn of `to_flush`."""
-        self._serving = connection
-        handle_frame = self.dispatcher.handle_frame
-        processor = connection.processor
-        memory = processor.memory
+        connection.is_served = True
+        handle_frame = self._handle_frame
         try:
             while True:
                 connection.state = RESPONSE_PENDING
@@ -151,144 +140,41 @@ class HandlersPool:
                 if (
                     now > ends
                     or (state is not READING and state is not PIPELINING)
-                    or connection.out_bytes > MAX_RESPONSE_BYTES_PER_TURN
+                    or connection.out.size > MAX_RESPONSE_BYTES_PER_TURN
                     or connection.closed
                     or not connection.frame_ready()
-                    or (state is PIPELINING and not may_follow(connection))
-                    or (memory is not None and not processor.reserve_memory(connection))
+                    or (state is PIPELINING and not connection.may_follow())
+                    or (self._bounds_requests and not self.memory.reserve(connection))
                 ):
                     break
         except BadInput as error:
-            self.end_on_bad_input(connection, error)
+            connection.finish_on_bad_input(error)
             now = perf_counter()
         finally:
-            self._serving = None
+            connection.is_served = False
         if not connection.closed and not connection.flush_queued:
             connection.flush_queued = True
             to_flush.append(connection)
         return now
 
-    def end_on_bad_input(self, connection: Connection, error: BadInput) -> None:
-        """What was answered before the bad bytes still leaves, as it would one by one."""
-        if not connection.closed and connection.out:
-            self._try_flush(connection)
-        self.end(connection, f"it sent {error}")
-
-    # -- responses --
-
-    def respond(self, request: Request, parts: list[Part] | None) -> None:
-        """Queue the response of `request` (None: it has none) and unmute its connection."""
-        connection = request.channel
-        if connection.closed:
-            return
-        if connection.pipeline:
-            self._respond_in_order(connection, request, parts)
-            return
-        self._queue_parts(connection, request, parts)
-        if connection.lent_bytes:
-            connection.end_loan()
-        if connection.reserved_bytes:
-            connection.processor.release_memory(connection)
-        if request.throttle_ms > 0:
-            self._throttle(connection, request.throttle_ms)
-            connection.state = next_state(connection.state, MuteEvent.RESPONSE_SENT)
-        else:
-            assert connection.state is RESPONSE_PENDING, "a request was answered twice"
-            connection.state = READING
-        self._flush_later(connection)
-
-    def _queue_parts(
-        self, connection: Connection, request: Request, parts: list[Part] | None
-    ) -> None:
-        if parts is not None:
-            if len(parts) == 1:
-                connection.out.append(parts[0])
-                connection.out_bytes += len(parts[0])
-            else:
-                connection.queue(parts)
-        connection.unsent.append(request)
-
-    # -- requests that let the next one in --
-
-    def appended(self, request: Request) -> None:
-        """The records of a produce request are in the log; it waits for other replicas only."""
-        connection = request.channel
-        if connection.closed or connection.processor.memory is not None:
-            return
-        pipeline = connection.pipeline
-        if pipeline is None:
-            pipeline = connection.pipeline = Pipeline()
-        pipeline.add(request)
-        shape = connection.shape
-        if shape is not None and shape.body is request.body:
-            shape.give_away()
-        connection.state = next_state(connection.state, MuteEvent.RECORDS_APPENDED)
-        self._flush_later(connection)
-
-    def _flush_later(self, connection: Connection) -> None:
-        """Send and read on at the end of the round, or in one of its own."""
-        if connection is not self._serving and not connection.flush_queued:
-            connection.flush_queued = True
-            self._to_flush.append(connection)
-            if not self._in_batch:
-                self.channel.wake()
-
-    def _respond_in_order(
-        self, connection: Connection, request: Request, parts: list[Part] | None
-    ) -> None:
-        """An answer while requests wait for replicas: it leaves behind those before it."""
-        pipeline = connection.pipeline
-        assert pipeline is not None
-        assert not request.throttle_ms, "a throttled client was let in behind its own request"
-        if request not in pipeline:
-            pipeline.add(request)  # answered at once: it is the one in progress
-            connection.state = next_state(connection.state, MuteEvent.RECORDS_APPENDED)
-        for answered, its_parts in pipeline.answer(request, parts):
-            self._queue_parts(connection, answered, its_parts)
-        if not pipeline:
-            if pipeline.end_reason is not None:
-                self._try_flush(connection)
-                connection.processor.close(connection, pipeline.end_reason or None)
-                return
-            if connection.state is PIPELINING:
-                connection.state = next_state(PIPELINING, MuteEvent.RESPONSE_SENT)
-        self._flush_later(connection)
-
-    def end(self, connection: Connection, reason: str) -> None:
-        """Close a connection, once all that it has in the log is answered."""
-        if connection.pipeline:
-            connection.pipeline.end_reason = reason
-            connection.processor.watch(connection, connection.events & ~READ)
-        else:
-            connection.processor.close(connection, reason or None)
-
-    def close(self, request: Request) -> None:
-        """Close a connection on a handler's behalf, after what was asked before is answered."""
-        connection = request.channel
-        if connection.closed:
-            return
-        self._try_flush(connection)
-        if connection.pipeline and request in connection.pipeline:
-            connection.processor.close(connection)
-        else:
-            self.end(connection, "")
-
-    def _try_flush(self, connection: Connection) -> None:
-        try:
-            connection.flush()
-        except OSError:
-            connection.processor.close(connection)
+    def answered(self, connection: Connection) -> None:
+        """Send and read on at the end of the batch, or in one of its own; `is_served` and
+        `flush_queued` say that this is to come anyway."""
+        connection.flush_queued = True
+        self._to_flush.append(connection)
+        if not self._in_batch:
+            self.channel.wake()
 
     def _flush(self, connection: Connection) -> None:
-        if connection.out:
+        if connection.out.parts:
             try:
-                drained = connection.flush()
+                drained = connection.out.flush()
             except OSError:
-                connection.processor.close(connection)
+                connection.close()
                 return
             if not drained:
                 # A slow reader: nothing more is handled for it until the socket takes the rest.
-                connection.processor.watch(connection, connection.events | WRITE)
+                connection.watch(connection.events | WRITE)
                 return
         if connection.unsent:
             now = connection.last_active = perf_counter()
@@ -301,26 +187,25 @@ class HandlersPool:
     def writable(self, connection: Connection) -> None:
         """The socket of a slow reader has room again."""
         connection.last_active = perf_counter()
-        connection.processor.watch(connection, connection.events & ~WRITE)
+        connection.watch(connection.events & ~WRITE)
         self._flush(connection)
 
     def resume(self, connection: Connection) -> None:
         """An unmuted connection: queue its next request if it is already here, else read on."""
-        if connection.blocked or connection.closed:
+        if connection.out.blocked or connection.closed:
             return
-        is_pipelining = connection.state is PIPELINING
-        if is_pipelining and not has_room(connection):
+        pipeline = connection.pipeline if connection.state is PIPELINING else None
+        if pipeline is not None and not pipeline.has_room:
             return
         try:
             ready = connection.frame_ready()
         except BadInput as error:
-            self.end(connection, f"it sent {error}")
+            connection.finish(f"it sent {error}")
             return
-        processor = connection.processor
         if ready:
-            if is_pipelining and not may_follow(connection):
+            if pipeline is not None and not connection.may_follow():
                 return
-            if processor.memory is not None and not processor.reserve_memory(connection):
+            if self._bounds_requests and not self.memory.reserve(connection):
                 return
             connection.state = RESPONSE_PENDING
             connection.received_at = perf_counter()
@@ -328,25 +213,18 @@ class HandlersPool:
             if not self._in_batch:
                 self.channel.wake()
         elif not connection.events & READ:
-            processor.watch(connection, connection.events | READ)
+            connection.watch(connection.events | READ)
 
     def memory_released(self) -> None:
+        """Look who waited for it, at the end of the batch or in one of its own."""
         self._memory_freed = True
         if not self._in_batch:
             self.channel.wake()
 
-    def memory_wanted(self, now: float) -> None:
-        """A receive buffer may not grow: take back those that nobody uses."""
-        if now - self._took_back_at >= MIN_TAKING_BACK_SECONDS:
-            self._took_back_at = now
-            for processor in self.processors:
-                take_back_unused(processor.connections.values())
-
     # -- throttling --
 
-    def _throttle(self, connection: Connection, throttle_ms: int) -> None:
-        connection.state = next_state(connection.state, MuteEvent.THROTTLE_STARTED)
-        connection.throttled_until = perf_counter() + throttle_ms / 1000
+    def throttled(self, connection: Connection) -> None:
+        """Unmute it at `throttled_until`."""
         self._turn += 1
         heapq.heappush(self._throttled, (connection.throttled_until, self._turn, connection))
         self._throttle_wake.set()
@@ -364,8 +242,9 @@ class HandlersPool:
                     await self._throttle_wake.wait()
                 continue
             _, _, connection = heapq.heappop(self._throttled)
-            if not connection.closed:
-                connection.processor.end_throttle(connection)
+            if not connection.closed and connection.state is THROTTLED:
+                connection.state = READING
+                self.resume(connection)
 
     def idle_share(self, now: float) -> float:
         alive = now - self._started_at

@@ -190,7 +190,7 @@ class InParts:
                     part.is_waited_for = True
                     return
             yield
-            if self._is_over or request.channel.closed:
+            if self._is_over or request.connection.closed:
                 return
         request.respond(self._joined)
         if self._seen is not None:
@@ -223,7 +223,7 @@ class InParts:
             self._request.close()
             return
         if part.is_waited_for:
-            self._request.pool.turns.add(self.steps())
+            self._request.route.turns.add(self.steps())
 
     def part_failed(self) -> None:
         if not self._is_over:
@@ -238,8 +238,8 @@ class _Part(Request):
 
     def __init__(self, request: Request, body: Any, whole: InParts) -> None:
         super().__init__(
-            request.pool, request.channel, request.route, request.correlation_id,
-            request.client_id, body, 0, request.started_at,
+            request.connection, request.route, request.correlation_id, request.client_id, body, 0,
+            request.started_at,
         )  # fmt: skip
         self.whole = whole
         self.is_waited_for = False

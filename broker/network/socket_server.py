@@ -10,16 +10,17 @@ Mirrors `kafka.network.SocketServer`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from .acceptor import Acceptor, bind
+from .connection import Connection
 from .connection_quotas import ConnectionQuotas, MemoryPool
 from .idle_connections import idlest
-from .memory_shortage import to_give_up
+from .memory_shortage import MemoryShortage
 from .processor import Processor
 from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
@@ -68,10 +69,10 @@ class SocketServer:
         self.settings = settings
         self.quotas = quotas
         self.channel = RequestChannel(settings.queued_requests)
-        self.handlers = HandlersPool(self.channel, dispatcher)
-        dispatcher.pool = self.handlers
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
+        self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
+        self.handlers = HandlersPool(self.channel, dispatcher.handle_frame, self._shortage)
         self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
@@ -112,13 +113,14 @@ class SocketServer:
             self.channel,
             self.handlers,
             self.quotas,
+            self._shortage,
             max_frame_bytes=self.settings.max_frame_bytes,
-            memory=self.memory,
-            receive_memory=self.receive_memory,
         )
         self.processors.append(processor)
-        self.handlers.processors.append(processor)
         return processor
+
+    def _connections(self) -> Iterable[Connection]:
+        return [c for p in self.processors for c in p.connections.values()]
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Process connections until cancelled; then close all of them."""
@@ -126,7 +128,7 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._dispatcher.run_async_handlers)
                 nursery.start_soon(self.handlers.run)
-                nursery.start_soon(self.handlers.turns.run)
+                nursery.start_soon(self._dispatcher.turns.run)
                 nursery.start_soon(self.handlers.run_throttle_timer)
                 nursery.start_soon(self._sweep_loop)
                 nursery.start_soon(self._run_processors)
@@ -176,37 +178,24 @@ class SocketServer:
             if self.quotas.refused_descriptors:
                 self._shed_idle(now)
             if self.receive_memory.is_short:
-                self._relieve_shortage(now)
+                self._shortage.relieve(now)
+                self.handlers.memory_released()
 
     def _shed_idle(self, now: float) -> None:
         """Connections were refused for want of file descriptors: give up some idle ones."""
         self.quotas.refused_descriptors = 0
-        everyone = [c for p in self.processors for c in p.connections.values()]
-        chosen = idlest(everyone, now)
+        chosen = idlest(self._connections(), now)
         for connection in chosen:
-            connection.processor.close(connection)
+            connection.close()
         if chosen:
             log.warning("Closed %d idle connections: file descriptors are short", len(chosen))
-
-    def _relieve_shortage(self, now: float) -> None:
-        """Give up requests that do not become whole while others wait for memory."""
-        memory = self.receive_memory
-        everyone = [c for p in self.processors for c in p.connections.values()]
-        for connection in to_give_up(everyone, memory, now):
-            connection.processor.close(
-                connection,
-                f"only {connection.end - connection.start} of a request's {connection.needed} "
-                f"bytes have come while others wait for memory ({memory.limit} bytes for all)",
-            )
-        self.handlers.memory_wanted(now)
-        self.handlers.memory_released()
 
     def _register_metrics(self, metrics: BrokerMetrics) -> None:
         network = "kafka_network_"
         metrics.gauge(network + "requestchannel_requestqueuesize", lambda: len(self.channel))
         metrics.gauge(
             network + "requestchannel_responsequeuesize",
-            lambda: sum(bool(c.out) for p in self.processors for c in p.connections.values()),
+            lambda: sum(bool(c.out.parts) for c in self._connections()),
         )
         metrics.gauge(network + "socketserver_networkprocessoravgidle_percent", self._idle_share)
         metrics.gauge(

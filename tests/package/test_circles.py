@@ -16,19 +16,6 @@ OUTSIDE = ("tests", "benchmarks", "build", "dist", "docker")
 
 # Each may only become smaller; one that is gone leaves the list.
 KNOWN = {
-    "network: frames, requests and their handlers know each other": {
-        "broker.network.connection",
-        "broker.network.dispatcher",
-        "broker.network.memory_shortage",
-        "broker.network.metadata_gate",
-        "broker.network.processor",
-        "broker.network.produce_pipeline",
-        "broker.network.produce_request_template",
-        "broker.network.request",
-        "broker.network.request_channel",
-        "broker.network.request_handler_pool",
-        "broker.network.request_parts",
-    },
     "ReplicaManager: one class in five files": {
         "replication.fetching",
         "replication.leadership",

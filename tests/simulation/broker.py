@@ -16,7 +16,7 @@ from pybroker.broker.handlers.controller_orders import ControllerOrders
 from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
-from pybroker.broker.network.connection import ConnectionInfo
+from pybroker.broker.network.request import ConnectionInfo
 from pybroker.broker.replicas.alter_partition_sender import (
     ALTER_PARTITION_VERSION,
     AlterPartitionSender,
@@ -130,7 +130,7 @@ class Request:
     """What handlers see of a request."""
 
     __slots__ = (
-        "_exchange", "api_version", "body", "client_id", "connection", "frame_bytes", "respond",
+        "_exchange", "api_version", "body", "client_id", "frame_bytes", "peer", "respond",
         "respond_in_turns", "throttle_ms",
     )  # fmt: skip
 
@@ -147,7 +147,7 @@ class Request:
         self.client_id = "simulated"
         if isinstance(self.body, WriteTxnMarkersRequest):
             self.client_id = marker_sender.CLIENT_ID.format(exchange.source.name[1:])
-        self.connection = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=exchange.number)
+        self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=exchange.number)
         self.respond = exchange.respond if respond is None else respond
         self.respond_in_turns = self.respond
         self.frame_bytes = 0  # small: what a handler does otherwise is to be fair only

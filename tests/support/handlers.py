@@ -8,8 +8,7 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.network.connection import ConnectionInfo
-from pybroker.broker.network.request import Request, Route
+from pybroker.broker.network.request import ConnectionInfo, Request, Route
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey, request_class, response_class
@@ -18,17 +17,35 @@ NOTHING = "no response"
 CLOSED = "closed"
 
 
-class _Channel:
+class _Connection:
     """The network side of a request: it only remembers what left."""
 
-    def __init__(self, listener: str, connection: int) -> None:
-        self.info = ConnectionInfo("127.0.0.1", 40_000, listener, number=connection)
+    def __init__(self, listener: str, number: int, key: ApiKey, version: int) -> None:
+        self.peer = ConnectionInfo("127.0.0.1", 40_000, listener, number=number)
         self.closed = False
         self.received_at = perf_counter()
         self.answer: Any = None
         self.answered = trio.Event()
+        self._key = key
+        self._version = version
 
-    def take(self, answer: Any) -> None:
+    def respond(self, request: Request, parts: list[Any] | None) -> None:
+        if parts is None:
+            self._take(NOTHING)
+            return
+        frame = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        tagged = request.route.tagged_response
+        of = response_class(self._key)
+        self._take(codec.decode(of, self._version, frame[4:], 5 if tagged else 4))
+
+    def appended(self, _request: Request) -> None:
+        """The next request may come; there is none."""
+
+    def close_instead_of(self, _request: Request) -> None:
+        self._take(CLOSED)
+
+    def _take(self, answer: Any) -> None:
         assert self.answer is None, "answered twice"
         self.answer = answer
         self.answered.set()
@@ -40,30 +57,6 @@ class _AtOnce:
     def begin(self, steps: Any) -> None:
         for _ in steps:
             pass
-
-
-class _Pool:
-    def __init__(self, key: ApiKey, version: int) -> None:
-        self.turns = _AtOnce()
-        self.key = key
-        self.version = version
-
-    def respond(self, request: Request, parts: list[Any] | None) -> None:
-        channel: Any = request.channel
-        if parts is None:
-            channel.take(NOTHING)
-            return
-        frame = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        tagged = request.route.tagged_response
-        body = frame[4:]
-        channel.take(codec.decode(response_class(self.key), self.version, body, 5 if tagged else 4))
-
-    def close(self, request: Any) -> None:
-        request.channel.take(CLOSED)
-
-    def appended(self, request: Any) -> None:
-        """The next request may come; there is none."""
 
 
 class Call:
@@ -83,20 +76,20 @@ class Call:
         handler = handlers.handlers()[key]
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
-        self._channel: Any = _Channel(listener, connection)
-        pool: Any = _Pool(key, version)
-        route = Route(key, version, handler, RequestMetrics(key.name, version))
+        self._connection = _Connection(listener, connection, key, version)
+        turns: Any = _AtOnce()
+        route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
         self.request = Request(
-            pool, self._channel, route, 7, client_id, body, len(frame), perf_counter()
+            self._connection, route, 7, client_id, body, len(frame), perf_counter()
         )
         steps = handler(self.request)
         if inspect.isgenerator(steps):
-            self.request.pool.turns.begin(steps)
+            turns.begin(steps)
 
     async def wait(self) -> Any:
-        await self._channel.answered.wait()
+        await self._connection.answered.wait()
         return self.answer
 
     @property
     def answer(self) -> Any:
-        return self._channel.answer
+        return self._connection.answer

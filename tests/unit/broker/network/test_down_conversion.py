@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.network.connection import Connection, ConnectionInfo
 from pybroker.broker.network.down_conversion import (
     CHUNK_BYTES,
     MIN_OVERFLOW_BYTES,
@@ -26,6 +25,7 @@ from pybroker.protocol.records.batch import (
 )
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker.storage.files import Files, FileSlice
+from tests.support.connections import connection_over
 
 MARKER = build_end_txn_marker(
     EndTxnMarker(ControlRecordType.COMMIT, 0), timestamp=0, producer_id=1, producer_epoch=0
@@ -166,14 +166,13 @@ def test_a_connection_sends_it_in_turns(tmp_path: Path) -> None:
     with mine, theirs:
         mine.setblocking(False)
         theirs.setblocking(False)
-        info = ConnectionInfo("h", 1, "PLAINTEXT")
-        connection = Connection(mine, info, None, 1 << 20, 0.0)  # type: ignore[arg-type]
-        connection.out.extend([b"before", part, b"after"])
-        connection.out_bytes = 11 + len(part)
+        connection = connection_over(mine)
+        connection.out.parts.extend([b"before", part, b"after"])
+        connection.out.size = 11 + len(part)
         received = bytearray()
         rounds = 0
-        while not connection.flush():
-            assert connection.blocked
+        while not connection.out.flush():
+            assert connection.out.blocked
             rounds += 1
             while True:
                 try:
@@ -184,7 +183,7 @@ def test_a_connection_sends_it_in_turns(tmp_path: Path) -> None:
         theirs.setblocking(True)
         while chunk := theirs.recv(1 << 16):
             received += chunk
-        assert (connection.out_bytes, connection.blocked) == (0, False)
+        assert (connection.out.size, connection.out.blocked) == (0, False)
         assert rounds >= len(data) // (CHUNK_BYTES + 12_000)
         assert received.startswith(b"before")
         assert received.endswith(b"after")

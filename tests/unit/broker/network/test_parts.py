@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.network.connection import Connection, ConnectionInfo
 from pybroker.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
 from pybroker.broker.network.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
 from pybroker.broker.network.receive_buffer import FIRST_BUFFER_BYTES
 from pybroker.broker.observability.metrics import BrokerMetrics, quantiles
+from tests.support.connections import connection_over
 
 LEGAL = {
     (MuteState.READING, MuteEvent.REQUEST_RECEIVED): MuteState.RESPONSE_PENDING,
@@ -116,7 +116,7 @@ def test_memory_pool() -> None:
 def pair():  # type: ignore[no-untyped-def]
     left, right = socket.socketpair()
     left.setblocking(False)
-    connection = Connection(left, ConnectionInfo("h", 1, "L"), None, 1 << 27, 0.0)  # type: ignore[arg-type]
+    connection = connection_over(left)
     yield connection, right
     left.close()
     right.close()
@@ -157,19 +157,19 @@ def test_files_and_buffers_leave_in_order(pair, tmp_path: Path) -> None:  # type
     with open(tmp_path / "segment", "rb") as file:
         part = _Slice(file.fileno(), 1000, 2_500_000)
         parts = [b"head", part, b"middle", memoryview(b"x" * 70_000), part, b"tail"]
-        connection.out.extend(parts)
-        connection.out_bytes = sum(map(len, parts))
+        connection.out.parts.extend(parts)
+        connection.out.size = sum(map(len, parts))
         expected = b"head" + content[1000:2_501_000] + b"middle" + b"x" * 70_000
         expected += content[1000:2_501_000] + b"tail"
-        assert connection.out_bytes == len(expected)
+        assert connection.out.size == len(expected)
         received = bytearray()
         peer.settimeout(5)
         while len(received) < len(expected):
-            connection.flush()
+            connection.out.flush()
             received += peer.recv(1 << 20)
     assert bytes(received) == expected
-    assert connection.out_bytes == 0
-    assert connection.flush()
+    assert connection.out.size == 0
+    assert connection.out.flush()
 
 
 class _Slice:

@@ -14,6 +14,7 @@ from pybroker.broker.network.produce_request_template import (
     shape_of,
 )
 from pybroker.broker.network.request import Route
+from pybroker.broker.network.turns import Turns
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.codec import decode
@@ -31,7 +32,9 @@ VERSIONS = range(SPEC.min_version, SPEC.max_version + 1)
 
 
 def route_of(version: int) -> Route:
-    return Route(ApiKey.PRODUCE, version, lambda _: None, RequestMetrics("Produce", version))
+    return Route(
+        ApiKey.PRODUCE, version, lambda _: None, RequestMetrics("Produce", version), Turns()
+    )
 
 
 def request(

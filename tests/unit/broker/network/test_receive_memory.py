@@ -14,7 +14,7 @@ import trio
 
 from pybroker.broker.config.loading import load_config
 from pybroker.broker.network import memory_shortage, processor, socket_server
-from pybroker.broker.network.connection import Connection, ConnectionInfo
+from pybroker.broker.network.connection import Connection
 from pybroker.broker.network.receive_buffer import (
     COMMON_BUFFER_BYTES,
     DEFAULT_MEMORY_BYTES,
@@ -27,6 +27,7 @@ from pybroker.broker.network.receive_buffer import (
 from pybroker.broker.network.selector import READ
 from pybroker.broker.network.socket_server import SocketSettings
 from pybroker.broker.settings import socket_settings
+from tests.support.connections import connection_over
 from tests.support.network import RawClient, RunningNetwork, heartbeat, running_network
 
 LARGE = 90_000_000
@@ -42,7 +43,7 @@ def pair() -> Iterator[tuple[Connection, socket.socket]]:
     left, right = socket.socketpair()
     left.setblocking(False)
     right.settimeout(10)
-    yield Connection(left, ConnectionInfo("h", 1, "L"), None, 1 << 27, 0.0), right  # type: ignore[arg-type]
+    yield connection_over(left), right
     left.close()
     right.close()
 

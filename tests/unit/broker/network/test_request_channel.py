@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from pybroker.broker.network import request_handler_pool
+from pybroker.broker.network.memory_shortage import MemoryShortage
+from pybroker.broker.network.receive_buffer import ReceiveMemory
 from pybroker.broker.network.request_channel import RequestChannel
 from pybroker.broker.network.request_handler_pool import BATCH_SECONDS, HandlersPool
 
@@ -20,8 +22,9 @@ class Served:
         self.names: list[str] = []
         self.sent: list[tuple[str, int]] = []  # whose answers, after how many were served
         self.channel = RequestChannel(8)
-        dispatcher: Any = None
-        self.pool = HandlersPool(self.channel, dispatcher)
+        handle_frame: Any = None
+        memory = MemoryShortage(ReceiveMemory(), None, lambda: ())
+        self.pool = HandlersPool(self.channel, handle_frame, memory)
         self.now = 0.0
         monkeypatch.setattr(request_handler_pool, "perf_counter", lambda: self.now)
 
@@ -44,7 +47,10 @@ class Served:
         for names, put in ((fresh, self.channel.put), (again, self.channel.put_again)):
             for name in names:
                 connection: Any = SimpleNamespace(
-                    name=name, closed=name.isupper(), blocked=False, flush_queued=True
+                    name=name,
+                    closed=name.isupper(),
+                    out=SimpleNamespace(blocked=False),
+                    flush_queued=True,
                 )
                 put(connection)
 

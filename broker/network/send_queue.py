@@ -1,0 +1,183 @@
+"""What is to be sent to one client: parts in memory and parts of files, in order.
+
+Invariants: parts leave in the order in which they were added and only from the front; one flush
+sends no more than its share, so that a fast reader of much does not keep the others out.
+
+Mirrors `NetworkSend` and `MultiRecordsSend`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from typing import Any, Protocol, runtime_checkable
+
+from ..resources import machine
+from .down_conversion import DownConversion
+
+MAX_SENDS_PER_ROUND = 8
+# From memory; the kernel copies them, a millisecond or so.
+MAX_SENT_BYTES_PER_ROUND = 1024 * 1024
+# Responses up to this many bytes are joined into one string; above it they go as an iovec.
+JOIN_LIMIT_BYTES = 32 * 1024
+MAX_IOVECS = 64
+SENDFILE_BYTES = 4 * 1024 * 1024
+# At once, where a file has to be read and sent.
+COPIED_BYTES = 256 * 1024
+# Up to this many bytes of a file are read and leave with what is before and behind them.
+SMALL_FILE_BYTES = 8 * 1024
+
+
+@runtime_checkable
+class FilePart(Protocol):
+    """A part of a response that lies in a file: sent by the kernel from the page cache."""
+
+    position: int
+
+    def __len__(self) -> int: ...
+
+    def fileno(self) -> int: ...
+
+
+Part = bytes | bytearray | memoryview | FilePart | DownConversion
+
+
+class SendQueue:
+    __slots__ = ("_transport", "blocked", "parts", "size")
+
+    def __init__(self, transport: socket.socket) -> None:
+        self._transport = transport
+        self.parts: deque[Any] = deque()  # of Part; the first one is what is left of it
+        self.size = 0  # bytes of all parts
+        self.blocked = False  # something was left by the last flush: it waits for WRITE
+
+    def clear(self) -> None:
+        """The connection is closed."""
+        self.parts.clear()
+
+    def add(self, parts: list[Part]) -> None:
+        """Append the parts of a response."""
+        out = self.parts
+        if len(parts) == 1:
+            out.append(parts[0])
+            self.size += len(parts[0])
+            return
+        for part in parts:
+            size = len(part)
+            self.size += size
+            if size <= SMALL_FILE_BYTES and not isinstance(
+                part, (bytes, bytearray, memoryview, DownConversion)
+            ):
+                data = os.pread(part.fileno(), size, part.position)
+                if len(data) == size:  # else sending it will tell
+                    part = data
+            out.append(part)
+
+    def flush(self) -> bool:
+        """Send what is queued. True when all of it is gone; OSError if the connection broke."""
+        out = self.parts
+        enough = self.size - MAX_SENT_BYTES_PER_ROUND
+        for _ in range(MAX_SENDS_PER_ROUND):
+            if not out:
+                break
+            first = out[0]
+            if isinstance(first, (bytes, bytearray, memoryview)):
+                complete = self._send_buffers() and self.size > enough
+            elif isinstance(first, DownConversion):
+                complete = self._send_chunk(first)
+            else:
+                complete = self._send_file(first)
+            if not complete:
+                break
+        self.blocked = bool(out)
+        return not out
+
+    def _send_buffers(self) -> bool:
+        """Send the run of in-memory parts at the front of the queue."""
+        out = self.parts
+        run: list[bytes | bytearray | memoryview] = []
+        total = 0
+        for part in out:
+            if len(run) == MAX_IOVECS or not isinstance(part, (bytes, bytearray, memoryview)):
+                break
+            run.append(part)
+            total += len(part)
+        more = machine.MSG_MORE if len(out) > len(run) else 0
+        try:
+            if len(run) == 1:
+                sent = self._transport.send(run[0], more)
+            elif total <= JOIN_LIMIT_BYTES:
+                sent = self._transport.send(b"".join(run), more)
+            else:
+                sent = self._transport.sendmsg(run, (), more)
+        except (BlockingIOError, InterruptedError):
+            return False
+        self.size -= sent
+        if sent == total:
+            if len(run) == len(out):
+                out.clear()
+            else:
+                for _ in run:
+                    out.popleft()
+            return True
+        while sent >= len(out[0]):
+            sent -= len(out.popleft())
+        if sent:
+            out[0] = memoryview(out[0])[sent:]
+        return False
+
+    def _send_chunk(self, part: DownConversion) -> bool:
+        """Make and send one piece; the next one has to wait until others had their turn."""
+        chunk = part.next_chunk()
+        if not part.left:
+            self.parts.popleft()
+        self.parts.appendleft(chunk)
+        self._send_buffers()
+        return not self.parts
+
+    def _send_file(self, part: FilePart) -> bool:
+        """Let the kernel send from the page cache, where it can; what it did not take is queued
+        again."""
+        left = len(part)
+        position = part.position
+        try:
+            while left:
+                sent = self._send_range(part, position, min(left, SENDFILE_BYTES))
+                if sent == 0:
+                    # The file is shorter than the part: truncated under a reader.
+                    raise ConnectionAbortedError("a log segment shrank while it was being sent")
+                position += sent
+                left -= sent
+                self.size -= sent
+        except (BlockingIOError, InterruptedError):
+            pass
+        if left:
+            self.parts[0] = _Rest(part, position, left)
+            return False
+        self.parts.popleft()
+        return True
+
+    def _send_range(self, part: FilePart, position: int, size: int) -> int:
+        """Bytes of a file; how many the socket took."""
+        if machine.HAS_SENDFILE:
+            return os.sendfile(self._transport.fileno(), part.fileno(), position, size)
+        data = os.pread(part.fileno(), min(size, COPIED_BYTES), position)
+        return self._transport.send(data) if data else 0
+
+
+class _Rest:
+    """What is left of a file part after the socket took some of it. Keeps the file open."""
+
+    __slots__ = ("_part", "_size", "position")
+
+    def __init__(self, part: FilePart, position: int, size: int) -> None:
+        self._part: FilePart = part._part if isinstance(part, _Rest) else part
+        self.position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def fileno(self) -> int:
+        return self._part.fileno()
