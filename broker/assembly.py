@@ -175,7 +175,7 @@ def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
         replica_selector=settings.replica_selector(config, cache),
     )
     settings.apply_replication_quotas(config, manager)
-    ground.metrics.topic_stats = manager.topic_stats
+    ground.metrics.topic_stats = manager.hosted.topic_stats
     shell = ReplicaShell(manager, clock)
     shell.flusher.set_max_threads(config.get_int("num.io.threads"))
     fetchers = FetcherRuntime(
@@ -221,7 +221,9 @@ def _control(
         creator=TopicCreator(config, cache, zookeeper, random.Random()),
         waits=TopicWaits(cache),
         producer_ids=ProducerIds(
-            allocate_from_controller(client, broker_id, lambda: shell.manager.broker_epoch)
+            allocate_from_controller(
+                client, broker_id, lambda: shell.manager.leadership.broker_epoch
+            )
         ),
         isr_changes=isr_changes,
     )

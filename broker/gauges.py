@@ -20,7 +20,7 @@ def register_gauges(
     replicas = "kafka_server_replicamanager_"
     gauge(replicas + "partitioncount", lambda: len(manager.partitions))
     gauge(replicas + "leadercount", lambda: len(_led(manager)))
-    gauge(replicas + "offlinereplicacount", lambda: len(manager.offline))
+    gauge(replicas + "offlinereplicacount", lambda: len(manager.hosted.offline))
     gauge(
         replicas + "underreplicatedpartitions",
         lambda: sum(p.is_under_replicated for p in _led(manager)),
@@ -34,9 +34,9 @@ def register_gauges(
     gauge(replicas + "isrshrinks_total", lambda: changes.shrinks)
     gauge(replicas + "failedisrupdates_total", lambda: changes.failed)
     for name, purgatory in (
-        ("Produce", manager.produces),
-        ("Fetch", manager.fetches),
-        ("DeleteRecords", manager.deletes),
+        ("Produce", manager.waiting.produces),
+        ("Fetch", manager.waiting.fetches),
+        ("DeleteRecords", manager.waiting.deletes),
     ):
         gauge(
             "kafka_server_delayedoperationpurgatory_purgatorysize",
@@ -45,7 +45,7 @@ def register_gauges(
         )
     gauge(
         "kafka_server_delayedproducemetrics_expires_total",
-        lambda: manager.produces.expired_count,
+        lambda: manager.waiting.produces.expired_count,
     )
     gauge("kafka_log_log_size", lambda: sum(p.log.size_bytes for p in manager.partitions.values()))
     directories = manager.log_manager.directories
@@ -85,7 +85,7 @@ def register_transaction_gauges(
     """`max_timeout_ms`: transaction.max.timeout.ms; what is open for longer hangs."""
     metrics.gauge(
         "kafka_server_replicamanager_partitionswithlatetransactionscount",
-        lambda: partitions_with_late_transactions(manager, clock(), max_timeout_ms),
+        lambda: partitions_with_late_transactions(manager.hosted, clock(), max_timeout_ms),
     )
     metrics.gauge(
         "kafka_server_addpartitionstotxnmanager_verificationfailures_total",

@@ -237,9 +237,10 @@ class Broker:
         """Put this broker into /brokers/ids; also after its session has expired."""
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
-        self.broker_epoch = self.parts.replicas.manager.broker_epoch = await self.zookeeper.run(
+        self.broker_epoch = await self.zookeeper.run(
             register_broker(record, self.clock(), session_id, tuple(self.sessions))
         )
+        self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
         self.sessions.append(session_id)
         save_sessions(self._session_dirs(), self.cluster_id, self.zookeeper.session)
 

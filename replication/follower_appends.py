@@ -91,7 +91,7 @@ class FollowerAppends:
         if log.log_start_offset != log_start_offset:
             table.moved(state)
         if log.high_watermark != high_watermark:
-            manager.high_watermark_moved(state.key, partition)
+            manager.waiting.high_watermark_moved(state.key, partition)
 
     def is_throttled(self, state: FollowerPartition) -> bool:
         """Whether what is fetched for it counts for this broker's quota as a follower."""
@@ -130,7 +130,7 @@ class FollowerAppends:
     def _truncated(self, state: FollowerPartition) -> None:
         state.fetch_from(state.partition.log.log_end_offset)
         self._table.moved(state)
-        self._manager.check_waiting(state.key)
+        self._manager.waiting.check(state.key)
 
 
 def _starts_inside(

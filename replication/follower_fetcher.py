@@ -162,7 +162,9 @@ class FollowerFetcher:
             FetchRequest(
                 replica_id=CONSUMER_REPLICA_ID if by_id else broker_id,
                 replica_state=(
-                    ReplicaState(replica_id=broker_id, replica_epoch=manager.broker_epoch)
+                    ReplicaState(
+                        replica_id=broker_id, replica_epoch=manager.leadership.broker_epoch
+                    )
                     if by_id
                     else ReplicaState()
                 ),

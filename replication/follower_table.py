@@ -153,7 +153,7 @@ class FollowerTable:
             self.delay(state, now_ms)
         elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             self.remove(state.key)
-            self._manager.storage_failed(state.key)
+            self._manager.waiting.storage_failed(state.key)
         elif error.code is ErrorCode.CORRUPT_MESSAGE:
             logger.error(
                 "Found invalid records from broker %d for %s-%d at offset %d; asking again: %s",

@@ -10,11 +10,8 @@ Mirrors ReplicaManager.becomeLeaderOrFollower / stopReplicas of Kafka in ZooKeep
 what only a KRaft controller in a migration sends (full requests, stray partitions).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.replication import (
@@ -24,7 +21,8 @@ from ..protocol.messages.replication import (
 )
 from ..storage.descriptors import OutOfDescriptors
 from ..storage.log import Log
-from . import log_dir_moves
+from .hosted_partitions import HostedPartitions
+from .log_dir_moves import LogDirMoves
 from .partition import Partition
 from .types import (
     ZERO_TOPIC_ID,
@@ -35,78 +33,242 @@ from .types import (
     RoleChange,
     StopResult,
 )
-
-if TYPE_CHECKING:
-    from .replica_manager import ReplicaManager
+from .waiting import WaitingOperations
 
 logger = logging.getLogger(__name__)
 
 LEADER_EPOCH_UNKNOWN = -1
 
 
-def check_sender(manager: ReplicaManager, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """Checks of every request of a controller; remembers the controller's epoch."""
-    if 0 <= broker_epoch < manager.broker_epoch:
-        return ErrorCode.STALE_BROKER_EPOCH
-    if controller_epoch < manager.controller_epoch:
-        return ErrorCode.STALE_CONTROLLER_EPOCH
-    manager.controller_epoch = controller_epoch
-    return ErrorCode.NONE
-
-
-def become_leader_or_follower(
-    manager: ReplicaManager, request: LeaderAndIsrRequest, now_ms: int
-) -> LeadershipResult:
-    error = check_sender(manager, request.controller_epoch, request.broker_epoch)
-    result = LeadershipResult(
-        error,
-        topic_ids={state.topic_name: bytes(state.topic_id) for state in request.topic_states},
+class Leadership:
+    __slots__ = (
+        "_hosted",
+        "_moves",
+        "_waiting",
+        "broker_epoch",
+        "controller_epoch",
+        "refused",
     )
-    if error:
-        for topic, _, state in _states(request):
-            result.partition_errors[topic, state.partition_index] = error
+
+    def __init__(
+        self, hosted: HostedPartitions, waiting: WaitingOperations, moves: LogDirMoves
+    ) -> None:
+        self._hosted = hosted
+        self._waiting = waiting
+        self._moves = moves
+        # Of this life of the broker, as ZooKeeper gave it; -1 before it is registered.
+        self.broker_epoch = -1
+        # The newest that a controller has spoken with; it never goes back.
+        self.controller_epoch = -1
+        # Roles that wait for file descriptors, each the latest that the controller has said.
+        self.refused: dict[PartitionKey, RefusedRole] = {}
+
+    def check_sender(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """Checks of every request of a controller; remembers the controller's epoch."""
+        if 0 <= broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    def become_leader_or_follower(
+        self, request: LeaderAndIsrRequest, now_ms: int
+    ) -> LeadershipResult:
+        error = self.check_sender(request.controller_epoch, request.broker_epoch)
+        result = LeadershipResult(
+            error,
+            topic_ids={state.topic_name: bytes(state.topic_id) for state in request.topic_states},
+        )
+        if error:
+            for topic, _, state in _states(request):
+                result.partition_errors[topic, state.partition_index] = error
+            return result
+        for topic, topic_id, state in _states(request):
+            self._begin_role((topic, state.partition_index), topic_id, state, now_ms, result)
+        self._moves.resume(result.partition_errors, now_ms)
         return result
-    for topic, topic_id, state in _states(request):
-        _begin_role(manager, (topic, state.partition_index), topic_id, state, now_ms, result)
-    log_dir_moves.resume(manager, result.partition_errors, now_ms)
-    return result
 
+    def retry_refused(self, now_ms: int) -> LeadershipResult:
+        """Begin the roles for which there are descriptors now."""
+        result = LeadershipResult(ErrorCode.NONE)
+        for key, (topic_id, state) in list(self.refused.items()):
+            self._begin_role(key, topic_id, state, now_ms, result)
+            if key in self.refused:
+                break
+        self._moves.resume(result.partition_errors, now_ms)
+        return result
 
-def retry_refused(manager: ReplicaManager, now_ms: int) -> LeadershipResult:
-    """Begin the roles for which there are descriptors now."""
-    result = LeadershipResult(ErrorCode.NONE)
-    for key, (topic_id, state) in list(manager.refused.items()):
-        _begin_role(manager, key, topic_id, state, now_ms, result)
-        if key in manager.refused:
-            break
-    log_dir_moves.resume(manager, result.partition_errors, now_ms)
-    return result
+    def _begin_role(
+        self,
+        key: PartitionKey,
+        topic_id: bytes,
+        state: LeaderAndIsrPartitionState,
+        now_ms: int,
+        result: LeadershipResult,
+    ) -> None:
+        refused = self.refused.pop(key, None)
+        if refused is not None and state.leader_epoch < refused.state.leader_epoch:
+            self.refused[key] = refused
+            result.partition_errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
+            return
+        try:
+            result.partition_errors[key] = self._change_role(key, topic_id, state, now_ms, result)
+        except OutOfDescriptors as failure:
+            if not self.refused and refused is None:
+                logger.warning("%s-%d and further replicas wait: %s", *key, failure.message)
+            self.refused[key] = RefusedRole(topic_id, state)
+            result.partition_errors[key] = ErrorCode.REPLICA_NOT_AVAILABLE
+        except KafkaError as failure:
+            result.partition_errors[key] = failure.code
+            if failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._waiting.storage_failed(key)
 
+    def _change_role(
+        self,
+        key: PartitionKey,
+        topic_id: bytes,
+        state: LeaderAndIsrPartitionState,
+        now_ms: int,
+        result: LeadershipResult,
+    ) -> ErrorCode:
+        if key in self._hosted.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._hosted.partitions.get(key)
+        if partition is not None:
+            if (
+                ZERO_TOPIC_ID not in (topic_id, partition.topic_id)
+                and topic_id != partition.topic_id
+            ):
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            if state.leader_epoch < partition.leader_epoch:
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+            if state.leader_epoch == partition.leader_epoch:
+                # The only news at an equal epoch: the topic has an id now.
+                if partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
+                    partition.log.assign_topic_id(topic_id)
+                    partition.topic_id = topic_id
+                    return ErrorCode.NONE
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._hosted.config.broker_id not in state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition is None:
+            partition = self._create_partition(key, topic_id, state, now_ms)
+        elif partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
+            partition.log.assign_topic_id(topic_id)
+            partition.topic_id = topic_id
+        if state.leader == self._hosted.config.broker_id:
+            if partition.make_leader(state, now_ms):
+                result.became_leader.append(RoleChange(*key, state.leader, state.leader_epoch))
+                end_offset = partition.log.log_end_offset
+                if not partition.is_durable(end_offset):
+                    self._hosted.effects.append(FlushNeeded(*key, end_offset, partition.log))
+                partition.maybe_advance_high_watermark(now_ms)
+        elif partition.make_follower(state):
+            result.became_follower.append(RoleChange(*key, state.leader, state.leader_epoch))
+        self._waiting.check(key)
+        return ErrorCode.NONE
 
-def _begin_role(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    topic_id: bytes,
-    state: LeaderAndIsrPartitionState,
-    now_ms: int,
-    result: LeadershipResult,
-) -> None:
-    refused = manager.refused.pop(key, None)
-    if refused is not None and state.leader_epoch < refused.state.leader_epoch:
-        manager.refused[key] = refused
-        result.partition_errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
-        return
-    try:
-        result.partition_errors[key] = _change_role(manager, key, topic_id, state, now_ms, result)
-    except OutOfDescriptors as failure:
-        if not manager.refused and refused is None:
-            logger.warning("%s-%d and further replicas wait: %s", *key, failure.message)
-        manager.refused[key] = RefusedRole(topic_id, state)
-        result.partition_errors[key] = ErrorCode.REPLICA_NOT_AVAILABLE
-    except KafkaError as failure:
-        result.partition_errors[key] = failure.code
-        if failure.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            manager.storage_failed(key)
+    def _create_partition(
+        self,
+        key: PartitionKey,
+        topic_id: bytes,
+        state: LeaderAndIsrPartitionState,
+        now_ms: int,
+    ) -> Partition:
+        topic, index = key
+        config = self._hosted.config_for(topic)
+        known = self._hosted.log_manager.get_log(topic, index)
+        if known is not None and known.is_topic_id_lost:
+            known = self._claim_log(key, known, state, now_ms)
+        if known is not None:
+            if ZERO_TOPIC_ID != topic_id != known.topic_id and known.topic_id is not None:
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+            known.set_config(config)
+        log = self._hosted.log_manager.get_or_create_log(
+            topic, index, topic_id, config, now_ms, is_new=state.is_new
+        )
+        partition = Partition(
+            topic,
+            index,
+            log.topic_id or ZERO_TOPIC_ID,
+            log,
+            broker_id=self._hosted.config.broker_id,
+            max_lag_ms=self._hosted.config.replica_lag_time_max_ms,
+            metadata=self._hosted.metadata,
+            stats=self._hosted.stats_of(topic),
+        )
+        self._hosted.partitions[key] = partition
+        return partition
+
+    def _claim_log(
+        self,
+        key: PartitionKey,
+        log: Log,
+        state: LeaderAndIsrPartitionState,
+        now_ms: int,
+    ) -> Log | None:
+        """Whether a log whose topic id cannot be read is of this topic, or of an earlier one.
+
+        A member of the ISR that is not new has this topic's records. Of any other replica nobody
+        knows: it is copied anew, from a leader that has all that was acknowledged.
+        """
+        broker_id = self._hosted.config.broker_id
+        if broker_id in state.isr and not state.is_new:
+            return log
+        if state.leader < 0 and not state.is_new:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"The topic id of {log.name} cannot be read"
+            )
+        logger.warning("The topic id of %s cannot be read: it is made anew", log.name)
+        self._hosted.log_manager.delete_log(*key, now_ms)
+        return None
+
+    def stop_replicas(self, request: StopReplicaRequest, now_ms: int) -> StopResult:
+        error = self.check_sender(request.controller_epoch, request.broker_epoch)
+        if error:
+            return StopResult(error)
+        result = StopResult(ErrorCode.NONE)
+        for key, leader_epoch, delete in _stops(request):
+            result.partition_errors[key] = self._stop(key, leader_epoch, delete, now_ms, result)
+        return result
+
+    def _stop(
+        self,
+        key: PartitionKey,
+        leader_epoch: int,
+        delete: bool,
+        now_ms: int,
+        result: StopResult,
+    ) -> ErrorCode:
+        if delete and self._hosted.log_manager.delete_failed(*key, now_ms):
+            self._hosted.offline.discard(key)
+            result.deleted.append(key)
+            return ErrorCode.NONE
+        if key in self._hosted.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.refused.pop(key, None)
+        partition = self._hosted.partitions.get(key)
+        if partition is not None:
+            if 0 <= leader_epoch < partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            result.stopped.append(RoleChange(*key, partition.leader_id, partition.leader_epoch))
+        self._moves.cancel(key)
+        if delete:
+            self._hosted.partitions.pop(key, None)
+            if not any(topic == key[0] for topic, _ in self._hosted.partitions):
+                self._hosted.topic_stats.pop(key[0], None)
+            try:
+                if self._hosted.log_manager.get_log(*key) is not None:
+                    self._hosted.log_manager.delete_log(*key, now_ms)
+            except KafkaError as error:
+                return error.code
+            finally:
+                self._waiting.check(key)
+            result.deleted.append(key)
+        else:
+            self._waiting.check(key)
+        return ErrorCode.NONE
 
 
 def _states(
@@ -117,116 +279,6 @@ def _states(
     for topic_state in request.topic_states:
         for state in topic_state.partition_states:
             yield topic_state.topic_name, bytes(topic_state.topic_id), state
-
-
-def _change_role(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    topic_id: bytes,
-    state: LeaderAndIsrPartitionState,
-    now_ms: int,
-    result: LeadershipResult,
-) -> ErrorCode:
-    if key in manager.offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    partition = manager.partitions.get(key)
-    if partition is not None:
-        if ZERO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
-            return ErrorCode.INCONSISTENT_TOPIC_ID
-        if state.leader_epoch < partition.leader_epoch:
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-        if state.leader_epoch == partition.leader_epoch:
-            # The only news at an equal epoch: the topic has an id now.
-            if partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
-                partition.log.assign_topic_id(topic_id)
-                partition.topic_id = topic_id
-                return ErrorCode.NONE
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-    if manager.config.broker_id not in state.replicas:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition is None:
-        partition = _create_partition(manager, key, topic_id, state, now_ms)
-    elif partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
-        partition.log.assign_topic_id(topic_id)
-        partition.topic_id = topic_id
-    if state.leader == manager.config.broker_id:
-        if partition.make_leader(state, now_ms):
-            result.became_leader.append(RoleChange(*key, state.leader, state.leader_epoch))
-            end_offset = partition.log.log_end_offset
-            if not partition.is_durable(end_offset):
-                manager.effects.append(FlushNeeded(*key, end_offset, partition.log))
-            partition.maybe_advance_high_watermark(now_ms)
-    elif partition.make_follower(state):
-        result.became_follower.append(RoleChange(*key, state.leader, state.leader_epoch))
-    manager.check_waiting(key)
-    return ErrorCode.NONE
-
-
-def _create_partition(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    topic_id: bytes,
-    state: LeaderAndIsrPartitionState,
-    now_ms: int,
-) -> Partition:
-    topic, index = key
-    config = manager.config_for(topic)
-    known = manager.log_manager.get_log(topic, index)
-    if known is not None and known.is_topic_id_lost:
-        known = _claim_log(manager, key, known, state, now_ms)
-    if known is not None:
-        if ZERO_TOPIC_ID != topic_id != known.topic_id and known.topic_id is not None:
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        known.set_config(config)
-    log = manager.log_manager.get_or_create_log(
-        topic, index, topic_id, config, now_ms, is_new=state.is_new
-    )
-    partition = Partition(
-        topic,
-        index,
-        log.topic_id or ZERO_TOPIC_ID,
-        log,
-        broker_id=manager.config.broker_id,
-        max_lag_ms=manager.config.replica_lag_time_max_ms,
-        metadata=manager.metadata,
-        stats=manager.stats_of(topic),
-    )
-    manager.partitions[key] = partition
-    return partition
-
-
-def _claim_log(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    log: Log,
-    state: LeaderAndIsrPartitionState,
-    now_ms: int,
-) -> Log | None:
-    """Whether a log whose topic id cannot be read is of this topic, or of an earlier one.
-
-    A member of the ISR that is not new has this topic's records. Of any other replica nobody knows:
-    it is copied anew, from a leader that has all that was acknowledged.
-    """
-    broker_id = manager.config.broker_id
-    if broker_id in state.isr and not state.is_new:
-        return log
-    if state.leader < 0 and not state.is_new:
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"The topic id of {log.name} cannot be read"
-        )
-    logger.warning("The topic id of %s cannot be read: it is made anew", log.name)
-    manager.log_manager.delete_log(*key, now_ms)
-    return None
-
-
-def stop_replicas(manager: ReplicaManager, request: StopReplicaRequest, now_ms: int) -> StopResult:
-    error = check_sender(manager, request.controller_epoch, request.broker_epoch)
-    if error:
-        return StopResult(error)
-    result = StopResult(ErrorCode.NONE)
-    for key, leader_epoch, delete in _stops(request):
-        result.partition_errors[key] = _stop(manager, key, leader_epoch, delete, now_ms, result)
-    return result
 
 
 def _stops(request: StopReplicaRequest) -> Iterator[tuple[PartitionKey, int, bool]]:
@@ -241,41 +293,3 @@ def _stops(request: StopReplicaRequest) -> Iterator[tuple[PartitionKey, int, boo
         for state in topic_state.partition_states:
             key = (topic_state.topic_name, state.partition_index)
             yield key, state.leader_epoch, state.delete_partition
-
-
-def _stop(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    leader_epoch: int,
-    delete: bool,
-    now_ms: int,
-    result: StopResult,
-) -> ErrorCode:
-    if delete and manager.log_manager.delete_failed(*key, now_ms):
-        manager.offline.discard(key)
-        result.deleted.append(key)
-        return ErrorCode.NONE
-    if key in manager.offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    manager.refused.pop(key, None)
-    partition = manager.partitions.get(key)
-    if partition is not None:
-        if 0 <= leader_epoch < partition.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        result.stopped.append(RoleChange(*key, partition.leader_id, partition.leader_epoch))
-    log_dir_moves.cancel(manager, key)
-    if delete:
-        manager.partitions.pop(key, None)
-        if not any(topic == key[0] for topic, _ in manager.partitions):
-            manager.topic_stats.pop(key[0], None)
-        try:
-            if manager.log_manager.get_log(*key) is not None:
-                manager.log_manager.delete_log(*key, now_ms)
-        except KafkaError as error:
-            return error.code
-        finally:
-            manager.check_waiting(key)
-        result.deleted.append(key)
-    else:
-        manager.check_waiting(key)
-    return ErrorCode.NONE

@@ -15,12 +15,9 @@ Mirrors ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread and
 Partition.maybeReplaceCurrentWithFutureReplica. Beyond Kafka: the flush.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.files import FileSlice
@@ -28,12 +25,11 @@ from ..storage.log import Log, UnexpectedAppendOffset
 from ..storage.log_base import NOT_CUT
 from ..storage.log_directory import is_future_name_too_long
 from .follower import truncation_point
+from .hosted_partitions import HostedPartitions, Move
 from .partition import Partition
 from .throttle import UNLIMITED, ReplicationQuota
 from .types import FlushNeeded, PartitionKey
-
-if TYPE_CHECKING:
-    from .replica_manager import ReplicaManager
+from .waiting import WaitingOperations
 
 logger = logging.getLogger(__name__)
 
@@ -71,118 +67,162 @@ class Over:
     """The copy has taken over, or the move was given up."""
 
 
-class Move:
-    """One replica on its way."""
-
-    __slots__ = ("future", "is_prepared", "key", "partition")
-
-    def __init__(self, partition: Partition, future: Log) -> None:
-        self.key: PartitionKey = partition.key
-        self.partition = partition
-        self.future = future
-        self.is_prepared = False
-
-    @property
-    def lag(self) -> int:
-        return self.partition.log.log_end_offset - self.future.log_end_offset
-
-
 class LogDirMoves:
     """The moves of a broker, and the quota that they share."""
 
-    __slots__ = ("active", "quota")
+    __slots__ = ("_hosted", "_waiting", "active", "quota")
 
-    def __init__(self, broker_id: int) -> None:
-        self.active: dict[PartitionKey, Move] = {}
-        self.quota = ReplicationQuota(broker_id)
-
-    def drop_failed(self) -> None:
-        """A directory is offline: forget the moves from and to it."""
-        self.active = {
-            key: move
-            for key, move in self.active.items()
-            if move.future.health.error is None and move.partition.log.health.error is None
-        }
+    def __init__(self, hosted: HostedPartitions, waiting: WaitingOperations) -> None:
+        self._hosted = hosted
+        self._waiting = waiting
+        # The dict of `hosted`, which drops those whose disk fails.
+        self.active = hosted.moving
+        self.quota = ReplicationQuota(hosted.config.broker_id)
 
     @property
     def max_lag(self) -> int:
         return max((move.lag for move in self.active.values()), default=0)
 
+    # -- what is asked for --------------------------------------------------------------------
 
-# -- what is asked for -------------------------------------------------------------------------
+    def alter_log_dirs(
+        self, wanted: Mapping[PartitionKey, str], now_ms: int
+    ) -> dict[PartitionKey, ErrorCode]:
+        """Move these replicas to these directories; a code for each."""
+        results = {}
+        for key, path in wanted.items():
+            try:
+                results[key] = self._alter(key, path, now_ms)
+            except KafkaError as error:
+                results[key] = error.code
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._waiting.check_log_dirs()
+        return results
 
-
-def alter_log_dirs(
-    manager: ReplicaManager, wanted: Mapping[PartitionKey, str], now_ms: int
-) -> dict[PartitionKey, ErrorCode]:
-    """Move these replicas to these directories; a code for each."""
-    results = {}
-    for key, path in wanted.items():
-        try:
-            results[key] = _alter(manager, key, path, now_ms)
-        except KafkaError as error:
-            results[key] = error.code
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                manager.check_log_dirs()
-    return results
-
-
-def _alter(manager: ReplicaManager, key: PartitionKey, path: str, now_ms: int) -> ErrorCode:
-    logs = manager.log_manager
-    if is_future_name_too_long(*key):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    directory = next((d for d in logs.directories if d.path == path), None)
-    if directory is None:
-        return ErrorCode.LOG_DIR_NOT_FOUND
-    if not directory.is_online or key in manager.offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if logs.future_directory_of(*key) not in (None, path) and key in manager.partitions:
-        logger.info("%s-%d is not moved to %s any more", *key, logs.future_directory_of(*key))
-        cancel(manager, key)
-        logs.delete_future_log(*key, now_ms)
-    logs.prefer_directory(*key, path)
-    partition = manager.partitions.get(key)
-    if partition is None:
-        error = manager.missing_error(key)
-        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            return ErrorCode.REPLICA_NOT_AVAILABLE
-        return error
-    if path in (logs.directory_of(*key), logs.future_directory_of(*key)):
+    def _alter(self, key: PartitionKey, path: str, now_ms: int) -> ErrorCode:
+        logs = self._hosted.log_manager
+        if is_future_name_too_long(*key):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        directory = next((d for d in logs.directories if d.path == path), None)
+        if directory is None:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if not directory.is_online or key in self._hosted.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if logs.future_directory_of(*key) not in (None, path) and key in self._hosted.partitions:
+            logger.info("%s-%d is not moved to %s any more", *key, logs.future_directory_of(*key))
+            self.cancel(key)
+            logs.delete_future_log(*key, now_ms)
+        logs.prefer_directory(*key, path)
+        partition = self._hosted.partitions.get(key)
+        if partition is None:
+            error = self._hosted.missing_error(key)
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                return ErrorCode.REPLICA_NOT_AVAILABLE
+            return error
+        if path in (logs.directory_of(*key), logs.future_directory_of(*key)):
+            return ErrorCode.NONE
+        logs.create_future_log(*key, path, self._hosted.config_for(key[0]), now_ms)
+        self._begin(partition, now_ms)
         return ErrorCode.NONE
-    logs.create_future_log(*key, path, manager.config_for(key[0]), now_ms)
-    _begin(manager, partition, now_ms)
-    return ErrorCode.NONE
 
+    def resume(self, keys: Iterable[PartitionKey], now_ms: int) -> None:
+        """These partitions have a role now: go on with moves that an earlier run of this broker
+        began."""
+        logs = self._hosted.log_manager
+        for key in keys:
+            partition = self._hosted.partitions.get(key)
+            if partition is None or key in self.active:
+                continue
+            if logs.future_directory_of(*key) == logs.directory_of(*key):
+                logs.delete_future_log(*key, now_ms)  # its log was lost and made anew right there
+            elif logs.future_log(*key) is not None:
+                self._begin(partition, now_ms)
 
-def resume(manager: ReplicaManager, keys: Iterable[PartitionKey], now_ms: int) -> None:
-    """These partitions have a role now: go on with moves that an earlier run of this broker
-    began."""
-    logs = manager.log_manager
-    for key in keys:
-        partition = manager.partitions.get(key)
-        if partition is None or key in manager.moves.active:
-            continue
-        if logs.future_directory_of(*key) == logs.directory_of(*key):
-            logs.delete_future_log(*key, now_ms)  # its log was lost and made anew right there
-        elif logs.future_log(*key) is not None:
-            _begin(manager, partition, now_ms)
+    def cancel(self, key: PartitionKey) -> None:
+        """Copy no further."""
+        self.active.pop(key, None)
 
+    def _begin(self, partition: Partition, now_ms: int) -> None:
+        future = self._hosted.log_manager.future_log(*partition.key)
+        assert future is not None
+        logger.info(
+            "Moving %s from %s to %s", future.name, partition.log.health.path, future.health.path
+        )
+        partition.log.watch_cuts(CUT_WATCHER)
+        future.first_dirty_offset = partition.log.first_dirty_offset
+        _agree(partition.log, future, now_ms)
+        self.active[partition.key] = Move(partition, future)
 
-def cancel(manager: ReplicaManager, key: PartitionKey) -> None:
-    """Copy no further."""
-    manager.moves.active.pop(key, None)
+    # -- step by step -------------------------------------------------------------------------
 
+    def next_step(self, move: Move, now_ms: int) -> Read | Prepare | Pause | Over:
+        """What to do now; KafkaError if one of the logs cannot be read or written."""
+        quota = self.quota
+        while self.active.get(move.key) is move:
+            if quota.limit != UNLIMITED and quota.is_exceeded(now_ms):
+                return Pause(OVER_QUOTA_WAIT_MS)
+            log, future = move.partition.log, move.future
+            _follow_cuts(log, future, now_ms)
+            if future.log_end_offset == log.log_end_offset:
+                _follow_offsets(log, future)
+                if not move.is_prepared:
+                    return Prepare(self._hosted.log_manager.preparation(*move.key))
+                self._swap(move, now_ms)
+                return Over()
+            end_offset = log.log_end_offset
+            piece = log.read(
+                future.log_end_offset, PIECE_BYTES, upper_bound_offset=end_offset
+            ).records
+            if len(piece) > LAST_PIECE_BYTES:
+                return Read(piece)
+            if len(piece):
+                self._add(move, read_piece(move, piece), now_ms)
+            else:  # the last messages were compacted away
+                future.log_end_offset = future.producer_state.map_end_offset = end_offset
+        return Over()
 
-def _begin(manager: ReplicaManager, partition: Partition, now_ms: int) -> None:
-    future = manager.log_manager.future_log(*partition.key)
-    assert future is not None
-    logger.info(
-        "Moving %s from %s to %s", future.name, partition.log.health.path, future.health.path
-    )
-    partition.log.watch_cuts(CUT_WATCHER)
-    future.first_dirty_offset = partition.log.first_dirty_offset
-    _agree(partition.log, future, now_ms)
-    manager.moves.active[partition.key] = Move(partition, future)
+    def copied(self, move: Move, data: bytes, now_ms: int) -> None:
+        """A piece has been read; KafkaError as for `next_step`."""
+        if self.active.get(move.key) is not move:
+            return
+        if move.partition.log.lowest_cut(CUT_WATCHER) == NOT_CUT:
+            self._add(move, data, now_ms)
+
+    def failed(self, move: Move, error: KafkaError) -> None:
+        """A step has raised this: without its disk, or with damaged records, the move is over."""
+        logger.error("Moving %s to %s failed: %s", move.future.name, move.future.health.path, error)
+        if self.active.get(move.key) is move:
+            self.cancel(move.key)
+        self._waiting.check_log_dirs()
+
+    def _add(self, move: Move, data: bytes, now_ms: int) -> None:
+        log, future = move.partition.log, move.future
+        if not data:
+            return
+        try:
+            info = future.append_as_follower(data, now_ms=now_ms)
+        except UnexpectedAppendOffset as error:
+            if future.log_start_offset != future.log_end_offset:
+                raise
+            # The log starts inside of its first batch, which comes as a whole.
+            future.truncate_fully_and_start_at(error.first_offset, now_ms)
+            info = future.append_as_follower(data, now_ms=now_ms)
+        _follow_offsets(log, future)
+        quota = self.quota
+        if quota.limit != UNLIMITED:
+            quota.record(info.size_bytes, now_ms)
+
+    def _swap(self, move: Move, now_ms: int) -> None:
+        self.cancel(move.key)
+        log = self._hosted.log_manager.replace_with_future(*move.key, now_ms)
+        partition = move.partition
+        partition.replace_log(log)
+        logger.info("%s has moved to %s", log.name, log.health.path)
+        if log.config.flushes_itself:
+            # Whoever waits for a flush of the old log waits for this one.
+            self._hosted.effects.append(FlushNeeded(*move.key, log.log_end_offset, log))
+        self._waiting.check_log_dirs()  # the old directory may have failed in the end
+        self._waiting.check(move.key)
 
 
 def _agree(log: Log, future: Log, now_ms: int) -> None:
@@ -196,34 +236,6 @@ def _agree(log: Log, future: Log, now_ms: int) -> None:
         future.truncate_to(log.log_end_offset, now_ms)
 
 
-# -- step by step ------------------------------------------------------------------------------
-
-
-def next_step(manager: ReplicaManager, move: Move, now_ms: int) -> Read | Prepare | Pause | Over:
-    """What to do now; KafkaError if one of the logs cannot be read or written."""
-    quota = manager.moves.quota
-    while manager.moves.active.get(move.key) is move:
-        if quota.limit != UNLIMITED and quota.is_exceeded(now_ms):
-            return Pause(OVER_QUOTA_WAIT_MS)
-        log, future = move.partition.log, move.future
-        _follow_cuts(log, future, now_ms)
-        if future.log_end_offset == log.log_end_offset:
-            _follow_offsets(log, future)
-            if not move.is_prepared:
-                return Prepare(manager.log_manager.preparation(*move.key))
-            _swap(manager, move, now_ms)
-            return Over()
-        end_offset = log.log_end_offset
-        piece = log.read(future.log_end_offset, PIECE_BYTES, upper_bound_offset=end_offset).records
-        if len(piece) > LAST_PIECE_BYTES:
-            return Read(piece)
-        if len(piece):
-            _add(manager, move, read_piece(move, piece), now_ms)
-        else:  # the last messages were compacted away
-            future.log_end_offset = future.producer_state.map_end_offset = end_offset
-    return Over()
-
-
 def read_piece(move: Move, piece: FileSlice) -> bytes:
     """The bytes of a piece. Blocks."""
     try:
@@ -233,25 +245,9 @@ def read_piece(move: Move, piece: FileSlice) -> bytes:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
-def copied(manager: ReplicaManager, move: Move, data: bytes, now_ms: int) -> None:
-    """A piece has been read; KafkaError as for `next_step`."""
-    if manager.moves.active.get(move.key) is not move:
-        return
-    if move.partition.log.lowest_cut(CUT_WATCHER) == NOT_CUT:
-        _add(manager, move, data, now_ms)
-
-
 def prepared(move: Move) -> None:
     """What `Prepare` asked for is done."""
     move.is_prepared = True
-
-
-def failed(manager: ReplicaManager, move: Move, error: KafkaError) -> None:
-    """A step has raised this: without its disk, or with damaged records, the move is over."""
-    logger.error("Moving %s to %s failed: %s", move.future.name, move.future.health.path, error)
-    if manager.moves.active.get(move.key) is move:
-        cancel(manager, move.key)
-    manager.check_log_dirs()
 
 
 def _follow_cuts(log: Log, future: Log, now_ms: int) -> None:
@@ -265,34 +261,3 @@ def _follow_cuts(log: Log, future: Log, now_ms: int) -> None:
 def _follow_offsets(log: Log, future: Log) -> None:
     future.update_high_watermark(min(log.high_watermark, future.log_end_offset))
     future.maybe_increment_log_start_offset(min(log.log_start_offset, future.high_watermark))
-
-
-def _add(manager: ReplicaManager, move: Move, data: bytes, now_ms: int) -> None:
-    log, future = move.partition.log, move.future
-    if not data:
-        return
-    try:
-        info = future.append_as_follower(data, now_ms=now_ms)
-    except UnexpectedAppendOffset as error:
-        if future.log_start_offset != future.log_end_offset:
-            raise
-        # The log starts inside of its first batch, which comes as a whole.
-        future.truncate_fully_and_start_at(error.first_offset, now_ms)
-        info = future.append_as_follower(data, now_ms=now_ms)
-    _follow_offsets(log, future)
-    quota = manager.moves.quota
-    if quota.limit != UNLIMITED:
-        quota.record(info.size_bytes, now_ms)
-
-
-def _swap(manager: ReplicaManager, move: Move, now_ms: int) -> None:
-    cancel(manager, move.key)
-    log = manager.log_manager.replace_with_future(*move.key, now_ms)
-    partition = move.partition
-    partition.replace_log(log)
-    logger.info("%s has moved to %s", log.name, log.health.path)
-    if log.config.flushes_itself:
-        # Whoever waits for a flush of the old log waits for this one.
-        manager.effects.append(FlushNeeded(*move.key, log.log_end_offset, log))
-    manager.check_log_dirs()  # the old directory may have failed in the end
-    manager.check_waiting(move.key)

@@ -3,10 +3,7 @@
 Mirrors ReplicaManager.describeLogDirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator
-from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.log_dirs import (
@@ -14,19 +11,17 @@ from ..protocol.messages.log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from .hosted_partitions import HostedPartitions
 from .types import UNKNOWN_OFFSET, PartitionKey
-
-if TYPE_CHECKING:
-    from .replica_manager import ReplicaManager
 
 
 def describe_log_dirs(
-    manager: ReplicaManager, wanted: Collection[PartitionKey] | None
+    hosted: HostedPartitions, wanted: Collection[PartitionKey] | None
 ) -> Generator[None, None, list[DescribeLogDirsResult]]:
     """Every directory; of its partitions only the wanted ones (None: all). Others may have their
     turn at each step: there may be many partitions."""
     results = []
-    log_manager = manager.log_manager
+    log_manager = hosted.log_manager
     for directory in log_manager.describe():
         if directory.error:
             results.append(
@@ -46,7 +41,7 @@ def describe_log_dirs(
                 DescribeLogDirsPartition(
                     partition_index=partition,
                     partition_size=size,
-                    offset_lag=_lag(manager, key, is_future),
+                    offset_lag=_lag(hosted, key, is_future),
                     is_future_key=is_future,
                 )
             )
@@ -67,14 +62,14 @@ def describe_log_dirs(
     return results
 
 
-def _lag(manager: ReplicaManager, key: PartitionKey, is_future: bool) -> int:
+def _lag(hosted: HostedPartitions, key: PartitionKey, is_future: bool) -> int:
     """How far a log end is behind: that of a replica behind the HW that it knows (0 for a leader),
     that of a future replica behind the log that it copies; -1 if that one is not here."""
-    partition = manager.partitions.get(key)
+    partition = hosted.partitions.get(key)
     if partition is None:
         return UNKNOWN_OFFSET
     log = partition.log
     if not is_future:
         return max(log.high_watermark - log.log_end_offset, 0)
-    future = manager.log_manager.future_log(*key)
+    future = hosted.log_manager.future_log(*key)
     return UNKNOWN_OFFSET if future is None else log.log_end_offset - future.log_end_offset

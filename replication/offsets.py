@@ -8,17 +8,16 @@ Mirrors Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and deleteRe
 Kafka. Leaves out tiered storage: the local log is the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage import log_lookup
 from ..storage.log_lookup import TimestampOffset
 from ..storage.segment import LateBatch
 from .delayed_operations import DelayedDeleteRecords
+from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .types import (
     NO_EPOCH,
@@ -30,9 +29,7 @@ from .types import (
     Parked,
     PartitionKey,
 )
-
-if TYPE_CHECKING:
-    from .replica_manager import ReplicaManager
+from .waiting import WaitingOperations
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -64,52 +61,121 @@ class OffsetAnswer(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def _find(
-    manager: ReplicaManager, key: PartitionKey, current_leader_epoch: int, only_leader: bool
-) -> Partition:
-    partition = manager.partitions.get(key)
-    if partition is None:
-        raise KafkaError(manager.missing_error(key))
-    error = partition.check_access(current_leader_epoch, only_leader)
-    if error:
-        raise KafkaError(error)
-    return partition
+class Offsets:
+    __slots__ = ("_hosted", "_waiting")
 
+    def __init__(self, hosted: HostedPartitions, waiting: WaitingOperations) -> None:
+        self._hosted = hosted
+        self._waiting = waiting
 
-def batches_to_search(
-    manager: ReplicaManager, key: PartitionKey, query: OffsetQuery
-) -> tuple[str, Iterator[LateBatch]] | None:
-    """Where a look-up by time looks, in order, and the log's name: to search a batch may take long.
+    def batches_to_search(
+        self, key: PartitionKey, query: OffsetQuery
+    ) -> tuple[str, Iterator[LateBatch]] | None:
+        """Where a look-up by time looks, in order, and the log's name; one batch may take long.
 
-    None if nothing is to be searched, or if `list_offset` has an error to tell.
-    """
-    partition = manager.partitions.get(key)
-    if partition is None or not (query.timestamp >= 0 or query.timestamp == MAX_TIMESTAMP):
-        return None
-    if partition.check_access(query.current_leader_epoch, query.only_leader):
-        return None
-    log = partition.log
-    if log.config.record_version == 0:
-        return None
-    if query.timestamp == MAX_TIMESTAMP:
-        return log.name, log_lookup.latest_batches(log)
-    return log.name, log_lookup.late_batches(log, query.timestamp)
+        None if nothing is to be searched, or if `list_offset` has an error to tell.
+        """
+        partition = self._hosted.partitions.get(key)
+        if partition is None or not (query.timestamp >= 0 or query.timestamp == MAX_TIMESTAMP):
+            return None
+        if partition.check_access(query.current_leader_epoch, query.only_leader):
+            return None
+        log = partition.log
+        if log.config.record_version == 0:
+            return None
+        if query.timestamp == MAX_TIMESTAMP:
+            return log.name, log_lookup.latest_batches(log)
+        return log.name, log_lookup.late_batches(log, query.timestamp)
 
+    def list_offset(
+        self,
+        key: PartitionKey,
+        query: OffsetQuery,
+        searched: Searched | None = None,
+    ) -> OffsetAnswer:
+        """Without `searched` a look-up by time looks now."""
+        try:
+            partition = self._find(key, query.current_leader_epoch, query.only_leader)
+            return _list_offset(partition, query, searched)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._waiting.storage_failed(key, error)
+            return OffsetAnswer(error.code)
 
-def list_offset(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    query: OffsetQuery,
-    searched: Searched | None = None,
-) -> OffsetAnswer:
-    """Without `searched` a look-up by time looks now."""
-    try:
-        partition = _find(manager, key, query.current_leader_epoch, query.only_leader)
-        return _list_offset(partition, query, searched)
-    except KafkaError as error:
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            manager.storage_failed(key, error)
-        return OffsetAnswer(error.code)
+    def legacy_offsets(
+        self,
+        key: PartitionKey,
+        timestamp: int,
+        max_offsets: int,
+        now_ms: int,
+        *,
+        is_consumer: bool,
+        only_leader: bool,
+    ) -> tuple[ErrorCode, list[int]]:
+        """ListOffsets v0: segment base offsets before a time, newest first."""
+        try:
+            log = self._find(key, NO_EPOCH, only_leader).log
+            if timestamp < EARLIEST_TIMESTAMP:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            found = log.legacy_segment_offsets_before(timestamp, max_offsets, now_ms)
+        except KafkaError as error:
+            return error.code, []
+        if is_consumer:
+            high_watermark = log.high_watermark
+            if any(offset > high_watermark for offset in found):
+                found = [high_watermark, *(offset for offset in found if offset < high_watermark)]
+        return ErrorCode.NONE, found
+
+    def end_offset_for_epoch(
+        self, key: PartitionKey, current_leader_epoch: int, epoch: int
+    ) -> tuple[ErrorCode, int, int]:
+        """(error, leader epoch, end offset): the largest epoch up to `epoch`, and where it ends."""
+        try:
+            partition = self._find(key, current_leader_epoch, True)
+        except KafkaError as error:
+            return error.code, NO_EPOCH, UNKNOWN_OFFSET
+        found_epoch, end_offset = partition.log.end_offset_for_epoch(epoch)
+        return ErrorCode.NONE, found_epoch, end_offset
+
+    def delete_records(
+        self,
+        token: object,
+        wanted: Mapping[PartitionKey, int],
+        timeout_ms: int,
+        now_ms: int,
+    ) -> Done[DeleteRecordsResults] | Parked:
+        results: DeleteRecordsResults = {}
+        open_offsets: dict[PartitionKey, int] = {}
+        for key, offset in wanted.items():
+            try:
+                if key[0] in self._hosted.config.internal_topics:
+                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                partition = self._find(key, NO_EPOCH, True)
+                target, low_watermark = _delete_up_to(partition, offset)
+            except KafkaError as error:
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._waiting.storage_failed(key, error)
+                results[key] = DeleteRecordsResult(error.code)
+                continue
+            if low_watermark >= target:
+                results[key] = DeleteRecordsResult(ErrorCode.NONE, low_watermark)
+            else:
+                results[key] = DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
+                open_offsets[key] = target
+        if not open_offsets or timeout_ms <= 0:
+            return Done(results)
+        operation = DelayedDeleteRecords(token, results, open_offsets)
+        self._waiting.deletes.watch(operation, open_offsets, now_ms + timeout_ms)
+        return Parked(operation)
+
+    def _find(self, key: PartitionKey, current_leader_epoch: int, only_leader: bool) -> Partition:
+        partition = self._hosted.partitions.get(key)
+        if partition is None:
+            raise KafkaError(self._hosted.missing_error(key))
+        error = partition.check_access(current_leader_epoch, only_leader)
+        if error:
+            raise KafkaError(error)
+        return partition
 
 
 def _list_offset(
@@ -150,75 +216,6 @@ def _list_offset(
     if is_behind:
         return OffsetAnswer(ErrorCode.OFFSET_NOT_AVAILABLE)
     return OffsetAnswer(ErrorCode.NONE)
-
-
-def legacy_offsets(
-    manager: ReplicaManager,
-    key: PartitionKey,
-    timestamp: int,
-    max_offsets: int,
-    now_ms: int,
-    *,
-    is_consumer: bool,
-    only_leader: bool,
-) -> tuple[ErrorCode, list[int]]:
-    """ListOffsets v0: segment base offsets before a time, newest first."""
-    try:
-        log = _find(manager, key, NO_EPOCH, only_leader).log
-        if timestamp < EARLIEST_TIMESTAMP:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        found = log.legacy_segment_offsets_before(timestamp, max_offsets, now_ms)
-    except KafkaError as error:
-        return error.code, []
-    if is_consumer:
-        high_watermark = log.high_watermark
-        if any(offset > high_watermark for offset in found):
-            found = [high_watermark, *(offset for offset in found if offset < high_watermark)]
-    return ErrorCode.NONE, found
-
-
-def end_offset_for_epoch(
-    manager: ReplicaManager, key: PartitionKey, current_leader_epoch: int, epoch: int
-) -> tuple[ErrorCode, int, int]:
-    """(error, leader epoch, end offset): the largest epoch up to `epoch`, and where it ends."""
-    try:
-        partition = _find(manager, key, current_leader_epoch, True)
-    except KafkaError as error:
-        return error.code, NO_EPOCH, UNKNOWN_OFFSET
-    found_epoch, end_offset = partition.log.end_offset_for_epoch(epoch)
-    return ErrorCode.NONE, found_epoch, end_offset
-
-
-def delete_records(
-    manager: ReplicaManager,
-    token: object,
-    wanted: Mapping[PartitionKey, int],
-    timeout_ms: int,
-    now_ms: int,
-) -> Done[DeleteRecordsResults] | Parked:
-    results: DeleteRecordsResults = {}
-    open_offsets: dict[PartitionKey, int] = {}
-    for key, offset in wanted.items():
-        try:
-            if key[0] in manager.config.internal_topics:
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-            partition = _find(manager, key, NO_EPOCH, True)
-            target, low_watermark = _delete_up_to(partition, offset)
-        except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                manager.storage_failed(key, error)
-            results[key] = DeleteRecordsResult(error.code)
-            continue
-        if low_watermark >= target:
-            results[key] = DeleteRecordsResult(ErrorCode.NONE, low_watermark)
-        else:
-            results[key] = DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
-            open_offsets[key] = target
-    if not open_offsets or timeout_ms <= 0:
-        return Done(results)
-    operation = DelayedDeleteRecords(token, results, open_offsets)
-    manager.deletes.watch(operation, open_offsets, now_ms + timeout_ms)
-    return Parked(operation)
 
 
 def _delete_up_to(partition: Partition, offset: int) -> tuple[int, int]:

@@ -8,21 +8,15 @@ than its leader, and that is what one looks for.
 Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeProducerState.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from ..protocol.errors import ErrorCode
 from ..storage.producer_state import ProducerEntry
 from ..storage.verification import VerificationGuard
+from .hosted_partitions import HostedPartitions
 from .types import PartitionKey
-
-if TYPE_CHECKING:
-    from .replica_manager import ReplicaManager
 
 
 def begin_verification(
-    manager: ReplicaManager,
+    hosted: HostedPartitions,
     key: PartitionKey,
     producer_id: int,
     producer_epoch: int,
@@ -30,9 +24,9 @@ def begin_verification(
     now_ms: int,
 ) -> VerificationGuard | ErrorCode | None:
     """The guard of a batch that has to be verified; None if its transaction is open already."""
-    partition = manager.partitions.get(key)
+    partition = hosted.partitions.get(key)
     if partition is None:
-        return manager.missing_error(key)
+        return hosted.missing_error(key)
     if not partition.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     state = partition.log.producer_state
@@ -42,20 +36,20 @@ def begin_verification(
 
 
 def active_producers(
-    manager: ReplicaManager, key: PartitionKey
+    hosted: HostedPartitions, key: PartitionKey
 ) -> tuple[ErrorCode, list[ProducerEntry]]:
-    partition = manager.partitions.get(key)
+    partition = hosted.partitions.get(key)
     if partition is None:
-        return manager.missing_error(key), []
+        return hosted.missing_error(key), []
     return ErrorCode.NONE, list(partition.log.producer_state.entries.values())
 
 
 def partitions_with_late_transactions(
-    manager: ReplicaManager, now_ms: int, max_transaction_timeout_ms: int
+    hosted: HostedPartitions, now_ms: int, max_transaction_timeout_ms: int
 ) -> int:
     """Partitions that this broker leads whose oldest transaction outlived every timeout."""
     return sum(
         partition.is_leader
         and partition.log.producer_state.has_late_transaction(now_ms, max_transaction_timeout_ms)
-        for partition in manager.partitions.values()
+        for partition in hosted.partitions.values()
     )

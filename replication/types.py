@@ -203,7 +203,7 @@ class FlushNeeded(NamedTuple):
 
 
 class AlterIsr(NamedTuple):
-    """Ask the controller for a new ISR; the answer goes to `ReplicaManager.isr_altered`."""
+    """Ask the controller for a new ISR; the answer goes to `IsrChanges.altered`."""
 
     topic: str
     partition: int
@@ -222,31 +222,13 @@ class FailedLogDir(NamedTuple):
 
 
 class FollowersWait(NamedTuple):
-    """Followers' fetches have something to tell: call `answer_followers`, at once if urgent."""
+    """Followers' fetches have something to tell: call `WaitingOperations.answer_followers`, at
+    once if urgent."""
 
     is_urgent: bool
 
 
 Effect = FlushNeeded | AlterIsr | FailedLogDir | FollowersWait
-
-
-class IsrChangeCounts:
-    """How many members came and went, by changes that the controller has confirmed, or not."""
-
-    __slots__ = ("expands", "failed", "shrinks")
-
-    def __init__(self) -> None:
-        self.expands = 0
-        self.shrinks = 0
-        self.failed = 0
-
-    def count(self, growth: int, error: ErrorCode) -> None:
-        if error:
-            self.failed += 1
-        elif growth > 0:
-            self.expands += 1
-        elif growth < 0:
-            self.shrinks += 1
 
 
 class TopicStats:

@@ -238,7 +238,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     ) -> None:
         now_ms = self.now_ms
         key = (self.topic, append.partition)
-        outcome = self._replicas.manager.append(
+        outcome = self._replicas.manager.appends.append(
             AppendWaiter(self, append),
             required_acks,
             timeout_ms,

@@ -16,7 +16,6 @@ from ...protocol.messages.log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ...replication.log_dir_moves import alter_log_dirs
 from ...replication.types import PartitionKey
 from ..network.request import Handler, Request
 from ..replicas.log_dir_mover import LogDirMover
@@ -41,7 +40,7 @@ class AlterReplicaLogDirsHandler:
             for topic in directory.topics
             for partition in topic.partitions
         }
-        results = alter_log_dirs(self._shell.manager, wanted, self._shell.clock())
+        results = self._shell.manager.moves.alter_log_dirs(wanted, self._shell.clock())
         self._mover.begin()
         request.respond(_response(results, request.throttle_ms))
         self._shell.settle()

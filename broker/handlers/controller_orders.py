@@ -29,7 +29,6 @@ from ...protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from ...replication.leadership import check_sender, retry_refused
 from ...replication.metadata_cache import MetadataUpdate
 from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
 from ..network.request import Handler, Request
@@ -78,7 +77,7 @@ class ControllerOrders:
         body: LeaderAndIsrRequest = request.body
         if self._close_if_late(request):
             return
-        result = self._manager.become_leader_or_follower(body, self._shell.clock())
+        result = self._manager.leadership.become_leader_or_follower(body, self._shell.clock())
         if result.error_code is ErrorCode.NONE:
             for listener in self.on_leadership:
                 listener(result)
@@ -87,8 +86,8 @@ class ControllerOrders:
 
     def retry_refused(self) -> None:
         """Begin replicas for which there were no file descriptors."""
-        if self._manager.refused:
-            result = retry_refused(self._manager, self._shell.clock())
+        if self._manager.leadership.refused:
+            result = self._manager.leadership.retry_refused(self._shell.clock())
             for listener in self.on_leadership:
                 listener(result)
             self._shell.settle()
@@ -97,7 +96,7 @@ class ControllerOrders:
         body: StopReplicaRequest = request.body
         if self._close_if_late(request):
             return
-        result = self._manager.stop_replicas(body, self._shell.clock())
+        result = self._manager.leadership.stop_replicas(body, self._shell.clock())
         if result.error_code is ErrorCode.NONE:
             for listener in self.on_stopped:
                 listener(result)
@@ -118,7 +117,7 @@ class ControllerOrders:
         body: UpdateMetadataRequest = request.body
         if self._close_if_late(request):
             return
-        error = check_sender(self._manager, body.controller_epoch, body.broker_epoch)
+        error = self._manager.leadership.check_sender(body.controller_epoch, body.broker_epoch)
         if error is ErrorCode.NONE:
             update = self._manager.metadata.update(body)
             for listener in self.on_metadata:

@@ -42,7 +42,7 @@ class DeleteRecordsHandler:
                     wanted[key] = partition.offset
         now_ms = self._shell.clock()
         wait = _DeleteRecordsWait(request, unknown)
-        outcome = manager.delete_records(wait, wanted, body.timeout_ms, now_ms)
+        outcome = manager.offsets.delete_records(wait, wanted, body.timeout_ms, now_ms)
         if isinstance(outcome, Done):
             wait.complete(outcome.result)
         else:

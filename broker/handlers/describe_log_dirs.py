@@ -32,7 +32,7 @@ class DescribeLogDirsHandler:
                 for partition in topic.partitions:
                     wanted.add((topic.topic, partition))
                     yield
-        results = yield from describe_log_dirs(self._manager, wanted)
+        results = yield from describe_log_dirs(self._manager.hosted, wanted)
         request.respond(
             DescribeLogDirsResponse(throttle_time_ms=request.throttle_ms, results=results)
         )

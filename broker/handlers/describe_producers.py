@@ -64,7 +64,7 @@ class DescribeProducersHandler:
             return PartitionResponse(
                 partition_index=partition, error_code=error, error_message=error.description
             )
-        error, entries = active_producers(self._manager, (topic, partition))
+        error, entries = active_producers(self._manager.hosted, (topic, partition))
         return PartitionResponse(
             partition_index=partition,
             error_code=error,

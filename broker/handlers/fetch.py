@@ -135,7 +135,7 @@ class FetchHandler:
                     entry.topic = self._metadata.topic_name(entry.topic_id)
         params = self._params(request, body, version, replica_id)
         manager = self._manager
-        outcome = manager.fetch(None, params, entries, now_ms)
+        outcome = manager.fetches.fetch(None, params, entries, now_ms)
         if isinstance(outcome, Done):
             self.answer(request, context, outcome.result)
         else:
@@ -229,7 +229,7 @@ class FetchHandler:
         client = None
         if version >= 11 and replica_id == CONSUMER_REPLICA_ID:
             client = _ANY_CLIENT
-            if self._manager.replica_selector is not None:
+            if self._manager.reader.replica_selector is not None:
                 client = ClientMetadata(
                     body.rack_id, request.client_id or "", request.peer.listener_name
                 )

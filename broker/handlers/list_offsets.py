@@ -29,8 +29,6 @@ from ...replication.offsets import (
     OffsetAnswer,
     OffsetQuery,
     Searched,
-    batches_to_search,
-    legacy_offsets,
 )
 from ...replication.types import (
     CONSUMER_REPLICA_ID,
@@ -91,7 +89,7 @@ class ListOffsetsHandler:
         self._list(request, searches)
 
     async def _search(self, key: PartitionKey, query: OffsetQuery) -> Searched | ErrorCode | None:
-        to_search = batches_to_search(self._manager, key, query)
+        to_search = self._manager.offsets.batches_to_search(key, query)
         if to_search is None:
             return None
         name, batches = to_search
@@ -146,7 +144,7 @@ class ListOffsetsHandler:
         if isinstance(searched, ErrorCode):
             found = OffsetAnswer(searched)
         else:
-            found = self._manager.list_offset(key, _query(body, partition), searched)
+            found = self._manager.offsets.list_offset(key, _query(body, partition), searched)
         error = found.error_code
         if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
             error = ErrorCode.LEADER_NOT_AVAILABLE
@@ -164,8 +162,7 @@ class ListOffsetsHandler:
         key: PartitionKey,
         partition: ListOffsetsPartition,
     ) -> ListOffsetsPartitionResponse:
-        error, found = legacy_offsets(
-            self._manager,
+        error, found = self._manager.offsets.legacy_offsets(
             key,
             partition.timestamp,
             partition.max_num_offsets,

@@ -31,7 +31,7 @@ class OffsetForLeaderEpochHandler:
         for topic in body.topics:
             partitions = []
             for partition in topic.partitions:
-                error, epoch, end_offset = self._manager.end_offset_for_epoch(
+                error, epoch, end_offset = self._manager.offsets.end_offset_for_epoch(
                     (topic.topic, partition.partition),
                     partition.current_leader_epoch,
                     partition.leader_epoch,

@@ -114,13 +114,14 @@ class ProduceHandler:
             return False
         acks = body.acks
         now_ms = self._clock()
-        converted_before = manager.converted_bytes
-        result = manager.append_one(key, records, acks, now_ms, request.api_version)
-        if manager.converted_bytes != converted_before:
+        appends = manager.appends
+        converted_before = appends.converted_bytes
+        result = appends.append_one(key, records, acks, now_ms, request.api_version)
+        if appends.converted_bytes != converted_before:
             seconds = perf_counter() - request.started_at
-            request.metrics.conversions.record(seconds, manager.converted_bytes - converted_before)
+            request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
         if result.is_open:
-            manager.wait_for_append(
+            appends.wait(
                 _ProduceWait(self, request), acks, body.timeout_ms, {key: result}, {key}, now_ms
             )
             if acks == -1:
@@ -220,8 +221,9 @@ class ProduceHandler:
         now_ms = self._clock()
         shell = self._shell
         manager = shell.manager
-        converted_before = manager.converted_bytes
-        outcome = manager.append(
+        appends = manager.appends
+        converted_before = appends.converted_bytes
+        outcome = appends.append(
             None,
             acks,
             body.timeout_ms,
@@ -231,11 +233,11 @@ class ProduceHandler:
             internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             guards=guards,
         )
-        if manager.converted_bytes != converted_before:
+        if appends.converted_bytes != converted_before:
             seconds = examined_seconds
             if seconds is None:
                 seconds = perf_counter() - request.started_at
-            request.metrics.conversions.record(seconds, manager.converted_bytes - converted_before)
+            request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
         if isinstance(outcome, Done):
             self.answer(request, {**outcome.result, **refused} if refused else outcome.result)
         else:

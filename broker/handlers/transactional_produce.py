@@ -78,7 +78,7 @@ class TransactionalProduce:
         guards: dict[PartitionKey, VerificationGuard] = {}
         for key, header in headers.items():
             guard = begin_verification(
-                self._shell.manager,
+                self._shell.manager.hosted,
                 key,
                 producer_id,
                 producer_epoch,

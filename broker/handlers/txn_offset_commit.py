@@ -75,7 +75,7 @@ class TxnOffsetCommitHandler:
             return
         key = (OFFSETS_TOPIC, machine.partition_for(body.group_id))
         guard = begin_verification(
-            self._replicas.manager,
+            self._replicas.manager.hosted,
             key,
             body.producer_id,
             body.producer_epoch,

@@ -95,7 +95,7 @@ class WriteTxnMarkersHandler:
                     else:
                         entries[key] = _control_batch(marker, now_ms)
             write.errors.append(errors)
-            outcome = manager.append(
+            outcome = manager.appends.append(
                 _MarkerWait(write, index),
                 ACKS_ALL,
                 self._timeout_ms,

@@ -131,12 +131,12 @@ class AlterPartitionSender:
             )
         return AlterPartitionRequest(
             broker_id=self._broker_id,
-            broker_epoch=self._shell.manager.broker_epoch,
+            broker_epoch=self._shell.manager.leadership.broker_epoch,
             topics=list(topics.values()),
         )
 
     def _apply(self, proposal: AlterIsr, answer: AlterPartitionResponsePartitionData) -> None:
-        self._shell.manager.isr_altered(
+        self._shell.manager.isr_changes.altered(
             proposal,
             ErrorCode(answer.error_code),
             answer.isr,

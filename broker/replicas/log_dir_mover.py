@@ -18,7 +18,8 @@ import trio
 
 from ...protocol.errors import KafkaError
 from ...replication import log_dir_moves
-from ...replication.log_dir_moves import Move, Over, Pause, Prepare, Read
+from ...replication.hosted_partitions import Move
+from ...replication.log_dir_moves import Over, Pause, Prepare, Read
 from ...replication.types import LeadershipResult
 from ..observability.metrics import BrokerMetrics
 from .replica_runtime import ReplicaShell
@@ -71,20 +72,20 @@ class LogDirMover:
                 while await self._step(move):
                     pass
         except KafkaError as error:
-            log_dir_moves.failed(self._manager, move, error)
+            self._manager.moves.failed(move, error)
         finally:
             self._tasks.discard(move)
             self._shell.settle()
 
     async def _step(self, move: Move) -> bool:
         manager, clock = self._manager, self._shell.clock
-        step = log_dir_moves.next_step(manager, move, clock())
+        step = manager.moves.next_step(move, clock())
         self._shell.settle()
         if isinstance(step, Over):
             return False
         if isinstance(step, Read):
             data = await trio.to_thread.run_sync(log_dir_moves.read_piece, move, step.piece)
-            log_dir_moves.copied(manager, move, data, clock())
+            manager.moves.copied(move, data, clock())
         elif isinstance(step, Prepare):
             await trio.to_thread.run_sync(step.run)
             log_dir_moves.prepared(move)

@@ -39,7 +39,7 @@ async def run_storage_jobs(
         for job in manager.tick(clock()):
             await _run_job(job, limiter)
         retry_refused()
-        replicas.manager.check_log_dirs()
+        replicas.manager.waiting.check_log_dirs()
         replicas.settle()
         manager.check_any_online()
 

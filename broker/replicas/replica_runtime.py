@@ -109,7 +109,7 @@ class ReplicaShell:
     async def _run_timers(self) -> None:
         manager = self.manager
         while True:
-            next_ms = manager.next_deadline_ms()
+            next_ms = manager.waiting.next_deadline_ms()
             self._sleep_until_ms = inf if next_ms is None else next_ms
             before_ms = self.clock()
             wait_ms = inf if next_ms is None else min(next_ms - before_ms, MAX_TIMER_SLEEP_MS)
@@ -119,15 +119,15 @@ class ReplicaShell:
             now_ms = self.clock()
             if now_ms < before_ms - CLOCK_STEP_MS:
                 _log.warning("The system clock went back by %d ms", before_ms - now_ms)
-                manager.restart_timers(now_ms)
+                manager.waiting.restart_timers(now_ms)
             else:
-                manager.tick(now_ms)
+                manager.waiting.tick(now_ms)
             self.settle()
 
     async def _answer_followers(self) -> None:
         """Waking up is the end of the round: it takes until other tasks have come to a wait."""
         manager, pace = self.manager, self._pace
-        collected = manager.collected
+        collected = manager.waiting.collected
         collected.urgent_bytes = URGENT_BYTES
         while True:
             await self._followers_wait.wait()
@@ -141,7 +141,7 @@ class ReplicaShell:
             collected.paces = pace.is_on
             if self._is_urgent.is_set():
                 self._is_urgent = trio.Event()
-            manager.answer_followers()
+            manager.waiting.answer_followers()
             pace.answered(perf_counter())
             self.settle()
 
@@ -149,7 +149,7 @@ class ReplicaShell:
         interval_ms = self.manager.config.replica_lag_time_max_ms / 2
         while True:
             await trio.sleep(interval_ms / _MS)
-            self.manager.maybe_shrink_isr(self.clock())
+            self.manager.isr_changes.maybe_shrink(self.clock())
             self.settle()
 
     def _flushed(self, effect: FlushNeeded, offset: int) -> None:
@@ -162,7 +162,7 @@ class ReplicaShell:
         self.settle()
 
     def _flush_failed(self, effect: FlushNeeded) -> None:
-        self.manager.storage_failed((effect.topic, effect.partition))
+        self.manager.waiting.storage_failed((effect.topic, effect.partition))
         if self.on_flush is not None:
             self.on_flush(effect, None)
         self.settle()

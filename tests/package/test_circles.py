@@ -16,13 +16,6 @@ OUTSIDE = ("tests", "benchmarks", "build", "dist", "docker")
 
 # Each may only become smaller; one that is gone leaves the list.
 KNOWN = {
-    "ReplicaManager: one class in five files": {
-        "replication.fetching",
-        "replication.leadership",
-        "replication.log_dir_moves",
-        "replication.offsets",
-        "replication.replica_manager",
-    },
     "Log: one class in three files": {
         "storage.log",
         "storage.log_lookup",

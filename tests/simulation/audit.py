@@ -396,7 +396,7 @@ class Audit:
         """Before a broker handles what a controller sent."""
         known = self._controller_epochs[broker.broker_id]
         self._is_stale = request.controller_epoch < known
-        self._is_for_former_life = request.broker_epoch < broker.manager.broker_epoch
+        self._is_for_former_life = request.broker_epoch < broker.manager.leadership.broker_epoch
         if not self._is_for_former_life:
             self._controller_epochs[broker.broker_id] = max(known, request.controller_epoch)
 
@@ -409,7 +409,7 @@ class Audit:
                 f"{broker.name} obeys {what} of controller {request.controller_epoch} for broker "
                 f"epoch {request.broker_epoch}; it knows controller "
                 f"{self._controller_epochs[broker.broker_id]}, its epoch is "
-                f"{broker.manager.broker_epoch}"
+                f"{broker.manager.leadership.broker_epoch}"
             )
 
     # -- the end ----------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class Shell:
         kernel.after(pause_ms, self._broker.process, self._answer_followers)
 
     def _answer_followers(self) -> None:
-        self.manager.answer_followers()
+        self.manager.waiting.answer_followers()
         self.settle()
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
@@ -122,7 +122,7 @@ class Shell:
         self._broker.kernel.after(wait_ms + 1, self._broker.process, self._tick)
 
     def _tick(self) -> None:
-        self.manager.tick(self._broker.kernel.now_ms)
+        self.manager.waiting.tick(self._broker.kernel.now_ms)
         self.settle()
 
 
@@ -208,8 +208,8 @@ class Broker:
             lambda _topic: settings.log_config,
             now_ms=kernel.now_ms,
         )
-        self.manager.collected.urgent_bytes = URGENT_BYTES
-        self.manager.collected.paces = True
+        self.manager.waiting.collected.urgent_bytes = URGENT_BYTES
+        self.manager.waiting.collected.paces = True
         self.shell: Any = Shell(self, self.manager)
         self.fetchers = FollowerFetchers(
             self.manager, FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch)
@@ -266,7 +266,7 @@ class Broker:
         self.cluster.network.process_died(self.name)
 
     def stop_cleanly(self) -> None:
-        self.log_manager.clean_shutdown(self.manager.broker_epoch)
+        self.log_manager.clean_shutdown(self.manager.leadership.broker_epoch)
         self.kill()
 
     def _connected(self) -> None:
@@ -299,7 +299,7 @@ class Broker:
             raise outcome
         self._session_ids.append(session_id)
         self._is_registered = True
-        self.manager.broker_epoch = outcome
+        self.manager.leadership.broker_epoch = outcome
         self.is_serving = True
         self.kernel.note(f"{self.name} is registered with epoch {outcome}")
         self.controller.post(events.Startup())
@@ -367,7 +367,7 @@ class Broker:
         exchange.respond(self._through_codec(response, exchange.version))
 
     def _produce(self, exchange: Exchange, produce: Produce) -> None:
-        outcome = self.manager.append(
+        outcome = self.manager.appends.append(
             _ProduceWait(self, exchange, produce.key), produce.acks, produce.timeout_ms,
             {produce.key: bytearray(produce.records)}, self.kernel.now_ms, 9,
         )  # fmt: skip
@@ -471,7 +471,7 @@ class Broker:
         self._send_proposals()
 
     def _check_isr(self) -> None:
-        self.manager.maybe_shrink_isr(self.kernel.now_ms)
+        self.manager.isr_changes.maybe_shrink(self.kernel.now_ms)
         self.shell.settle()
         interval_ms = self.cluster.settings.replica_lag_ms // 2
         self.kernel.after(interval_ms, self.process, self._check_isr)
@@ -509,6 +509,6 @@ class Broker:
             pass
         for job in self.log_manager.tick(self.kernel.now_ms):
             job.run()
-        self.manager.check_log_dirs()
+        self.manager.waiting.check_log_dirs()
         self.shell.settle()
         self.kernel.after(STORAGE_JOBS_MS, self.process, self._run_storage_jobs)

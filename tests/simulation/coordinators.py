@@ -101,7 +101,7 @@ class _Shell:
     ) -> None:
         key = (self.topic, append.partition)
         manager = self.broker.manager
-        outcome = manager.append(
+        outcome = manager.appends.append(
             _AppendWait(self, append), acks, timeout_ms, {key: append.batch}, self.now_ms,
             origin=AppendOrigin.COORDINATOR, guards=guards,
         )  # fmt: skip

@@ -168,7 +168,7 @@ class Faults:
         self._note(f"controlled shutdown of {broker.name}")
         self._stopping.add(broker.process)
         request = ControlledShutdownRequest(
-            broker_id=broker.broker_id, broker_epoch=broker.manager.broker_epoch
+            broker_id=broker.broker_id, broker_epoch=broker.manager.leadership.broker_epoch
         )
         broker.call(
             metadata.controller_id, request, CONTROLLED_SHUTDOWN_VERSION,

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import pybroker.broker.handlers.controller_orders
 from pybroker.protocol.errors import ErrorCode
-from pybroker.replication import leadership
 from pybroker.replication.controller import partition_states
 from pybroker.replication.follower import FollowerPartition, FollowerState
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.isr import IsrState, RemoteReplica
+from pybroker.replication.leadership import Leadership
 from pybroker.replication.partition import Partition
 from pybroker.storage.log import Log
 from tests.simulation.cluster import Result, simulate
@@ -70,21 +69,16 @@ def _isr_below_the_hw() -> Any:
     return patch.object(Partition, "propose_isr_expansion", eager)
 
 
-@contextmanager
-def _stale_controller() -> Iterator[None]:
+def _stale_controller() -> Any:
     """Brokers obey whoever says that it is the controller."""
 
-    def trusting(manager: Any, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        if 0 <= broker_epoch < manager.broker_epoch:
+    def trusting(self: Leadership, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        if 0 <= broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
-        manager.controller_epoch = controller_epoch
+        self.controller_epoch = controller_epoch
         return ErrorCode.NONE
 
-    with (
-        patch.object(leadership, "check_sender", trusting),
-        patch.object(pybroker.broker.handlers.controller_orders, "check_sender", trusting),
-    ):
-        yield
+    return patch.object(Leadership, "check_sender", trusting)
 
 
 def _unsynced_is_durable() -> Any:

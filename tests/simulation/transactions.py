@@ -169,7 +169,7 @@ class TransactionalBroker(Broker):
         self, request: Any, entries: Any, guards: Any, refused: ProduceResults
     ) -> None:
         wait = _ProduceWait(request, refused)
-        outcome = self.manager.append(
+        outcome = self.manager.appends.append(
             wait, ACKS_ALL, PRODUCE_TIMEOUT_MS, entries, self.kernel.now_ms, PRODUCE_VERSION,
             guards=guards,
         )  # fmt: skip

@@ -110,7 +110,7 @@ class Nodes:
     def pass_time(self, delta_ms: int) -> None:
         for node in self.nodes.values():
             node.cluster.now_ms += delta_ms
-            node.manager.tick(node.cluster.now_ms)
+            node.manager.waiting.tick(node.cluster.now_ms)
             node.settle()
 
     # -- processes --------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Nodes:
                 continue
             self.partition_epoch += 1
             self.isr = proposal.isr
-            node.manager.isr_altered(
+            node.manager.isr_changes.altered(
                 proposal, ErrorCode.NONE, self.isr, self.partition_epoch, self.now_ms
             )
         node.settle()
@@ -179,7 +179,7 @@ class Nodes:
         """Whether the append is acknowledged at once."""
         node = self.leader
         entries = {KEY: batch(*values or (b"value",))}
-        outcome = node.manager.append(token, acks, 30_000, entries, self.now_ms)
+        outcome = node.manager.appends.append(token, acks, 30_000, entries, self.now_ms)
         node.settle()
         return isinstance(outcome, Done)
 

@@ -147,7 +147,7 @@ class ReplicaCluster:
         broker_epoch: int = -1,
     ) -> LeadershipResult:
         """LeaderAndIsr for one partition."""
-        return self.manager.become_leader_or_follower(
+        return self.manager.leadership.become_leader_or_follower(
             LeaderAndIsrRequest(
                 controller_id=ME,
                 controller_epoch=controller_epoch or self.controller_epoch,
@@ -177,7 +177,9 @@ class ReplicaCluster:
     # -- clients and followers ----------------------------------------------------------------
 
     def produce(self, token: object, *values: bytes, acks: int = -1, timeout_ms: int = 1000):
-        return self.manager.append(token, acks, timeout_ms, {KEY: batch(*values)}, self.now_ms)
+        return self.manager.appends.append(
+            token, acks, timeout_ms, {KEY: batch(*values)}, self.now_ms
+        )
 
     def fetch(
         self,
@@ -208,7 +210,7 @@ class ReplicaCluster:
                 **entry,
             )
         ]
-        return self.manager.fetch(token, params, entries, self.now_ms)
+        return self.manager.fetches.fetch(token, params, entries, self.now_ms)
 
     def follow(self, broker_id: int, offset: int, **options: int):
         """A follower's fetch that does not wait."""

@@ -109,13 +109,13 @@ class Scenario:
         manager = self.nodes.leader.manager
         log = self.nodes.leader.log
         offset = log.log_start_offset + (log.high_watermark - log.log_start_offset) * tenths // 9
-        manager.delete_records("d", {KEY: offset}, 0, self.nodes.now_ms)
+        manager.offsets.delete_records("d", {KEY: offset}, 0, self.nodes.now_ms)
 
     def shrink(self) -> None:
         """Whoever has not kept up for a long time is taken out of the ISR."""
         nodes = self.nodes
         nodes.pass_time(LAG_LIMIT_MS + 1)
-        nodes.leader.manager.maybe_shrink_isr(nodes.now_ms)
+        nodes.leader.manager.isr_changes.maybe_shrink(nodes.now_ms)
         nodes.leader.settle()
         nodes.answer_proposals()
 

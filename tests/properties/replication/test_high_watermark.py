@@ -123,7 +123,7 @@ class Scenario:
 
     def append(self, count: int) -> None:
         now_ms = self.cluster.now_ms
-        self.cluster.manager.append("p", 1, 0, {KEY: batch(*[b"v"] * count)}, now_ms)
+        self.cluster.manager.appends.append("p", 1, 0, {KEY: batch(*[b"v"] * count)}, now_ms)
         self.twin.end += count
         self.twin.advance(now_ms)
 
@@ -145,7 +145,7 @@ class Scenario:
 
     def shrink(self) -> None:
         twin, now_ms = self.twin, self.cluster.now_ms
-        self.cluster.manager.maybe_shrink_isr(now_ms)
+        self.cluster.manager.isr_changes.maybe_shrink(now_ms)
         lagging = {f for f in twin.committed - {ME} if not twin.is_caught_up(f, now_ms)}
         if lagging and twin.proposed is None:
             twin.proposed = twin.committed - lagging
@@ -159,10 +159,10 @@ class Scenario:
         assert set(isr) == twin.proposed
         if answer == "agree":
             self.partition_epoch += 1
-            manager.isr_altered(proposal, ErrorCode.NONE, isr, self.partition_epoch, now_ms)
+            manager.isr_changes.altered(proposal, ErrorCode.NONE, isr, self.partition_epoch, now_ms)
             twin.committed, twin.proposed = set(isr), None
         else:
-            manager.isr_altered(proposal, _REFUSALS[answer], [], -1, now_ms)
+            manager.isr_changes.altered(proposal, _REFUSALS[answer], [], -1, now_ms)
             if answer == "refuse":
                 twin.proposed = None
         if answer != "again":

@@ -118,7 +118,7 @@ class Mover:
 
     def ask(self) -> None:
         path = self.random.choice(self.cluster.log_manager.directories).path
-        answer = log_dir_moves.alter_log_dirs(self.cluster.manager, {KEY: path}, self.now_ms)
+        answer = self.cluster.manager.moves.alter_log_dirs({KEY: path}, self.now_ms)
         assert answer == {KEY: 0}
         here = self.cluster.log_manager.directory_of(*KEY) == path
         assert (self.move is None) == here
@@ -129,10 +129,10 @@ class Mover:
         if self.pending is not None:
             move, data = self.pending
             self.maybe_diverge()
-            log_dir_moves.copied(self.cluster.manager, move, data, self.now_ms)
+            self.cluster.manager.moves.copied(move, data, self.now_ms)
             self.pending = None
         elif (move := self.move) is not None:
-            done = log_dir_moves.next_step(self.cluster.manager, move, self.now_ms)
+            done = self.cluster.manager.moves.next_step(move, self.now_ms)
             if isinstance(done, Read):
                 self.pending = move, log_dir_moves.read_piece(move, done.piece)
             elif isinstance(done, Prepare):

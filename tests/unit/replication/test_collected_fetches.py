@@ -22,7 +22,7 @@ from tests.support.replication import ME, ReplicaCluster
 @pytest.fixture
 def leader(cluster: ReplicaCluster) -> ReplicaCluster:
     cluster.role(replicas=[ME, 2, 3])
-    cluster.manager.collected.urgent_bytes = 1000
+    cluster.manager.waiting.collected.urgent_bytes = 1000
     return cluster
 
 
@@ -34,7 +34,7 @@ def waiting_follower(leader: ReplicaCluster, broker_id: int, offset: int = 0) ->
 
 def told(leader: ReplicaCluster) -> dict[object, int]:
     """The tokens of the fetches that were answered, with the bytes of records each got."""
-    leader.manager.answer_followers()
+    leader.manager.waiting.answer_followers()
     return {token: len(results[0].records) for token, results in leader.completed()}
 
 
@@ -55,7 +55,7 @@ def test_one_that_comes_while_there_are_records_is_collected_by_who_is_busy(
 ) -> None:
     leader.produce("produce", b"one")
     assert isinstance(leader.fetch("f", 0, replica_id=2, log_start_offset=0), Done)
-    leader.manager.collected.paces = True
+    leader.manager.waiting.collected.paces = True
     waiting_follower(leader, 2)
     assert leader.manager.take_effects() == [FollowersWait(is_urgent=False)]
     leader.produce("produce", b"two")
@@ -95,7 +95,7 @@ def test_one_that_times_out_meanwhile_is_answered_once(leader: ReplicaCluster) -
     waiting_follower(leader, 2)
     leader.produce("produce", b"one", timeout_ms=10_000)
     leader.now_ms += 600
-    leader.manager.tick(leader.now_ms)
+    leader.manager.waiting.tick(leader.now_ms)
     assert [completion.token for completion in leader.completed()] == ["follower 2"]
     assert told(leader) == {}
 
@@ -105,7 +105,7 @@ def test_a_leader_that_is_none_any_more_tells_them_so(leader: ReplicaCluster) ->
     leader.produce("produce", b"one")
     leader.role(leader=2, replicas=[ME, 2, 3], leader_epoch=1)
     leader.completed()
-    leader.manager.answer_followers()
+    leader.manager.waiting.answer_followers()
     ((token, results),) = leader.completed()
     assert token == "follower 2"
     assert results[0].error_code

@@ -50,8 +50,8 @@ def test_an_append_completes_a_waiting_fetch(cluster: ReplicaCluster) -> None:
     token, data = _completed(cluster)
     assert token == "f"
     assert len(data.records) > 61
-    assert len(cluster.manager.fetches) == 0
-    assert cluster.manager.next_deadline_ms() is None
+    assert len(cluster.manager.waiting.fetches) == 0
+    assert cluster.manager.waiting.next_deadline_ms() is None
 
 
 def test_consumers_wait_for_the_high_watermark_followers_do_not(cluster: ReplicaCluster) -> None:
@@ -75,7 +75,7 @@ def test_case_a_leadership_lost(cluster: ReplicaCluster) -> None:
 def test_case_b_partition_deleted(cluster: ReplicaCluster) -> None:
     cluster.role()
     assert isinstance(cluster.fetch("f", 0), Parked)
-    cluster.manager.stop_replicas(
+    cluster.manager.leadership.stop_replicas(
         StopReplicaRequest(
             controller_epoch=1,
             delete_partitions=True,
@@ -110,7 +110,7 @@ def test_case_e_log_truncated_below_the_offset(cluster: ReplicaCluster) -> None:
     cluster.produce("p", b"a", b"b")
     assert isinstance(cluster.fetch("f", 2), Parked)
     cluster.partition.log.truncate_to(1, cluster.now_ms)
-    cluster.manager.check_waiting(KEY)
+    cluster.manager.waiting.check(KEY)
     assert _completed(cluster)[1].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -142,12 +142,12 @@ def test_case_f_enough_bytes_together(cluster: ReplicaCluster) -> None:
     size = len(batch(b"a"))
     entries = [FetchEntry(TOPIC, index, fetch_offset=0, max_bytes=1 << 20) for index in (0, 1)]
     params = FetchParams(-1, 500, 3 * size, 1 << 30, Isolation.READ_UNCOMMITTED)
-    assert isinstance(cluster.manager.fetch("f", params, entries, cluster.now_ms), Parked)
+    assert isinstance(cluster.manager.fetches.fetch("f", params, entries, cluster.now_ms), Parked)
     for partition in (0, 1):
         assert not cluster.completed()
-        cluster.manager.append("p", 1, 0, {(TOPIC, partition): batch(b"a")}, cluster.now_ms)
+        cluster.manager.appends.append("p", 1, 0, {(TOPIC, partition): batch(b"a")}, cluster.now_ms)
     assert not cluster.completed()
-    cluster.manager.append("p", 1, 0, {(TOPIC, 1): batch(b"a")}, cluster.now_ms)
+    cluster.manager.appends.append("p", 1, 0, {(TOPIC, 1): batch(b"a")}, cluster.now_ms)
     (completion,) = cluster.completed()
     assert [len(data.records) for data in completion.result] == [size, 2 * size]
 
@@ -157,7 +157,7 @@ def test_case_f_a_partition_counts_up_to_its_own_limit(cluster: ReplicaCluster) 
     size = len(batch(b"a"))
     entries = [FetchEntry(TOPIC, 0, fetch_offset=0, max_bytes=size)]
     params = FetchParams(-1, 500, 2 * size, 1 << 30, Isolation.READ_UNCOMMITTED)
-    assert isinstance(cluster.manager.fetch("f", params, entries, cluster.now_ms), Parked)
+    assert isinstance(cluster.manager.fetches.fetch("f", params, entries, cluster.now_ms), Parked)
     for _ in range(5):
         cluster.produce("p", b"a")
     assert not cluster.completed()
@@ -179,7 +179,7 @@ def test_case_g_divergence(cluster: ReplicaCluster) -> None:
     )
     assert isinstance(waiting, Parked)
     cluster.partition.log.truncate_to(2, cluster.now_ms)
-    cluster.manager.check_waiting(KEY)
+    cluster.manager.waiting.check(KEY)
     _, data = _completed(cluster)
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -188,9 +188,9 @@ def test_case_h_time_over(cluster: ReplicaCluster) -> None:
     cluster.role()
     cluster.produce("p", b"a")
     assert isinstance(cluster.fetch("f", 0, min_bytes=1 << 20, max_wait_ms=100), Parked)
-    cluster.manager.tick(cluster.now_ms + 99)
+    cluster.manager.waiting.tick(cluster.now_ms + 99)
     assert not cluster.completed()
-    cluster.manager.tick(cluster.now_ms + 100)
+    cluster.manager.waiting.tick(cluster.now_ms + 100)
     _, data = _completed(cluster)
     assert data.error_code == 0
     assert len(data.records) > 61
@@ -204,8 +204,10 @@ def test_unknown_topics_do_not_make_a_client_spin(cluster: ReplicaCluster) -> No
         FetchEntry(None, 0, fetch_offset=0, max_bytes=1, topic_id=b"x" * 16),
     ]
     known = FetchEntry(TOPIC, 0, fetch_offset=0, max_bytes=1)
-    assert isinstance(cluster.manager.fetch("f", params, [*unknown, known], cluster.now_ms), Parked)
-    outcome = cluster.manager.fetch("f", params, unknown, cluster.now_ms)
+    assert isinstance(
+        cluster.manager.fetches.fetch("f", params, [*unknown, known], cluster.now_ms), Parked
+    )
+    outcome = cluster.manager.fetches.fetch("f", params, unknown, cluster.now_ms)
     assert isinstance(outcome, Done)
     assert [data.error_code for data in outcome.result] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -235,12 +237,12 @@ def test_limits_over_partitions(cluster: ReplicaCluster) -> None:
     size = len(batch(b"a"))
     for index in range(3):
         cluster.role(partition=index)
-        cluster.manager.append("p", 1, 0, {(TOPIC, index): batch(b"a")}, cluster.now_ms)
+        cluster.manager.appends.append("p", 1, 0, {(TOPIC, index): batch(b"a")}, cluster.now_ms)
     entries = [FetchEntry(TOPIC, index, fetch_offset=0, max_bytes=size) for index in range(3)]
 
     def sizes(max_bytes: int, *, strict: bool = False) -> list[int]:
         params = FetchParams(-1, 0, 1, max_bytes, Isolation.READ_UNCOMMITTED, strict_limit=strict)
-        outcome = cluster.manager.fetch("f", params, entries, cluster.now_ms)
+        outcome = cluster.manager.fetches.fetch("f", params, entries, cluster.now_ms)
         return [len(data.records) for data in outcome.result]
 
     assert sizes(1 << 20) == [size, size, size]
@@ -261,7 +263,7 @@ def test_topic_ids_must_agree(cluster: ReplicaCluster) -> None:
         (b"y" * 16, ErrorCode.INCONSISTENT_TOPIC_ID),
     ):
         entry = FetchEntry(TOPIC, 0, fetch_offset=0, max_bytes=1, topic_id=topic_id)
-        data = _data(cluster.manager.fetch("f", params, [entry], cluster.now_ms))
+        data = _data(cluster.manager.fetches.fetch("f", params, [entry], cluster.now_ms))
         assert data.error_code == error
 
 
@@ -280,7 +282,7 @@ def test_bytes_are_counted(tmp_path: Path) -> None:
     cluster.follow(2, 0)
     cluster.follow(2, 2)
     cluster.fetch("f", 0)
-    stats = cluster.manager.topic_stats[TOPIC]
+    stats = cluster.manager.hosted.topic_stats[TOPIC]
     assert (stats.bytes_in, stats.messages_in) == (size, 2)
     assert (stats.bytes_out, stats.replication_bytes_out) == (size, size)
     cluster.fetch("f", 77)

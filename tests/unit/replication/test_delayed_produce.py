@@ -37,7 +37,7 @@ def test_acks_one_does_not_wait_for_followers(cluster: ReplicaCluster) -> None:
 def test_case_a_partition_deleted(cluster: ReplicaCluster) -> None:
     cluster.role(replicas=REPLICAS)
     assert isinstance(cluster.produce("token"), Parked)
-    cluster.manager.stop_replicas(
+    cluster.manager.leadership.stop_replicas(
         StopReplicaRequest(
             controller_epoch=1,
             topic_states=[
@@ -76,7 +76,7 @@ def test_case_c_high_watermark_reached(cluster: ReplicaCluster) -> None:
     token, result = _result(cluster.completed())
     assert token == "token"
     assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
-    assert len(cluster.manager.produces) == 0
+    assert len(cluster.manager.waiting.produces) == 0
 
 
 def test_case_d_isr_shrunk_meanwhile(tmp_path) -> None:
@@ -88,7 +88,7 @@ def test_case_d_isr_shrunk_meanwhile(tmp_path) -> None:
     partition.remotes[2].log_end_offset = partition.remotes[3].log_end_offset = 1
     partition.log.update_high_watermark(1)
     partition.isr.commit(frozenset({ME}))
-    cluster.manager.check_waiting(KEY)
+    cluster.manager.waiting.check(KEY)
     _, result = _result(cluster.completed())
     assert result.error_code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
@@ -107,7 +107,7 @@ def test_case_e_acks_one_waits_for_the_flush(tmp_path) -> None:
     cluster.manager.flushed(TOPIC, 0, 2, cluster.now_ms)
     assert [completion.token for completion in cluster.completed()] == ["first", "all"]
     assert cluster.partition.log.high_watermark == 2
-    assert cluster.manager.next_deadline_ms() is None
+    assert cluster.manager.waiting.next_deadline_ms() is None
 
 
 def test_case_f_all_partitions_must_be_settled(cluster: ReplicaCluster) -> None:
@@ -116,7 +116,7 @@ def test_case_f_all_partitions_must_be_settled(cluster: ReplicaCluster) -> None:
     cluster.role(partition=2)
     keys = [(TOPIC, index) for index in range(3)]
     entries = {key: batch() for key in keys}
-    outcome = cluster.manager.append("token", -1, 1000, entries, cluster.now_ms)
+    outcome = cluster.manager.appends.append("token", -1, 1000, entries, cluster.now_ms)
     assert isinstance(outcome, Parked)
     cluster.follow(2, 1)
     cluster.follow(3, 1)
@@ -134,10 +134,10 @@ def test_case_f_all_partitions_must_be_settled(cluster: ReplicaCluster) -> None:
 def test_case_g_timeout_leaves_the_records(cluster: ReplicaCluster) -> None:
     cluster.role(replicas=REPLICAS)
     assert isinstance(cluster.produce("token", timeout_ms=200), Parked)
-    assert cluster.manager.next_deadline_ms() <= cluster.now_ms + 200
-    cluster.manager.tick(cluster.now_ms + 199)
+    assert cluster.manager.waiting.next_deadline_ms() <= cluster.now_ms + 200
+    cluster.manager.waiting.tick(cluster.now_ms + 199)
     assert not cluster.completed()
-    cluster.manager.tick(cluster.now_ms + 200)
+    cluster.manager.waiting.tick(cluster.now_ms + 200)
     _, result = _result(cluster.completed())
     assert result.error_code is ErrorCode.REQUEST_TIMED_OUT
     assert cluster.partition.log.log_end_offset == 1

@@ -8,7 +8,6 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.replication import StopReplicaPartitionV0, StopReplicaRequest
-from pybroker.replication.leadership import retry_refused
 from pybroker.replication.types import Done, RoleChange
 from tests.support.descriptors import no_descriptors
 from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster
@@ -28,12 +27,12 @@ def refuse(cluster: ReplicaCluster, leader: int = ME, leader_epoch: int = 0) -> 
     with no_descriptors():
         held = files.open_to_read(cluster.log_manager.directories[0].path + "/meta.properties")
         result = cluster.role(leader, replicas=(ME, 2), leader_epoch=leader_epoch)
-        again = retry_refused(cluster.manager, cluster.now_ms)
+        again = cluster.manager.leadership.retry_refused(cluster.now_ms)
         assert held.size()
     assert result.partition_errors == {KEY: ErrorCode.REPLICA_NOT_AVAILABLE}
     assert not result.became_leader
     assert again.partition_errors == {KEY: ErrorCode.REPLICA_NOT_AVAILABLE}
-    assert not cluster.manager.offline
+    assert not cluster.manager.hosted.offline
     assert KEY not in cluster.manager.partitions
 
 
@@ -43,12 +42,12 @@ def test_a_refused_replica_begins_when_there_are_descriptors(
     refuse(cluster)
     assert caplog.text.count(f"{TOPIC}-0 and further replicas wait: Out of file descr") == 1
     cluster.publish(ME)
-    assert cluster.manager.missing_error(KEY) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    result = retry_refused(cluster.manager, cluster.now_ms)
+    assert cluster.manager.hosted.missing_error(KEY) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    result = cluster.manager.leadership.retry_refused(cluster.now_ms)
     assert result.became_leader == [RoleChange(TOPIC, 0, ME, 0)]
     assert cluster.partition.is_leader
-    assert not cluster.manager.refused
-    assert retry_refused(cluster.manager, cluster.now_ms).partition_errors == {}
+    assert not cluster.manager.leadership.refused
+    assert cluster.manager.leadership.retry_refused(cluster.now_ms).partition_errors == {}
 
 
 def test_what_the_controller_has_said_last_counts(cluster: ReplicaCluster) -> None:
@@ -57,7 +56,7 @@ def test_what_the_controller_has_said_last_counts(cluster: ReplicaCluster) -> No
     assert result.partition_errors == {KEY: ErrorCode.STALE_CONTROLLER_EPOCH}
     result = cluster.role(2, replicas=(ME, 2), leader_epoch=4)
     assert result.became_follower == [RoleChange(TOPIC, 0, 2, 4)]
-    assert not cluster.manager.refused
+    assert not cluster.manager.leadership.refused
 
 
 def test_a_deleted_replica_is_not_begun(cluster: ReplicaCluster) -> None:
@@ -67,8 +66,8 @@ def test_a_deleted_replica_is_not_begun(cluster: ReplicaCluster) -> None:
         delete_partitions=True,
         ungrouped_partitions=[StopReplicaPartitionV0(topic_name=TOPIC, partition_index=0)],
     )
-    assert cluster.manager.stop_replicas(stop, cluster.now_ms).deleted == [KEY]
-    assert not cluster.manager.refused
+    assert cluster.manager.leadership.stop_replicas(stop, cluster.now_ms).deleted == [KEY]
+    assert not cluster.manager.leadership.refused
 
 
 def test_a_refused_append_takes_no_partition_offline(cluster: ReplicaCluster) -> None:
@@ -82,7 +81,7 @@ def test_a_refused_append_takes_no_partition_offline(cluster: ReplicaCluster) ->
         assert isinstance(done, Done)
         assert done.result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
         assert held.size()
-    assert not cluster.manager.offline
+    assert not cluster.manager.hosted.offline
     done = cluster.produce("again", b"x" * 100, acks=1)
     assert isinstance(done, Done)
     assert (done.result[KEY].error_code, done.result[KEY].base_offset) == (ErrorCode.NONE, 1)

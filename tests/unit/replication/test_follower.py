@@ -92,7 +92,7 @@ def test_a_follower_that_was_out_comes_back_into_the_isr(tmp_path: Path) -> None
     assert manager.partitions[KEY].isr.committed == {1, 2}
     nodes.produce()
     nodes.pass_time(30_001)
-    manager.maybe_shrink_isr(nodes.now_ms)
+    manager.isr_changes.maybe_shrink(nodes.now_ms)
     nodes.leader.settle()
     nodes.answer_proposals()
     assert manager.partitions[KEY].isr.committed == {1}
@@ -109,7 +109,7 @@ def test_deleted_records_are_deleted_on_followers(tmp_path: Path) -> None:
         nodes.produce()
     nodes.catch_up(2)
     manager = nodes.leader.manager
-    manager.delete_records("d", {KEY: 3}, 1000, nodes.now_ms)
+    manager.offsets.delete_records("d", {KEY: 3}, 1000, nodes.now_ms)
     assert not nodes.leader.settle()
     nodes.step(2)
     assert nodes[2].log.log_start_offset == 3
@@ -406,7 +406,7 @@ def test_an_offline_directory_ends_the_fetching_of_its_partitions(tmp_path: Path
     nodes.produce()
     nodes[2].log.health.fail(OSError("no disk"))
     nodes.step(2)
-    assert KEY in nodes[2].manager.offline
+    assert KEY in nodes[2].manager.hosted.offline
     fetcher = nodes[2].fetcher(1)
     assert fetcher is not None
     assert not fetcher.table.states

@@ -20,13 +20,13 @@ def test_idle_partitions_are_answered_shortly_but_heard(tmp_path: Path) -> None:
         nodes.step(2)
         assert nodes.now_ms - replica.last_caught_up_ms < 1_000
     assert partition.stats.fetch_requests == before + 3
-    nodes.leader.manager.maybe_shrink_isr(nodes.now_ms)
+    nodes.leader.manager.isr_changes.maybe_shrink(nodes.now_ms)
     assert partition.isr.proposed is None
-    nodes.leader.manager.delete_records("d", {KEY: 1}, 1000, nodes.now_ms)
+    nodes.leader.manager.offsets.delete_records("d", {KEY: 1}, 1000, nodes.now_ms)
     nodes.step(2)
     assert nodes[2].log.log_start_offset == 1
-    nodes.leader.manager.broker_epoch = 5
-    nodes[2].manager.broker_epoch = 7
+    nodes.leader.manager.leadership.broker_epoch = 5
+    nodes[2].manager.leadership.broker_epoch = 7
     nodes.step(2)
     nodes.step(2)
     assert replica.broker_epoch == 7

@@ -32,10 +32,13 @@ def test_roles_and_epochs(cluster: ReplicaCluster) -> None:
     cluster.role(replicas=REPLICAS, leader_epoch=6)
     assert cluster.partition.leader_epoch_start_offset == 1
     # Epoch 6 is in the cache without a record of it: followers of epoch 5 find out.
-    assert cluster.manager.end_offset_for_epoch(KEY, -1, 5) == (ErrorCode.NONE, 2, 1)
-    assert cluster.manager.end_offset_for_epoch(KEY, -1, 6) == (ErrorCode.NONE, 6, 1)
-    assert cluster.manager.end_offset_for_epoch(KEY, -1, 9) == (ErrorCode.NONE, -1, -1)
-    assert cluster.manager.end_offset_for_epoch(KEY, 5, 2)[0] is ErrorCode.FENCED_LEADER_EPOCH
+    offsets = cluster.manager.offsets
+    assert offsets.end_offset_for_epoch(KEY, -1, 5) == (ErrorCode.NONE, 2, 1)
+    assert offsets.end_offset_for_epoch(KEY, -1, 6) == (ErrorCode.NONE, 6, 1)
+    assert offsets.end_offset_for_epoch(KEY, -1, 9) == (ErrorCode.NONE, -1, -1)
+    assert (
+        cluster.manager.offsets.end_offset_for_epoch(KEY, 5, 2)[0] is ErrorCode.FENCED_LEADER_EPOCH
+    )
 
 
 @pytest.mark.parametrize(("epoch", "high_watermark"), [(3, 1), (4, 0)])
@@ -56,7 +59,7 @@ def test_a_leader_that_may_have_had_a_successor_knows_nothing_of_its_followers(
 
 
 def test_old_requests_change_nothing(cluster: ReplicaCluster) -> None:
-    cluster.manager.broker_epoch = 100
+    cluster.manager.leadership.broker_epoch = 100
     cluster.controller_epoch = 5
     cluster.role(replicas=REPLICAS, leader_epoch=2, broker_epoch=100)
     result = cluster.role(leader=2, replicas=REPLICAS, leader_epoch=3, broker_epoch=99)
@@ -68,7 +71,7 @@ def test_old_requests_change_nothing(cluster: ReplicaCluster) -> None:
         assert result.partition_errors[KEY] is ErrorCode.STALE_CONTROLLER_EPOCH
     assert cluster.partition.is_leader
     assert cluster.partition.leader_epoch == 2
-    assert cluster.manager.controller_epoch == 5
+    assert cluster.manager.leadership.controller_epoch == 5
 
 
 def test_a_replica_that_is_not_ours(cluster: ReplicaCluster) -> None:
@@ -107,14 +110,14 @@ def test_the_oldest_form_of_the_request(cluster: ReplicaCluster) -> None:
             )
         ],
     )
-    result = cluster.manager.become_leader_or_follower(request, cluster.now_ms)
+    result = cluster.manager.leadership.become_leader_or_follower(request, cluster.now_ms)
     assert result.partition_errors == {KEY: ErrorCode.NONE}
     stop = StopReplicaRequest(
         controller_epoch=1,
         delete_partitions=True,
         ungrouped_partitions=[StopReplicaPartitionV0(topic_name=TOPIC, partition_index=0)],
     )
-    assert cluster.manager.stop_replicas(stop, cluster.now_ms).deleted == [KEY]
+    assert cluster.manager.leadership.stop_replicas(stop, cluster.now_ms).deleted == [KEY]
 
 
 def _stop(leader_epoch: int, *, delete: bool) -> StopReplicaRequest:
@@ -135,24 +138,24 @@ def _stop(leader_epoch: int, *, delete: bool) -> StopReplicaRequest:
 
 def test_stop_replica(cluster: ReplicaCluster) -> None:
     cluster.role(leader_epoch=5)
-    result = cluster.manager.stop_replicas(_stop(4, delete=True), cluster.now_ms)
+    result = cluster.manager.leadership.stop_replicas(_stop(4, delete=True), cluster.now_ms)
     assert result.partition_errors == {KEY: ErrorCode.FENCED_LEADER_EPOCH}
-    result = cluster.manager.stop_replicas(_stop(5, delete=False), cluster.now_ms)
+    result = cluster.manager.leadership.stop_replicas(_stop(5, delete=False), cluster.now_ms)
     assert result.partition_errors == {KEY: ErrorCode.NONE}
     assert KEY in cluster.manager.partitions
-    result = cluster.manager.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
+    result = cluster.manager.leadership.stop_replicas(_stop(-2, delete=True), cluster.now_ms)
     assert result.deleted == [KEY]
     assert result.stopped == [RoleChange(TOPIC, 0, ME, 5)]
     assert cluster.log_manager.get_log(*KEY) is None
     assert not cluster.manager.partitions
-    assert not cluster.manager.topic_stats
+    assert not cluster.manager.hosted.topic_stats
     # A new topic of the same name starts from nothing.
     cluster.role(topic_id=b"n" * 16)
     assert cluster.partition.log.log_end_offset == 0
     stale = _stop(-2, delete=True)
     stale.controller_epoch = 0
     assert (
-        cluster.manager.stop_replicas(stale, cluster.now_ms).error_code
+        cluster.manager.leadership.stop_replicas(stale, cluster.now_ms).error_code
         is ErrorCode.STALE_CONTROLLER_EPOCH
     )
 
@@ -176,16 +179,16 @@ def test_isr_shrinks_and_expands_through_the_controller(cluster: ReplicaCluster)
     cluster.follow(2, 1)
     cluster.now_ms += 2_000
     manager = cluster.manager
-    manager.maybe_shrink_isr(cluster.now_ms)
+    manager.isr_changes.maybe_shrink(cluster.now_ms)
     (proposal,) = manager.take_effects()
     assert isinstance(proposal, AlterIsr)
     assert proposal.isr == (ME, 2)
     assert (proposal.leader_epoch, proposal.partition_epoch) == (1, 10)
     # Until the controller agrees, the HW still waits for the one that lags.
     assert cluster.partition.log.high_watermark == 0
-    manager.maybe_shrink_isr(cluster.now_ms)
+    manager.isr_changes.maybe_shrink(cluster.now_ms)
     assert not manager.take_effects()
-    manager.isr_altered(proposal, ErrorCode.NONE, [ME, 2], 11, cluster.now_ms)
+    manager.isr_changes.altered(proposal, ErrorCode.NONE, [ME, 2], 11, cluster.now_ms)
     assert cluster.partition.log.high_watermark == 1
     # Back at the HW: it may join.
     cluster.follow(3, 1)
@@ -197,7 +200,7 @@ def test_isr_shrinks_and_expands_through_the_controller(cluster: ReplicaCluster)
     cluster.produce("p", b"b", acks=1)
     cluster.follow(2, 2)
     assert cluster.partition.log.high_watermark == 1
-    manager.isr_altered(proposal, ErrorCode.NONE, [ME, 2, 3], 12, cluster.now_ms)
+    manager.isr_changes.altered(proposal, ErrorCode.NONE, [ME, 2, 3], 12, cluster.now_ms)
     assert cluster.partition.isr.committed == {ME, 2, 3}
 
 
@@ -211,7 +214,9 @@ def _proposal(cluster: ReplicaCluster) -> AlterIsr:
 
 def test_isr_proposal_not_tried_is_rolled_back(cluster: ReplicaCluster) -> None:
     proposal = _proposal(cluster)
-    cluster.manager.isr_altered(proposal, ErrorCode.INELIGIBLE_REPLICA, [], -1, cluster.now_ms)
+    cluster.manager.isr_changes.altered(
+        proposal, ErrorCode.INELIGIBLE_REPLICA, [], -1, cluster.now_ms
+    )
     assert cluster.partition.isr.maximal == {ME}
     assert not cluster.partition.isr.is_in_flight
     cluster.follow(2, 0)
@@ -220,20 +225,24 @@ def test_isr_proposal_not_tried_is_rolled_back(cluster: ReplicaCluster) -> None:
 
 def test_isr_proposal_of_an_unknown_outcome_is_sent_again(cluster: ReplicaCluster) -> None:
     proposal = _proposal(cluster)
-    cluster.manager.isr_altered(proposal, ErrorCode.UNKNOWN_SERVER_ERROR, [], -1, cluster.now_ms)
+    cluster.manager.isr_changes.altered(
+        proposal, ErrorCode.UNKNOWN_SERVER_ERROR, [], -1, cluster.now_ms
+    )
     assert cluster.manager.take_effects() == [proposal]
     assert cluster.partition.isr.maximal == {ME, 2}
 
 
 def test_isr_proposal_refused_for_good_waits_for_the_controller(cluster: ReplicaCluster) -> None:
     proposal = _proposal(cluster)
-    cluster.manager.isr_altered(proposal, ErrorCode.INVALID_UPDATE_VERSION, [], -1, cluster.now_ms)
+    cluster.manager.isr_changes.altered(
+        proposal, ErrorCode.INVALID_UPDATE_VERSION, [], -1, cluster.now_ms
+    )
     assert not cluster.manager.take_effects()
     assert cluster.partition.isr.is_in_flight
     cluster.role(replicas=(ME, 2), isr=(ME,), leader_epoch=2, partition_epoch=11)
     assert not cluster.partition.isr.is_in_flight
     # The late answer to the old proposal does not touch the new state.
-    cluster.manager.isr_altered(proposal, ErrorCode.NONE, [ME, 2], 12, cluster.now_ms)
+    cluster.manager.isr_changes.altered(proposal, ErrorCode.NONE, [ME, 2], 12, cluster.now_ms)
     assert cluster.partition.isr.committed == {ME}
 
 
@@ -314,6 +323,6 @@ def test_a_damaged_partition_is_offline_until_its_topic_is_deleted(tmp_path: Pat
             )
         ],
     )
-    assert after.manager.stop_replicas(stop, after.now_ms).deleted == [KEY]
+    assert after.manager.leadership.stop_replicas(stop, after.now_ms).deleted == [KEY]
     assert after.role(leader_epoch=0).partition_errors == {KEY: ErrorCode.NONE}
     assert after.partition.log.log_end_offset == 0

@@ -34,7 +34,9 @@ def cluster_of(tmp_path: Path, **kwargs: object) -> ReplicaCluster:
 
 def append(cluster: ReplicaCluster, *values: bytes, count: int = 1) -> None:
     for _ in range(count):
-        outcome = cluster.manager.append(object(), 1, 1000, {KEY: batch(*values)}, cluster.now_ms)
+        outcome = cluster.manager.appends.append(
+            object(), 1, 1000, {KEY: batch(*values)}, cluster.now_ms
+        )
         if isinstance(outcome, Done):
             assert outcome.result[KEY].error_code == 0
 
@@ -51,7 +53,7 @@ def other_directories(cluster: ReplicaCluster) -> list[str]:
 
 
 def ask(cluster: ReplicaCluster, path: str) -> ErrorCode:
-    answer = log_dir_moves.alter_log_dirs(cluster.manager, {KEY: path}, cluster.now_ms)
+    answer = cluster.manager.moves.alter_log_dirs({KEY: path}, cluster.now_ms)
     return answer[KEY]
 
 
@@ -61,10 +63,10 @@ def the_move(cluster: ReplicaCluster) -> Move:
 
 def step(cluster: ReplicaCluster, move: Move) -> object:
     """One step, with what the shell does for it."""
-    done = log_dir_moves.next_step(cluster.manager, move, cluster.now_ms)
+    done = cluster.manager.moves.next_step(move, cluster.now_ms)
     if isinstance(done, Read):
         data = log_dir_moves.read_piece(move, done.piece)
-        log_dir_moves.copied(cluster.manager, move, data, cluster.now_ms)
+        cluster.manager.moves.copied(move, data, cluster.now_ms)
     elif isinstance(done, Prepare):
         done.run()
         log_dir_moves.prepared(move)
@@ -163,7 +165,7 @@ def test_errors(tmp_path: Path) -> None:
     assert ask(cluster, path) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     cluster.publish(2)
     assert ask(cluster, path) is ErrorCode.REPLICA_NOT_AVAILABLE
-    long = log_dir_moves.alter_log_dirs(cluster.manager, {("t" * 249, 0): path}, 0)
+    long = cluster.manager.moves.alter_log_dirs({("t" * 249, 0): path}, 0)
     assert set(long.values()) == {ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
@@ -188,13 +190,13 @@ def test_a_follower_that_is_cut_takes_its_copy_along(tmp_path: Path) -> None:
     step(cluster, move)
     assert move.future.log_end_offset == 2
     # A piece is under way when the log is cut below its end, and written anew.
-    reading = log_dir_moves.next_step(cluster.manager, move, 0)
+    reading = cluster.manager.moves.next_step(move, 0)
     assert isinstance(reading, Read)
     data = reading.piece.read()
     partition.log.truncate_to(1)
     other = batch_at(1, timestamp=5)
     partition.append_as_follower(other, leader_epoch=0, now_ms=0)
-    log_dir_moves.copied(cluster.manager, move, data, 0)
+    cluster.manager.moves.copied(move, data, 0)
     finish(cluster, move)
     found = [header.base_offset for _, header in iter_batch_headers(content(partition.log))]
     assert found == [0, 1]
@@ -283,7 +285,7 @@ def test_a_disk_that_fails_on_the_way(tmp_path: Path, failing: str) -> None:
         files.fail("write", path_part=target, times=99)
     with pytest.raises(Exception, match="Input/output error") as caught:
         finish(cluster, move)
-    log_dir_moves.failed(cluster.manager, move, caught.value)  # type: ignore[arg-type]
+    cluster.manager.moves.failed(move, caught.value)  # type: ignore[arg-type]
     assert cluster.manager.moves.active == {}
     assert (KEY in cluster.manager.partitions) == (failing == "copy")
     if failing == "copy":
@@ -314,7 +316,7 @@ def test_deleting_the_partition_ends_its_move(tmp_path: Path) -> None:
             )
         ],
     )
-    cluster.manager.stop_replicas(stop, cluster.now_ms)
+    cluster.manager.leadership.stop_replicas(stop, cluster.now_ms)
     assert type(step(cluster, move)) is Over
     left = [name for d in cluster.log_manager.directories for name in names(d.path)]
     assert len(left) == 2
@@ -324,14 +326,16 @@ def test_deleting_the_partition_ends_its_move(tmp_path: Path) -> None:
 def test_who_waits_for_the_disk_is_answered_by_the_new_log(tmp_path: Path) -> None:
     cluster = cluster_of(tmp_path, topic_config={"flush.messages": "1"})
     token = object()
-    parked = cluster.manager.append(token, ACKS_ALL, 1000, {KEY: batch(b"v")}, cluster.now_ms)
+    parked = cluster.manager.appends.append(
+        token, ACKS_ALL, 1000, {KEY: batch(b"v")}, cluster.now_ms
+    )
     assert isinstance(parked, Parked)
     cluster.manager.take_effects()
     assert ask(cluster, other_directories(cluster)[0]) is ErrorCode.NONE
     move = the_move(cluster)
     step(cluster, move)
     late = object()
-    cluster.manager.append(late, ACKS_ALL, 1000, {KEY: batch(b"w")}, cluster.now_ms)
+    cluster.manager.appends.append(late, ACKS_ALL, 1000, {KEY: batch(b"w")}, cluster.now_ms)
     cluster.manager.take_effects()
     finish(cluster, move)
     (effect,) = cluster.manager.take_effects()
@@ -361,7 +365,7 @@ def test_what_moves_is_not_cleaned(tmp_path: Path) -> None:
     cluster = cluster_of(tmp_path, topic_config={"cleanup.policy": "compact"})
     for _ in range(2):
         records = build_batch([SimpleRecord(1, b"key", b"value")])
-        cluster.manager.append(object(), 1, 1000, {KEY: records}, cluster.now_ms)
+        cluster.manager.appends.append(object(), 1, 1000, {KEY: records}, cluster.now_ms)
         cluster.partition.log.roll(cluster.now_ms)
     cluster.partition.log.first_dirty_offset = 0
     cleaners = CleanerManager(cluster.log_manager, cluster.now_ms)

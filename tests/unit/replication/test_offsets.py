@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from pybroker.protocol.errors import ErrorCode
-from pybroker.replication import offsets
 from pybroker.replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -31,7 +30,7 @@ NONE = ErrorCode.NONE
 
 
 def _list(cluster: ReplicaCluster, timestamp: int, isolation=Isolation.READ_UNCOMMITTED, **query):
-    return cluster.manager.list_offset(KEY, OffsetQuery(timestamp, isolation, **query))
+    return cluster.manager.offsets.list_offset(KEY, OffsetQuery(timestamp, isolation, **query))
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def filled(cluster: ReplicaCluster) -> ReplicaCluster:
     """Offsets 0-3 with timestamps NOW + 10, 40, 20, 30, all below the HW."""
     cluster.role(leader_epoch=3)
     for delta in (10, 40, 20, 30):
-        cluster.manager.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + delta)}, NOW)
+        cluster.manager.appends.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + delta)}, NOW)
     return cluster
 
 
@@ -56,7 +55,7 @@ def test_list_offsets(filled: ReplicaCluster) -> None:
 
 def test_list_offsets_stops_at_what_the_asker_may_read(cluster: ReplicaCluster) -> None:
     cluster.role(replicas=REPLICAS)
-    cluster.manager.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + 10)}, NOW)
+    cluster.manager.appends.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + 10)}, NOW)
     assert _list(cluster, LATEST_TIMESTAMP).offset == 0
     assert _list(cluster, LATEST_TIMESTAMP, Isolation.LOG_END).offset == 1
     assert _list(cluster, NOW).offset == -1
@@ -67,7 +66,7 @@ def test_list_offsets_after_an_election_waits_for_the_high_watermark(
     cluster: ReplicaCluster,
 ) -> None:
     cluster.role(replicas=REPLICAS, leader_epoch=1)
-    cluster.manager.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + 10)}, NOW)
+    cluster.manager.appends.append("p", 1, 0, {KEY: batch(b"x", timestamp=NOW + 10)}, NOW)
     cluster.role(replicas=REPLICAS, leader_epoch=2)
     assert _list(cluster, LATEST_TIMESTAMP).error_code is ErrorCode.OFFSET_NOT_AVAILABLE
     assert _list(cluster, NOW).error_code is ErrorCode.OFFSET_NOT_AVAILABLE
@@ -91,8 +90,8 @@ def test_list_offsets_errors(cluster: ReplicaCluster) -> None:
 
 def test_legacy_offsets(filled: ReplicaCluster) -> None:
     def legacy(timestamp: int, count: int = 10) -> list[int]:
-        error, found = offsets.legacy_offsets(
-            filled.manager, KEY, timestamp, count, NOW, is_consumer=True, only_leader=True
+        error, found = filled.manager.offsets.legacy_offsets(
+            KEY, timestamp, count, NOW, is_consumer=True, only_leader=True
         )
         assert error is NONE
         return found
@@ -103,7 +102,7 @@ def test_legacy_offsets(filled: ReplicaCluster) -> None:
 
 
 def _delete(cluster: ReplicaCluster, offset: int, timeout_ms: int = 100):
-    return cluster.manager.delete_records("d", {KEY: offset}, timeout_ms, cluster.now_ms)
+    return cluster.manager.offsets.delete_records("d", {KEY: offset}, timeout_ms, cluster.now_ms)
 
 
 def test_delete_records_alone(filled: ReplicaCluster) -> None:
@@ -150,7 +149,7 @@ def test_delete_records_case_c_timeout(cluster: ReplicaCluster) -> None:
     _replicated(cluster)
     assert isinstance(_delete(cluster, 1), Parked)
     cluster.follow(2, 2, log_start_offset=1)
-    cluster.manager.tick(cluster.now_ms + 100)
+    cluster.manager.waiting.tick(cluster.now_ms + 100)
     (completion,) = cluster.completed()
     assert completion.result[KEY] == (ErrorCode.REQUEST_TIMED_OUT, 0)
 
@@ -168,14 +167,14 @@ def test_delete_records_needs_the_delete_policy(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"cleanup.policy": "compact"})
     cluster.role()
     assert _delete(cluster, 0).result[KEY].error_code is ErrorCode.POLICY_VIOLATION
-    outcome = cluster.manager.delete_records("d", {("__consumer_offsets", 0): 0}, 0, NOW)
+    outcome = cluster.manager.offsets.delete_records("d", {("__consumer_offsets", 0): 0}, 0, NOW)
     error = outcome.result["__consumer_offsets", 0].error_code
     assert error is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_preferred_replica_is_in_the_clients_rack(cluster: ReplicaCluster) -> None:
     cluster.alive(REPLICAS, {ME: "a", 2: "b", 3: "b"})
-    cluster.manager.replica_selector = RackAwareReplicaSelector(cluster.metadata)
+    cluster.manager.reader.replica_selector = RackAwareReplicaSelector(cluster.metadata)
     cluster.role(replicas=REPLICAS)
     cluster.produce("p", b"a", b"b", acks=1)
     cluster.follow(2, 1)
@@ -185,7 +184,7 @@ def test_preferred_replica_is_in_the_clients_rack(cluster: ReplicaCluster) -> No
         client = ClientMetadata(rack, "client", listener)
         params = FetchParams(-1, 0, 1, 1 << 20, Isolation.READ_UNCOMMITTED, client=client)
         entry = FetchEntry(TOPIC, 0, fetch_offset=offset, max_bytes=1 << 20)
-        outcome = cluster.manager.fetch("f", params, [entry], cluster.now_ms)
+        outcome = cluster.manager.fetches.fetch("f", params, [entry], cluster.now_ms)
         (data,) = outcome.result
         if data.preferred_read_replica >= 0:
             assert not data.records

@@ -58,7 +58,7 @@ def test_old_clients_and_what_they_cannot_read(tmp_path: Path) -> None:
     assert broker.fetched(9).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert broker.fetched(10).error_code == 0
     broker.cluster.partition.log.health.fail(OSError("gone"))
-    broker.cluster.manager.check_log_dirs()
+    broker.cluster.manager.waiting.check_log_dirs()
     assert broker.fetched(6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetched(5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -116,7 +116,7 @@ async def test_others_are_answered_while_a_large_batch_is_converted(tmp_path: Pa
 
 def test_conversions_are_counted(broker: HandlerBroker) -> None:
     broker.lead()
-    stats = broker.cluster.manager.stats_of(TOPIC)
+    stats = broker.cluster.manager.hosted.stats_of(TOPIC)
     records = [SimpleRecord(NOW, None, b"old")] * 3
     calls = [
         broker.produce(2, build_message_set(records, magic=1)),

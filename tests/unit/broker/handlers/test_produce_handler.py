@@ -188,7 +188,7 @@ async def test_timers_answer_in_time(broker: HandlerBroker) -> None:
     broker.lead(replicas=(ME, 2))
     start = trio.current_time()
     broker.shell.clock = lambda: NOW + int((trio.current_time() - start) * 1000)
-    broker.cluster.manager.tick(NOW)
+    broker.cluster.manager.waiting.tick(NOW)
     fetches = FetchHandler(broker.shell, broker.sessions)
     broker.fetches = fetches
     async with trio.open_nursery() as nursery:

@@ -25,7 +25,7 @@ def nodes(tmp_path: Path) -> Nodes:
     nodes = Nodes(tmp_path)
     for node in nodes.nodes.values():
         node.cluster.alive(nodes.broker_ids, RACKS)
-        node.manager.replica_selector = RackAwareReplicaSelector(node.manager.metadata)
+        node.manager.reader.replica_selector = RackAwareReplicaSelector(node.manager.metadata)
     nodes.elect(1)
     nodes.produce(b"one")
     for broker in (2, 3, 2, 3):

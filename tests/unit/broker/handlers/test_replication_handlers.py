@@ -80,7 +80,7 @@ def test_stop_replica(broker: HandlerBroker, version: int) -> None:
 def test_update_metadata(broker: HandlerBroker, version: int) -> None:
     updates = []
     broker.orders.on_metadata.append(updates.append)
-    broker.cluster.manager.broker_epoch = 50
+    broker.cluster.manager.leadership.broker_epoch = 50
     state = UpdateMetadataPartitionState(partition_index=0, leader=2, isr=[2], replicas=[2])
     node = UpdateMetadataBroker(id=2)
     if version == 0:

@@ -322,7 +322,7 @@ class TestMarkers:
         broker.lead(replicas=(ME, 2))
         call = broker.write(0)
         broker.cluster.now_ms += 1_001
-        broker.cluster.manager.tick(broker.cluster.now_ms)
+        broker.cluster.manager.waiting.tick(broker.cluster.now_ms)
         broker.shell.settle()
         assert marker_errors(call) == {KEY: ErrorCode.REQUEST_TIMED_OUT}
 
@@ -361,7 +361,7 @@ class TestMarkers:
         broker.cluster.manager.partitions[OFFSETS_TOPIC, 0].update_follower(
             broker.cluster.manager.partitions[OFFSETS_TOPIC, 0].remotes[2], 1, 0, 1, -1, NOW
         )
-        broker.cluster.manager.check_waiting((OFFSETS_TOPIC, 0))
+        broker.cluster.manager.waiting.check((OFFSETS_TOPIC, 0))
         broker.shell.settle()
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert marker_errors(call) == {(OFFSETS_TOPIC, 0): 0, (OFFSETS_TOPIC, 1): missing}

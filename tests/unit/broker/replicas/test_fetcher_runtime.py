@@ -107,7 +107,7 @@ class Pair:
     def produce(self, partition: int = 0, *, damaged: bool = False) -> None:
         node = self.leader
         entries = {(TOPIC, partition): batch()}
-        node.manager.append("p", 1, 0, entries, node.shell.clock())
+        node.manager.appends.append("p", 1, 0, entries, node.shell.clock())
         if damaged:
             file = node.manager.partitions[TOPIC, partition].log.segments.active.log_file
             file.write_at(b"?", file.size() - 1)

@@ -157,7 +157,7 @@ async def test_a_clock_that_is_set_back_does_not_stop_the_timers(
     broker.lead(replicas=(ME, 2))
     step_ms = 0
     broker.shell.clock = lambda: NOW + int(trio.current_time() * 1000) + step_ms
-    broker.cluster.manager.restart_timers(broker.shell.clock())
+    broker.cluster.manager.waiting.restart_timers(broker.shell.clock())
     async with trio.open_nursery() as nursery:
         await nursery.start(broker.shell.run)
         token = Token()

@@ -1,0 +1,199 @@
+"""Appends to the partitions that this broker leads.
+
+Invariant: a result is open only while the replicas or the disk that it waits for can still answer
+for it; a partition that is lost with its disk in the middle of an append answers so at once.
+
+The hot path (one partition, acks=1 or a leader without followers) is a dict look-up, the append,
+the HW, and one look-up a purgatory to see that nobody waits.
+
+Mirrors ReplicaManager.appendRecords / appendToLocalLog.
+"""
+
+from collections.abc import Mapping
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..storage.log import AppendOrigin
+from ..storage.validation import Sent
+from ..storage.verification import NOT_VERIFIED, VerificationGuard
+from .delayed_operations import DelayedProduce
+from .hosted_partitions import HostedPartitions
+from .partition import Partition
+from .types import (
+    ACKS_ALL,
+    UNKNOWN_OFFSET,
+    Done,
+    FlushNeeded,
+    Parked,
+    PartitionKey,
+    ProduceResult,
+    ProduceResults,
+)
+from .waiting import WaitingOperations
+
+# Append errors that Kafka answers without the log start offset.
+_WITHOUT_OFFSETS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class Appends:
+    __slots__ = (
+        "_collected",
+        "_effects",
+        "_fetches",
+        "_hosted",
+        "_partitions",
+        "_waiting",
+        "converted_bytes",
+    )
+
+    def __init__(self, hosted: HostedPartitions, waiting: WaitingOperations) -> None:
+        self._hosted = hosted
+        self._partitions = hosted.partitions
+        self._effects = hosted.effects
+        self._waiting = waiting
+        self._fetches = waiting.fetches
+        self._collected = waiting.collected
+        # The size of all batches that were built anew for a produce.
+        self.converted_bytes = 0
+
+    def append(
+        self,
+        token: object,
+        required_acks: int,
+        timeout_ms: int,
+        entries: Mapping[PartitionKey, Sent],
+        now_ms: int,
+        request_version: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        internal_topics_allowed: bool = True,
+        guards: Mapping[PartitionKey, VerificationGuard] | None = None,
+    ) -> Done[ProduceResults] | Parked:
+        """Append to partitions. With `guards`, batches that begin a transaction must be verified by
+        the guard of their partition (see producers.py)."""
+        results: ProduceResults = {}
+        open_keys: set[PartitionKey] | None = None
+        internal_topics = self._hosted.config.internal_topics
+        for key, records in entries.items():
+            if not internal_topics_allowed and key[0] in internal_topics:
+                results[key] = ProduceResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                continue
+            guard = None if guards is None else guards.get(key, NOT_VERIFIED)
+            result = self.append_one(
+                key, records, required_acks, now_ms, request_version, origin, guard
+            )
+            results[key] = result
+            if result.is_open:
+                if open_keys is None:
+                    open_keys = {key}
+                else:
+                    open_keys.add(key)
+        if open_keys is not None and not self._partitions.keys() >= open_keys:
+            # The disk of one failed while the next one was appended to.
+            for key in open_keys - self._partitions.keys():
+                results[key].error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                open_keys.discard(key)
+        if not open_keys:
+            return Done(results)
+        return self.wait(token, required_acks, timeout_ms, results, open_keys, now_ms)
+
+    def wait(
+        self,
+        token: object,
+        required_acks: int,
+        timeout_ms: int,
+        results: ProduceResults,
+        open_keys: set[PartitionKey],
+        now_ms: int,
+    ) -> Parked:
+        """Park a produce until its open partitions are settled."""
+        operation = DelayedProduce(token, required_acks, results, open_keys)
+        # With acks=1 only our own disk is waited for, which answers or fails: no deadline.
+        deadline_ms = now_ms + timeout_ms if required_acks == ACKS_ALL else None
+        self._waiting.produces.watch(operation, open_keys, deadline_ms)
+        return Parked(operation)
+
+    def append_one(
+        self,
+        key: PartitionKey,
+        records: Sent,
+        required_acks: int,
+        now_ms: int,
+        request_version: int | None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+    ) -> ProduceResult:
+        """Append to one partition; `is_open` says that the result has to wait."""
+        partition = self._partitions.get(key)
+        if partition is None:
+            return self._missing(key)
+        stats = partition.stats
+        stats.produce_requests += 1
+        try:
+            info = partition.append_as_leader(
+                records, required_acks == ACKS_ALL, now_ms, origin, request_version, guard
+            )
+        except KafkaError as error:
+            stats.failed_produce_requests += 1
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._waiting.storage_failed(key, error)
+            return _failed_append(error, partition)
+        required_offset = info.last_offset + 1
+        if info.size_bytes and not info.duplicate:
+            stats.bytes_in += info.size_bytes
+            stats.messages_in += required_offset - info.first_offset
+            if info.flush_needed:
+                self._effects.append(FlushNeeded(*key, required_offset, partition.log))
+            if info.converted_count:
+                stats.produce_message_conversions += info.converted_count
+                self.converted_bytes += info.size_bytes
+            if partition.maybe_advance_high_watermark(now_ms):
+                self._waiting.high_watermark_moved(key, partition)
+            elif self._fetches.has_watchers(key):
+                self._waiting.check_fetches(key, partition)
+            if self._collected.operations:
+                self._collected.appended(info.size_bytes, self._effects)
+        result = ProduceResult(
+            ErrorCode.NONE,
+            info.first_offset,
+            info.log_append_time,
+            info.log_start_offset,
+            required_offset,
+        )
+        if required_acks == ACKS_ALL:
+            if partition.log.high_watermark < required_offset:
+                result.is_open = True
+            elif len(partition.isr.maximal) < partition.effective_min_isr:
+                result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        elif required_acks:
+            result.is_open = not partition.is_durable(required_offset)
+        return result
+
+    def _missing(self, key: PartitionKey) -> ProduceResult:
+        hosted = self._hosted
+        if hosted.metadata.contains(key[0]):
+            # Names that nobody created are not counted: they would grow without a limit.
+            hosted.stats_of(key[0]).failed_produce_requests += 1
+        return ProduceResult(hosted.missing_error(key))
+
+
+def _failed_append(error: KafkaError, partition: Partition) -> ProduceResult:
+    record_errors = getattr(error, "record_errors", ())
+    if record_errors:
+        partition.stats.invalid_record_batches += 1
+    log_start_offset = partition.log.log_start_offset
+    if error.code in _WITHOUT_OFFSETS:
+        log_start_offset = UNKNOWN_OFFSET
+    return ProduceResult(
+        error.code,
+        log_start_offset=log_start_offset,
+        error_message=error.message,
+        record_errors=record_errors,
+    )

@@ -1,0 +1,122 @@
+"""Reads partitions for fetches: at once, and again when a fetch has waited.
+
+Invariants: nobody who waits is looked at here, and no follower makes progress: a read changes
+counters, quotas and, if a disk fails in it, what is hosted; a fetch that has waited reads anew only
+what has changed, and what it read before counts no longer.
+
+A throttled follower that is not in the ISR gets no records while the leader's quota is exceeded.
+
+Mirrors ReplicaManager.readFromLog. Leaves out the quotas of clients.
+"""
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.fetch import FetchResponsePartitionData
+from .delayed_operations import DelayedFetch
+from .hosted_partitions import HostedPartitions
+from .partition import Partition
+from .reader import error_data, offsets_data, read_partition
+from .replica_selector import ReplicaSelector
+from .throttle import UNLIMITED, ReplicationQuota
+from .types import FetchEntry, FetchParams, FetchResults
+
+
+class FetchReader:
+    __slots__ = ("_hosted", "_leader_quota", "_partitions", "replica_selector")
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        leader_quota: ReplicationQuota,
+        replica_selector: ReplicaSelector | None,
+    ) -> None:
+        self._hosted = hosted
+        self._partitions = hosted.partitions
+        self._leader_quota = leader_quota
+        # Names better replicas for consumers; None: they read from leaders.
+        self.replica_selector = replica_selector
+
+    def read(
+        self,
+        params: FetchParams,
+        entry: FetchEntry,
+        remaining: int,
+        min_one_batch: bool,
+        now_ms: int,
+    ) -> FetchResponsePartitionData:
+        if entry.topic is None:
+            return error_data(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+        key = (entry.topic, entry.partition)
+        partition = self._partitions.get(key)
+        if partition is None:
+            return error_data(entry.partition, self._hosted.missing_error(key))
+        stats = partition.stats
+        stats.fetch_requests += 1
+        try:
+            if params.client is not None and self.replica_selector is not None:
+                preferred = self.replica_selector.select(partition, entry, params.client, now_ms)
+                if preferred is not None:
+                    data = offsets_data(partition)
+                    data.preferred_read_replica = preferred
+                    return data
+            throttled = params.is_from_follower and self._is_throttled(partition)
+            if (
+                throttled
+                and params.replica_id not in partition.isr.committed
+                and self._leader_quota.is_exceeded(now_ms)
+            ):
+                remaining, min_one_batch = 0, False
+            data = read_partition(partition, entry, params, remaining, min_one_batch)
+        except KafkaError as error:
+            stats.failed_fetch_requests += 1
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._hosted.storage_failed(key, error)
+            return error_data(entry.partition, error.code)
+        if data.records:
+            if params.is_from_follower:
+                stats.replication_bytes_out += len(data.records)
+                if throttled:
+                    self._leader_quota.record(len(data.records), now_ms)
+            else:
+                stats.bytes_out += len(data.records)
+        return data
+
+    def read_again(self, operation: DelayedFetch) -> FetchResults:
+        """The answer of a fetch that has waited; its progress was recorded when it came."""
+        results, entries, params = operation.results, operation.entries, operation.params
+        changed = operation.changed
+        remaining = params.max_bytes
+        min_one_batch = not params.strict_limit
+        if operation.total_bytes:
+            for index, data in enumerate(results):
+                if data.records and index not in changed:
+                    remaining = max(0, remaining - len(data.records))
+                    min_one_batch = False
+        for index in sorted(changed):
+            known = results[index].records
+            if known:
+                self._take_back(params, entries[index], len(known))
+            data = results[index] = self.read(params, entries[index], remaining, min_one_batch, 0)
+            if data.records:
+                remaining = max(0, remaining - len(data.records))
+                min_one_batch = False
+        return results
+
+    def _take_back(self, params: FetchParams, entry: FetchEntry, size: int) -> None:
+        """Records that were read and counted when the fetch came are now read anew, with others."""
+        assert entry.topic is not None
+        partition = self._partitions.get((entry.topic, entry.partition))
+        if partition is None:
+            return
+        if params.is_from_follower:
+            partition.stats.replication_bytes_out -= size
+            if self._is_throttled(partition):
+                self._leader_quota.record(-size, 0)
+        else:
+            partition.stats.bytes_out -= size
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether this broker's replication of the partition counts for its quota as a leader."""
+        quota = self._leader_quota
+        return quota.limit != UNLIMITED and quota.throttles(
+            partition.partition, partition.log.config.leader_replication_throttled_replicas
+        )

@@ -1,0 +1,115 @@
+"""The replicas that this broker hosts, and those that it cannot serve.
+
+Job: what every part of the replica manager looks up: the partitions, why one is not here, the
+counters of a topic; and giving up what was on a disk that failed.
+
+Invariants: a partition is in `partitions` or in `offline` or in neither; whoever takes one out of
+`partitions` sees to it that those who wait for it are looked at: here by naming it in `lost`, which
+`WaitingOperations.check_lost` empties before the call from outside is over. Nothing here waits, and
+nobody who waits is known here.
+
+Mirrors allPartitions and handleLogDirFailure of Kafka's ReplicaManager.
+"""
+
+from collections.abc import Callable
+
+from ..protocol.errors import ErrorCode, KafkaError
+from ..storage.descriptors import OutOfDescriptors
+from ..storage.log import Log
+from ..storage.log_config import LogConfig
+from ..storage.log_manager import LogManager
+from .metadata_cache import MetadataCache
+from .partition import Partition
+from .types import Effect, FailedLogDir, PartitionKey, ReplicaConfig, TopicStats
+
+
+class Move:
+    """One replica on its way to another log directory of this broker: see `log_dir_moves`."""
+
+    __slots__ = ("future", "is_prepared", "key", "partition")
+
+    def __init__(self, partition: Partition, future: Log) -> None:
+        self.key: PartitionKey = partition.key
+        self.partition = partition
+        # The copy, a prefix of the partition's log.
+        self.future = future
+        # Whether what the copy needs to be durable has been done in a thread.
+        self.is_prepared = False
+
+    @property
+    def lag(self) -> int:
+        return self.partition.log.log_end_offset - self.future.log_end_offset
+
+
+class HostedPartitions:
+    __slots__ = (
+        "config",
+        "config_for",
+        "effects",
+        "log_manager",
+        "lost",
+        "metadata",
+        "moving",
+        "offline",
+        "partitions",
+        "topic_stats",
+    )
+
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        log_manager: LogManager,
+        metadata: MetadataCache,
+        config_for: Callable[[str], LogConfig],
+        effects: list[Effect],
+    ) -> None:
+        self.config = config
+        self.log_manager = log_manager
+        self.metadata = metadata
+        # The configuration of a topic's logs, by the topic's name.
+        self.config_for = config_for
+        # Work for the driver: one list for all parts of the manager, emptied but never replaced.
+        self.effects = effects
+        self.partitions: dict[PartitionKey, Partition] = {}
+        # Replicas of failed log directories, until they are stopped with deletion.
+        self.offline: set[PartitionKey] = set()
+        # Taken out with their disk, and those who wait for them are still to be looked at.
+        self.lost: list[PartitionKey] = []
+        # Replicas on their way between log directories; each has a role, and both its disks work.
+        self.moving: dict[PartitionKey, Move] = {}
+        # Of each topic that has had a replica here, until its last one is deleted.
+        self.topic_stats: dict[str, TopicStats] = {}
+
+    def missing_error(self, key: PartitionKey) -> ErrorCode:
+        """Why a partition cannot be found here."""
+        if key in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.metadata.partition_state(*key) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def stats_of(self, topic: str) -> TopicStats:
+        stats = self.topic_stats.get(topic)
+        if stats is None:
+            stats = self.topic_stats[topic] = TopicStats()
+        return stats
+
+    def storage_failed(self, key: PartitionKey, error: KafkaError | None = None) -> None:
+        """An operation on this partition said KAFKA_STORAGE_ERROR."""
+        if isinstance(error, OutOfDescriptors):
+            return  # the disk is as good as before
+        self.offline.add(key)
+        self.give_up_failed_dirs()
+
+    def give_up_failed_dirs(self) -> None:
+        """Give up the partitions of directories that went offline, as Kafka does."""
+        for directory, lost in self.log_manager.take_newly_offline():
+            self.offline.update(lost)
+            for key in lost:
+                self.partitions.pop(key, None)
+            for key, move in list(self.moving.items()):
+                healths = move.future.health, move.partition.log.health
+                if any(health.error is not None for health in healths):
+                    del self.moving[key]
+            self.effects.append(FailedLogDir(directory, tuple(lost)))
+            self.lost.extend(lost)
