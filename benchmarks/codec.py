@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import timeit
 from collections.abc import Callable
+from functools import partial
 
 from pybroker.protocol.codec import decode, encode
 from pybroker.protocol.framing import decode_request_header, encode_request, encode_response
@@ -27,6 +28,7 @@ from pybroker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from tests.support.frames import joined
 
 CALLS = 200
 RUNS = 1000
@@ -74,25 +76,23 @@ def fetch_response(version: int) -> FetchResponse:
 
 def main() -> None:
     measured: dict[str, Callable[[], object]] = {}
-    frame = bytearray(b"".join(encode_request(0, 9, 1, "rdkafka", produce_request()))[4:])
+    frame = bytearray(joined(encode_request(0, 9, 1, "rdkafka", produce_request()))[4:])
     measured["request header v2, read"] = lambda: decode_request_header(frame)
     answer = produce_response()
     for version in (7, 9, 11):
         body = bytearray(encode(produce_request(), version))
-        measured[f"Produce v{version} request, read"] = lambda v=version, b=body: decode(
-            ProduceRequest, v, b
+        measured[f"Produce v{version} request, read"] = partial(
+            decode, ProduceRequest, version, body
         )
-        measured[f"Produce v{version} response, write"] = lambda v=version: encode_response(
-            0, v, 1, answer
+        measured[f"Produce v{version} response, write"] = partial(
+            encode_response, 0, version, 1, answer
         )
     for version in (11, 12, 15, 17):
         body = bytearray(encode(fetch_request(version), version))
         fetched = fetch_response(version)
-        measured[f"Fetch v{version} request, read"] = lambda v=version, b=body: decode(
-            FetchRequest, v, b
-        )
-        measured[f"Fetch v{version} response, write"] = lambda v=version, m=fetched: (
-            encode_response(1, v, 1, m)
+        measured[f"Fetch v{version} request, read"] = partial(decode, FetchRequest, version, body)
+        measured[f"Fetch v{version} response, write"] = partial(
+            encode_response, 1, version, 1, fetched
         )
     measured["Produce response, constructed"] = produce_response
     for name, call in measured.items():

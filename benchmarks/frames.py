@@ -35,6 +35,7 @@ from pybroker.protocol.messages.topics import (
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.protocol.schema import Message
+from tests.support.frames import joined
 from tests.support.wire import WireClient
 
 PRODUCE_VERSION = 9
@@ -101,7 +102,7 @@ def fetch_frame(topic: str) -> tuple[bytes, int]:
 
 def _frame(key: ApiKey, version: int, request: Message) -> bytes:
     parts = encode_request(key, version, 1, "bench", request)
-    return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+    return joined(parts)
 
 
 def topic_name(prefix: str) -> str:

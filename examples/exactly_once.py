@@ -13,13 +13,18 @@ import os
 import secrets
 import sys
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 BOOTSTRAP = (sys.argv[1:] or [os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")])[0]
 RUN = secrets.token_hex(3)
 ORDERS, INVOICES, BATCH, COUNT = f"orders-{RUN}", f"invoices-{RUN}", 4, 12
 CLUSTER = {"bootstrap.servers": BOOTSTRAP}
 READER = {**CLUSTER, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+
+
+def text(message: Message) -> str:
+    return (message.value() or b"").decode()
+
 
 shop = Producer(CLUSTER)
 for number in range(COUNT):
@@ -32,14 +37,14 @@ invoices = Producer({**CLUSTER, "transactional.id": f"worker-{RUN}"})
 invoices.init_transactions()
 for fails in (False, True, False, False):
     batch = orders.consume(BATCH, timeout=30)
-    print(", ".join(order.value().decode() for order in batch), end=": ")
+    print(", ".join(text(order) for order in batch), end=": ")
     invoices.begin_transaction()
     for order in batch:
-        invoices.produce(INVOICES, b"invoice for " + order.value(), partition=0)
+        invoices.produce(INVOICES, f"invoice for {text(order)}", partition=0)
     if fails:
         invoices.flush()  # the brokers have the invoices already
         invoices.abort_transaction()
-        orders.seek(TopicPartition(ORDERS, 0, batch[0].offset()))
+        orders.seek(TopicPartition(ORDERS, 0, batch[0].offset() or 0))
         print("the worker failed, all of it is aborted")
         continue
     place = orders.position(orders.assignment())

@@ -77,7 +77,7 @@ def environment(python: Path, version: str) -> Path:
     own = place / "bin" / "python"
     if not own.exists():
         subprocess.run([python, "-m", "venv", place], check=True)
-    pip = [own, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    pip: list[str | Path] = [own, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "install", "--editable", ".[dev]"], cwd=ROOT, check=True)
     return own
 

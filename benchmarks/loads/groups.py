@@ -29,6 +29,7 @@ from pybroker.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from pybroker.protocol.schema import Message
+from tests.support.frames import joined
 from tests.support.wire import WireClient
 
 MEMBERS = (10, 100)
@@ -116,7 +117,7 @@ class Member:
 
     def _post(self, key: ApiKey, request: Message) -> None:
         parts = encode_request(key, VERSIONS[key], 1, "bench", request)
-        self.socket.sendall(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]
+        self.socket.sendall(joined(parts))
         self.waits_for = key
 
     def _receive(self, key: ApiKey) -> Any:

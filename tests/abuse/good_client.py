@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Message, Producer
 
+from tests.support.consumed import value_of
+
 SETTLE_SECONDS = 20.0
 SETTLE_POLL_SECONDS = 0.005
 MAX_ERRORS_TOLD = 5
@@ -75,7 +77,7 @@ class GoodClient:
                     break
 
     def delivered(self, error: Any, message: Message) -> None:
-        number = int(message.value())
+        number = int(value_of(message))
         if error is not None:
             self.note(f"record {number}: {error}")
         else:
@@ -90,7 +92,7 @@ class GoodClient:
             if message.error():
                 self.note(f"consumer: {message.error()}")
                 continue
-            self.consumed.setdefault(int(message.value()), time.monotonic())
+            self.consumed.setdefault(int(value_of(message)), time.monotonic())
             self.is_reading.set()
 
     def measure(self, begin: float, end: float) -> Window:

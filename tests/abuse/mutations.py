@@ -82,10 +82,10 @@ def corpus(topic: Topic) -> list[Seed]:
                 found.append(Seed(ApiKey(key), version, frame[10 + length + tags :]))
     by_name = {API_TABLE[key].name + "Request": key for key in SERVED}
     for record in json.loads((GOLDEN / "kafka-classes.json").read_text())["messages"]:
-        key = by_name.get(record["message"])
-        trusted = key in UNTOUCHED_BYTES
-        if key is not None and record["version"] <= SERVED[key] and not trusted:
-            found.append(Seed(key, record["version"], bytes.fromhex(record["bytes"])))
+        named = by_name.get(record["message"])
+        trusted = named in UNTOUCHED_BYTES
+        if named is not None and record["version"] <= SERVED[named] and not trusted:
+            found.append(Seed(named, record["version"], bytes.fromhex(record["bytes"])))
     for key, newest in SERVED.items():
         for version in range(newest + 1):
             found += [

@@ -17,6 +17,7 @@ from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.framing import encode_request
 from tests.abuse.beside import Bystander, assert_unharmed, bystander, for_seconds
 from tests.abuse.largest import PARTITIONS, largest_requests
+from tests.support.frames import joined
 from tests.support.wire import WireClient
 from tests.wire.test_advertised import SERVED
 
@@ -42,7 +43,7 @@ def frames(key: ApiKey, topic: str, topic_id: bytes) -> Iterator[bytes]:
             parts = encode_request(key, version, 1, "abuser", message)
         except ProtocolError as error:
             raise AssertionError(f"{key.name} v{version}: {error}") from error
-        yield b"".join(bytes(part) for part in parts)
+        yield joined(parts)
 
 
 def send_and_drain(bootstrap: str, frame: bytes) -> None:

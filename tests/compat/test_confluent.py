@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.consumed import collect_errors, value_of
 from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 30.0
@@ -39,7 +40,7 @@ def read_all(broker: BrokerProcess, topic: str, count: int) -> list[bytes]:
             assert time.monotonic() < deadline, f"{len(values)} of {count}"
             for message in consumer.consume(1000, 0.5):
                 assert message.error() is None, message.error()
-                values.append(message.value())
+                values.append(value_of(message))
     return values
 
 
@@ -51,7 +52,7 @@ def test_produce_and_consume(
     shared_broker: BrokerProcess, codec: str, settings: dict[str, object]
 ) -> None:
     topic = new_topic(shared_broker)
-    errors: list[object] = []
+    errors: list[KafkaError] = []
     producer = Producer(
         {
             "bootstrap.servers": shared_broker.bootstrap,
@@ -62,7 +63,7 @@ def test_produce_and_consume(
     )
     values = [b"value %d " % number * 30 for number in range(2000)]
     for value in values:
-        producer.produce(topic, value, on_delivery=lambda error, _: error and errors.append(error))
+        producer.produce(topic, value, on_delivery=collect_errors(errors))
     assert producer.flush(WAIT_SECONDS) == 0
     assert errors == []
     assert read_all(shared_broker, topic, len(values)) == values
@@ -139,6 +140,6 @@ def test_admin_configs(shared_broker: BrokerProcess) -> None:
 def test_produce_to_an_impossible_topic_is_refused(shared_broker: BrokerProcess) -> None:
     producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "message.timeout.ms": 5000})
     outcome: list[KafkaError] = []
-    producer.produce("no/such topic", b"x", on_delivery=lambda error, _: outcome.append(error))
+    producer.produce("no/such topic", b"x", on_delivery=collect_errors(outcome))
     producer.flush(WAIT_SECONDS)
     assert [error.code() for error in outcome] == [KafkaError.TOPIC_EXCEPTION]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -26,7 +27,7 @@ def new_topic(broker: BrokerProcess, partitions: int = 1) -> str:
     return name
 
 
-def read_all(broker: BrokerProcess, topic: str, count: int, **options: object) -> list[object]:
+def read_all(broker: BrokerProcess, topic: str, count: int, **options: object) -> list[Any]:
     """`count` records from the beginning, without a group."""
     consumer = KafkaConsumer(
         topic,
@@ -37,7 +38,7 @@ def read_all(broker: BrokerProcess, topic: str, count: int, **options: object) -
         **options,
     )
     with closing(consumer):
-        records = []
+        records: list[Any] = []
         for record in consumer:
             records.append(record)
             if len(records) == count:
@@ -166,7 +167,7 @@ class Member(threading.Thread):
                 self.assignment = frozenset(p.partition for p in self.consumer.assignment())
 
 
-def wait_until(condition, what: str) -> None:
+def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, what

@@ -114,7 +114,7 @@ def test_stream_available_now(shared_broker: BrokerProcess, spark: Any, tmp_path
             tmp_path,
             availableNow=True,
         )
-        assert query.awaitTermination(WAIT_SECONDS)
+        assert query.awaitTermination(int(WAIT_SECONDS))
     assert values(spark.read.parquet(str(tmp_path / "data"))) == list(range(COUNT))
 
 
@@ -199,7 +199,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
     newest = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
     newest.unlink()
     (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
-    assert flight_delays.start_pipeline(spark, options).awaitTermination(WAIT_SECONDS)
+    assert flight_delays.start_pipeline(spark, options).awaitTermination(int(WAIT_SECONDS))
     counted: collections.Counter[str] = collections.Counter()
     for row in flight_delays.read_result(spark, options).collect():
         counted[row.carrier] += row.flights

@@ -19,6 +19,7 @@ import kafka
 import pytest
 from confluent_kafka import TopicPartition
 
+from tests.support.consumed import error_of, partition_of, value_of
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.wire import WireClient, batch, unique
 from tests.wire.transaction_steps import add, again, end, start, wait_for_state
@@ -56,7 +57,8 @@ def read_with_confluent(broker: BrokerProcess, topic: str, count: int) -> list[b
         }
     )
     consumer.assign([TopicPartition(topic, p, 0) for p in range(3)])
-    values, at_end = [], set()
+    values: list[bytes] = []
+    at_end: set[int] = set()
     deadline = time.monotonic() + WAIT_SECONDS
     while len(at_end) < 3 or len(values) < count:
         assert time.monotonic() < deadline, values
@@ -64,11 +66,11 @@ def read_with_confluent(broker: BrokerProcess, topic: str, count: int) -> list[b
         if message is None:
             continue
         if message.error() is None:
-            values.append(message.value())
-            at_end.discard(message.partition())
+            values.append(value_of(message))
+            at_end.discard(partition_of(message))
         else:
-            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-            at_end.add(message.partition())
+            assert error_of(message).code() == confluent_kafka.KafkaError._PARTITION_EOF
+            at_end.add(partition_of(message))
     consumer.close()
     return sorted(values)
 

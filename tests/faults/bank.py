@@ -75,7 +75,7 @@ class Trouble:
     def coordinator(self, key: str, key_type: int) -> int:
         def found() -> int | None:
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-            (one,) = self.cluster.ask_any(request, 4).coordinators  # type: ignore[attr-defined]
+            (one,) = self.cluster.ask_any(request, 4).coordinators
             return one.node_id if one.node_id in self.cluster.serving else None
 
         return self.cluster.wait_for(found, f"a coordinator of {key}")

@@ -10,8 +10,8 @@ import errno
 import os
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
-import pybroker.broker.settings
 from pybroker.broker.cli.main import main
 from pybroker.storage.files import ByteBuffer, DataFile, Files
 
@@ -47,5 +47,5 @@ class BreakableFiles(Files):
 
 
 if __name__ == "__main__":
-    pybroker.broker.settings.Files = BreakableFiles  # type: ignore[misc]
-    main()
+    with patch("pybroker.broker.settings.Files", BreakableFiles):
+        main()

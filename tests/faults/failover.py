@@ -36,6 +36,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.support.apache_kafka import java_command, kafka_jars
+from tests.support.consumed import consumed
 from tests.support.detached_cluster import DetachedCluster
 from tests.support.gap_client import CLIENTS
 from tests.support.maven import compiled_classes
@@ -180,7 +181,8 @@ def values_of(bootstrap: str, topic: str) -> dict[tuple[int, int], int]:
             assert time.monotonic() < deadline, f"cannot read {topic} to its end"
             for message in reader.consume(1000, 0.2):
                 assert message.error() is None, message.error()
-                found[message.partition(), message.offset()] = int(message.value())
+                record = consumed(message)
+                found[record.partition, record.offset] = int(record.value)
     finally:
         reader.close()
     return found

@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable
 
 from tests.faults.scenario import Case, Scenario
-from tests.support.cluster import LAG_LIMIT_SECONDS, SESSION_TIMEOUT_SECONDS, ZOOKEEPER
+from tests.support.cluster import LAG_LIMIT_SECONDS, SESSION_TIMEOUT_SECONDS
+from tests.support.links import ZOOKEEPER
 
 STEPS = 5
 

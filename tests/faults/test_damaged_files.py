@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.consumed import collect_errors, error_of, value_of
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 WAIT_SECONDS = 60.0
@@ -47,16 +48,12 @@ def write(broker: BrokerProcess) -> None:
     for future in created.values():
         future.result(WAIT_SECONDS)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
-    errors: list[object] = []
+    errors: list[KafkaError] = []
     for number in range(RECORDS):
         for topic in DAMAGED:
-            producer.produce(topic, b"%d" % number, partition=0, callback=_collect(errors))
+            producer.produce(topic, b"%d" % number, partition=0, callback=collect_errors(errors))
     assert producer.flush(WAIT_SECONDS) == 0
     assert not errors
-
-
-def _collect(errors: list[object]) -> object:
-    return lambda error, _message: errors.append(error) if error is not None else None
 
 
 def read(broker: BrokerProcess, topic: str) -> list[bytes]:
@@ -76,8 +73,8 @@ def read(broker: BrokerProcess, topic: str) -> list[bytes]:
             message = consumer.poll(WAIT_SECONDS)
             assert message is not None, f"{len(found)} records of {topic}, then nothing"
             if message.error() is None:
-                found.append(message.value())
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+                found.append(value_of(message))
+            elif error_of(message).code() == KafkaError._PARTITION_EOF:
                 return found
             else:
                 raise KafkaException(message.error())
@@ -138,7 +135,7 @@ def produce_one(broker: BrokerProcess, topic: str) -> None:
         {"bootstrap.servers": broker.bootstrap, "acks": "all", "message.timeout.ms": 3000}
     )
     errors: list[KafkaError] = []
-    producer.produce(topic, b"one more", partition=0, callback=_collect(errors))
+    producer.produce(topic, b"one more", partition=0, callback=collect_errors(errors))
     assert producer.flush(WAIT_SECONDS) == 0
     if errors:
         raise KafkaException(errors[0])

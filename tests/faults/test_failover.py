@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -90,6 +91,10 @@ def test_deaths_and_what_the_supervisor_makes_of_them(cluster: DetachedCluster) 
     assert seconds_until_missed(cluster, 3) < AT_ONCE_SECONDS
 
 
+def children_beside(process: psutil.Process, known: set[int]) -> list[psutil.Process]:
+    return [child for child in process.children() if child.pid not in known]
+
+
 def test_a_death_while_the_supervisor_waits_for_another_node(cluster: DetachedCluster) -> None:
     supervisor = psutil.Process(cluster.state.supervisor_pid)
     with ThreadPoolExecutor(1) as pool:
@@ -97,8 +102,7 @@ def test_a_death_while_the_supervisor_waits_for_another_node(cluster: DetachedCl
             before = {one.pid for one in cluster.state.nodes}
             answer = pool.submit(cluster.tell, "restart", 3)
             (starting,) = cluster.wait_for(
-                lambda known=before: [one for one in supervisor.children() if one.pid not in known],
-                "the new life of broker 3",
+                partial(children_beside, supervisor, before), "the new life of broker 3"
             )
             starting.suspend()  # it does not become ready for a while
             time.sleep(STAYS_SECONDS)

@@ -75,7 +75,7 @@ def commit(brokers: Cluster, offset: int) -> None:
 
     def committed() -> bool:
         answer = brokers.ask(brokers.coordinator(GROUP), request, 5)
-        ((result,),) = (t.partitions for t in answer.topics)  # type: ignore[attr-defined]
+        ((result,),) = (t.partitions for t in answer.topics)
         return bool(result.error_code == 0)
 
     brokers.wait_for(committed, "an offset is committed")
@@ -85,7 +85,7 @@ def committed_offset(brokers: Cluster) -> int | None:
     topics = [OffsetFetchRequestTopics(name="first", partition_indexes=[0])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)])
     answer = brokers.ask(brokers.coordinator(GROUP), request, 8)
-    (group,) = answer.groups  # type: ignore[attr-defined]
+    (group,) = answer.groups
     if group.error_code:
         return None
     offset: int = group.topics[0].partitions[0].committed_offset

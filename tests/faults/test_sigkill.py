@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.consumed import consumed
 from tests.support.processes import BrokerProcess, running_broker
 from tests.support.zygote import shared_zygote
 
@@ -65,7 +66,8 @@ class Load(threading.Thread):
         if error is not None:
             self.errors.append(error)
         else:
-            self.acknowledged[int(message.value())] = message.offset()
+            record = consumed(message)
+            self.acknowledged[int(record.value)] = record.offset
 
 
 def read_ledger(bootstrap: str) -> list[tuple[int, int]]:
@@ -81,7 +83,8 @@ def read_ledger(bootstrap: str) -> list[tuple[int, int]]:
             assert time.monotonic() < deadline, f"{len(entries)} of {end}"
             messages = consumer.consume(10_000, 0.5)
             assert all(message.error() is None for message in messages)
-            entries += [(message.offset(), int(message.value())) for message in messages]
+            records = map(consumed, messages)
+            entries += [(record.offset, int(record.value)) for record in records]
     return entries
 
 

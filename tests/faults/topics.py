@@ -62,16 +62,16 @@ def reassign(scenario: Scenario, partition: int, replicas: list[int]) -> None:
 
     def accepted() -> bool:
         answer = scenario.cluster.ask_controller(request)
-        code = answer.error_code or answer.responses[0].partitions[0].error_code  # type: ignore[attr-defined]
+        code = answer.error_code or answer.responses[0].partitions[0].error_code
         scenario.cluster.tell(f"reassignment of {partition} to {replicas}: error {code}")
-        return code == 0
+        return bool(code == 0)
 
     scenario.cluster.wait_for(accepted, "the reassignment is accepted")
 
 
 def no_reassignment_left(scenario: Scenario) -> bool:
     answer = scenario.cluster.ask_controller(ListPartitionReassignmentsRequest(topics=None))
-    return not answer.topics  # type: ignore[attr-defined]
+    return not answer.topics
 
 
 TWO_OF_THREE = {0: [1, 2], 1: [2, 1], 2: [2, 3]}

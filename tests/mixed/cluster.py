@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,8 +91,8 @@ class MixedCluster(Cluster):
         )
         try:
             seen = self.metadata(None, node)
-            (coordinator,) = self.ask(node, find, 4).coordinators  # type: ignore[attr-defined]
-            (group,) = self.ask(node, fetch, 8).groups  # type: ignore[attr-defined]
+            (coordinator,) = self.ask(node, find, 4).coordinators
+            (group,) = self.ask(node, fetch, 8).groups
         except (OSError, AssertionError) as error:
             return f"{node} says nothing: {error!r}"
         partitions = [
@@ -121,11 +122,10 @@ class MixedCluster(Cluster):
             finally:
                 for other in others:
                     self.resume(other)
-        for each in self.serving:
-            self.wait_for(
-                lambda each=each: self.metadata("", each).controller_id == node,
-                f"{each} hears that {node} is the controller",
-            )
+        self._wait_for_all(
+            lambda each: self.metadata("", each).controller_id == node,
+            f"hears that {node} is the controller",
+        )
 
     def _elected(self) -> int | None:
         try:
@@ -142,24 +142,25 @@ class MixedCluster(Cluster):
 
     # -- what all nodes say -----------------------------------------------------------------------
 
+    def _wait_for_all(self, holds: Callable[[int], bool], what: str) -> None:
+        """Each node that serves comes to it."""
+        for node in self.serving:
+            self.wait_for(partial(holds, node), f"{node} {what}")
+
     def all_agree_on_brokers(self) -> None:
         """Each node that serves names exactly the nodes that serve."""
-        for node in self.serving:
-            self.wait_for(
-                lambda node=node: (
-                    {broker.node_id for broker in self.metadata("", node).brokers}
-                    == set(self.serving)
-                ),
-                f"{node} knows all of {self.serving}",
-            )
+
+        def holds(node: int) -> bool:
+            named = {broker.node_id for broker in self.metadata("", node).brokers}
+            return named == set(self.serving)
+
+        self._wait_for_all(holds, f"knows all of {self.serving}")
 
     def all_agree(self, topic: str, holds: Callable[[PartitionView], bool], what: str) -> None:
         """Each node that serves says so of every partition."""
-        for node in self.serving:
-            self.wait_for(
-                lambda node=node: all(map(holds, self.partitions(topic, node).values())),
-                f"{node} says that {what}",
-            )
+        self._wait_for_all(
+            lambda node: all(map(holds, self.partitions(topic, node).values())), f"says that {what}"
+        )
 
     def all_agree_on_in_sync(self, topic: str) -> None:
         self.all_agree(
@@ -177,24 +178,19 @@ class MixedCluster(Cluster):
 
     def all_agree_on_placement(self, topic: str, expected: Mapping[int, Sequence[int]]) -> None:
         """Each partition is on these nodes, and all of them are in sync."""
-        for node in self.serving:
-            self.wait_for(
-                lambda node=node: (
-                    {
-                        p: (list(v.replicas), set(v.isr))
-                        for p, v in self.partitions(topic, node).items()
-                    }
-                    == {p: (list(nodes), set(nodes)) for p, nodes in expected.items()}
-                ),
-                f"{node} says that {topic} is on {expected}",
-            )
+        in_sync = {p: (list(nodes), set(nodes)) for p, nodes in expected.items()}
+
+        def holds(node: int) -> bool:
+            views = self.partitions(topic, node).items()
+            return {p: (list(view.replicas), set(view.isr)) for p, view in views} == in_sync
+
+        self._wait_for_all(holds, f"says that {topic} is on {expected}")
 
     def all_know_partitions(self, topic: str, count: int) -> None:
-        for node in self.serving:
-            self.wait_for(
-                lambda node=node: len(self.partitions(topic, node)) == count,
-                f"{node} knows {count} partitions of {topic}",
-            )
+        self._wait_for_all(
+            lambda node: len(self.partitions(topic, node)) == count,
+            f"knows {count} partitions of {topic}",
+        )
 
     def all_agree_on_topics(
         self, *, present: Sequence[str] = (), absent: Sequence[str] = ()
@@ -203,10 +199,7 @@ class MixedCluster(Cluster):
             names = {topic.name for topic in self.metadata(None, node).topics}
             return names.issuperset(present) and names.isdisjoint(absent)
 
-        for node in self.serving:
-            self.wait_for(
-                lambda node=node: holds(node), f"{node} has {list(present)}, not {list(absent)}"
-            )
+        self._wait_for_all(holds, f"has {list(present)}, not {list(absent)}")
 
 
 class Books(Ledger):

@@ -93,7 +93,7 @@ def wait_until_settled(client: WireClient) -> None:
     topic = Topic(EVERYTHING, b"")
 
     def leads() -> bool:
-        return client.fetch(topic, version=4).error_code == 0
+        return bool(client.fetch(topic, version=4).error_code == 0)
 
     def has_loaded_the_group() -> bool:
         error, _ = committed(client, require_stable=True)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.mixed.cluster import KAFKA_A, KAFKA_B, OURS, MixedCluster
 from tests.support.audit import log_bytes
+from tests.support.consumed import collect_errors
 from tests.support.kafka_tools import kafka_tool
+from tests.support.processes import BrokerProcess as BrokerNode
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -54,14 +57,14 @@ def administer(cluster: MixedCluster, operation: str, what: object) -> None:
 
 
 def produce(cluster: MixedCluster, topic: str, partitions: int, records: int = 1) -> None:
-    errors: list[str] = []
+    errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
     for number in range(records * partitions):
         producer.produce(
             topic,
             b"record %d" % number,
             partition=number % partitions,
-            on_delivery=lambda error, _: error and errors.append(str(error)),
+            on_delivery=collect_errors(errors),
         )
     assert producer.flush(RESULT_SECONDS) == 0
     assert errors == []
@@ -81,9 +84,11 @@ def test_topics_come_grow_and_go(cluster: MixedCluster, controller: int) -> None
     administer(cluster, "delete_topics", topic)
     cluster.all_agree_on_topics(absent=[topic])
     for node in cluster.nodes.values():
-        cluster.wait_for(
-            lambda node=node: not list(node.log_dir.glob(f"{topic}-[0-9]")), f"{topic} is deleted"
-        )
+        cluster.wait_for(partial(has_no_log, node, topic), f"{topic} is deleted")
+
+
+def has_no_log(node: BrokerNode, topic: str) -> bool:
+    return not list(node.log_dir.glob(f"{topic}-[0-9]"))
 
 
 def test_kafkas_tools(cluster: MixedCluster, controller: int, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from pybroker.broker.cli.log import log
 from tests.mixed.one_directory import (
@@ -31,6 +31,7 @@ from tests.mixed.one_directory import (
     write_everything,
 )
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.consumed import collect_errors, consumed
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import BrokerProcess, zookeeper_process
 from tests.support.wire import WireClient
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.timeout(900)
 
 def produce(broker: BrokerProcess, numbers: range) -> None:
     """A share of the numbers with each codec, idempotently."""
-    errors: list[object] = []
+    errors: list[KafkaError] = []
     for index, codec in enumerate(CODECS):
         producer = Producer(
             {
@@ -64,7 +65,7 @@ def produce(broker: BrokerProcess, numbers: range) -> None:
                     NUMBERS,
                     b"value %d " % number * 20,
                     key=b"%d" % number,
-                    on_delivery=lambda error, _: error and errors.append(error),
+                    on_delivery=collect_errors(errors),
                 )
         assert producer.flush(WAIT_SECONDS) == 0
     assert errors == []
@@ -86,7 +87,7 @@ def read_keys(broker: BrokerProcess) -> list[int]:
             assert [message.offset() for message in messages] == list(
                 range(len(keys), len(keys) + len(messages))
             )
-            keys += [int(message.key()) for message in messages]
+            keys += [int(consumed(message).key or b"") for message in messages]
     return keys
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,14 @@ def elsewhere(jbod: Cluster, node: int, topic: str) -> str:
     return next(path for path in paths_of(jbod, node) if path not in here)
 
 
+def is_only_in(jbod: Cluster, node: int, topic: str, path: str) -> bool:
+    return list(directory_of(jbod, node, topic)) == [path]
+
+
+def is_on(jbod: Cluster, topic: str, nodes: set[int]) -> bool:
+    return set(jbod.partitions(topic)[0].replicas) == nodes
+
+
 def test_replicas_change_directories(jbod: Cluster, tmp_path: Path) -> None:
     jbod.create_topic("within", assignment={0: [1, 2, 3]})
     fill(jbod, "within", 40)
@@ -90,9 +99,7 @@ def test_replicas_change_directories(jbod: Cluster, tmp_path: Path) -> None:
     faster = ("--replica-alter-log-dirs-throttle", "1000000000", "--additional")
     reassign(jbod, file, "--execute", *faster)
     for node, path in targets.items():
-        jbod.wait_for(
-            lambda n=node, p=path: list(directory_of(jbod, n, "within")) == [p], f"{node} moves"
-        )
+        jbod.wait_for(partial(is_only_in, jbod, node, "within", path), f"{node} moves")
     verified = reassign(jbod, file, "--verify")
     assert verified.count("completed successfully") == 3, verified
     seen = described(jbod, "within")
@@ -110,9 +117,7 @@ def test_a_new_replica_comes_to_the_directory_that_was_named(jbod: Cluster, tmp_
         here = next(iter(directory_of(jbod, 1, name)))
         file = plan(tmp_path / f"{name}.json", name, {1: here, 3: path})
         assert "Successfully started" in reassign(jbod, file, "--execute")
-        jbod.wait_for(lambda n=name: set(jbod.partitions(n)[0].replicas) == {1, 3}, f"{name} moves")
+        jbod.wait_for(partial(is_on, jbod, name, {1, 3}), f"{name} moves")
         jbod.wait_for_isr(name)
-        jbod.wait_for(
-            lambda n=name, p=path: list(directory_of(jbod, 3, n)) == [p], f"{name} is in {path}"
-        )
+        jbod.wait_for(partial(is_only_in, jbod, 3, name, path), f"{name} is in {path}")
         assert "is completed" in reassign(jbod, file, "--verify")

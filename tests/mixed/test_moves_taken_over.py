@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pybroker.protocol.records.record import Record
 from pybroker.storage.log_directory import REPLACED_MARK
 from tests.mixed.one_directory import forget_registration
 from tests.support.apache_kafka import ApacheKafkaProcess
@@ -93,7 +94,7 @@ def test_the_other_broker_finishes_it(tmp_path: Path, first: type[Broker]) -> No
                     return list(found) == [target] and not found[target].is_future_key
 
                 until(is_over, "the move is over")
-                records = []
+                records: list[Record] = []
                 while len(records) < COUNT:
                     more = kafka.read(topic, len(records))
                     assert more, f"{len(records)} of {COUNT}"

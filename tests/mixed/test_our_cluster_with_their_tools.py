@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -25,6 +25,7 @@ from pybroker.protocol.messages.reassignments import (
 from tests.support.apache_kafka import kafka_jars
 from tests.support.audit import log_bytes
 from tests.support.cluster import Cluster, cluster
+from tests.support.consumed import collect_errors
 from tests.support.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.timeout(600)
@@ -85,14 +86,14 @@ def described(running: Cluster, topic: str) -> dict[int, tuple[int, list[int]]]:
 
 
 def produce(running: Cluster, topic: str, partitions: int) -> None:
-    errors: list[str] = []
+    errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": running.bootstrap, "enable.idempotence": True})
     for number in range(RECORDS):
         producer.produce(
             topic,
             b"record %d" % number,
             partition=number % partitions,
-            on_delivery=lambda error, _: error and errors.append(str(error)),
+            on_delivery=collect_errors(errors),
         )
     assert producer.flush(FLUSH_SECONDS) == 0
     assert errors == []

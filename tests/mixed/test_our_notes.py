@@ -24,6 +24,7 @@ from pybroker.storage.recovery_notes import (
 )
 from tests.mixed.one_directory import WAIT_SECONDS, forget_registration, wait_for
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.consumed import value_of
 from tests.support.processes import BrokerProcess, zookeeper_process
 
 TOPIC = "noted"
@@ -56,7 +57,7 @@ def read(broker: BrokerProcess) -> list[int]:
             assert message is not None, f"{len(found)} records, then nothing"
             error = message.error()
             if error is None:
-                found.append(int(message.value()))
+                found.append(int(value_of(message)))
             elif error.code() == KafkaError._PARTITION_EOF:
                 return found
             else:

@@ -20,6 +20,7 @@ from pybroker.coordinator.group.placement import partition_for_key
 from pybroker.protocol.messages.reassignments import ElectLeadersRequest
 from tests.mixed.cluster import EACH_LEADS, KAFKA_A, KAFKA_B, OURS, MixedCluster
 from tests.support.apache_kafka import java_command
+from tests.support.consumed import collect_errors, partition_of, value_of
 from tests.support.kafka_tools import kafka_tool
 from tests.support.wire import TRANSACTION, WireClient, unique
 
@@ -70,14 +71,14 @@ def a_producer(cluster: MixedCluster, name: str) -> Iterator[Producer]:
 def send(producer: Producer, topic: str, what: str) -> list[bytes]:
     """A transaction over all partitions, delivered and left open; its values."""
     producer.begin_transaction()
-    failures: list[object] = []
+    failures: list[KafkaError] = []
     values = [b"%s-%d" % (what.encode(), n) for n in range(RECORDS)]
     for n, value in enumerate(values):
         producer.produce(
             topic,
             value,
             partition=n % len(EACH_LEADS),
-            on_delivery=lambda error, _: error and failures.append(error),
+            on_delivery=collect_errors(failures),
         )
     assert producer.flush(WAIT_SECONDS) == 0
     assert failures == []
@@ -102,9 +103,9 @@ def read(cluster: MixedCluster, topic: str) -> list[bytes]:
             for message in consumer.consume(1000, 0.5):
                 error = message.error()
                 if error is None:
-                    values.append(message.value())
+                    values.append(value_of(message))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    at_end.add(message.partition())
+                    at_end.add(partition_of(message))
     return sorted(values)
 
 

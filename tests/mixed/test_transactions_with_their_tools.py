@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.bank import BankClient
 from tests.support.cluster import Cluster, cluster
+from tests.support.consumed import consumed
 from tests.support.kafka_tools import kafka_tool
 from tests.support.ledger import librdkafka
 from tests.support.maven import compiled, maven_jars
@@ -153,8 +154,9 @@ class Reader:
     def total(self) -> int:
         for message in self._consumer.consume(1_000, 0.5):
             if message.error() is None:
-                self.counts[message.key().decode()].append(int(message.value()))
-        return sum(len(found) for found in self.counts.values())
+                found = consumed(message)
+                self.counts[(found.key or b"").decode()].append(int(found.value))
+        return sum(len(numbers) for numbers in self.counts.values())
 
     def close(self) -> None:
         self._consumer.close()

@@ -23,6 +23,7 @@ from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.types import Isolation, PartitionKey
 from tests.simulation.broker import Produce
 from tests.simulation.kernel import Process
+from tests.support.frames import joined
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -48,6 +49,9 @@ class Client:
         self.name = name
         self.key = key
         self._leader: int | None = None
+
+    def start(self) -> None:
+        raise AssertionError
 
     def later(self, delay_ms: int, run: Any, *args: Any) -> None:
         self.kernel.after(delay_ms, self.process, run, *args)
@@ -216,7 +220,7 @@ class Consumer(Reader):
         self.batches = 0
 
     def read(self, data: FetchResponsePartitionData) -> None:
-        records = bytes(data.records or b"")
+        records = joined([data.records or b""])
         self.position, batches = self.cluster.audit.consumed(
             self.name, self.key, self.position, records
         )

@@ -17,7 +17,7 @@ from pybroker.replication.controller.znodes import ReplicaAssignment, TopicAssig
 from pybroker.replication.types import PartitionKey
 from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
-from tests.simulation.clients import Consumer, Producer
+from tests.simulation.clients import Client, Consumer, Producer
 from tests.simulation.faults import Faults
 from tests.simulation.kernel import START_MS, Kernel, Process
 from tests.simulation.network import Network
@@ -93,7 +93,8 @@ class Cluster:
                 pause_ms = random.choice((40, 150, 300))
                 self.producers.append(Producer(self, name, key, producer_id, pause_ms))
             self.consumers.append(Consumer(self, f"consumer{number}", key))
-        for client in (*self.producers, *self.consumers):
+        clients: list[Client] = [*self.producers, *self.consumers]
+        for client in clients:
             client.start()
 
     def stop_clients(self) -> None:

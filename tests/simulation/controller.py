@@ -68,7 +68,7 @@ class ControllerShell:
             event = self._events.popleft()
             self._advance(self.machine.process(event, self._kernel.now_ms), BEGIN)
 
-    def _advance(self, flow: Flow, results: Any) -> None:
+    def _advance(self, flow: Flow[None], results: Any) -> None:
         was_active = self.machine.is_active
         try:
             operations = advance(flow, results)
@@ -82,7 +82,7 @@ class ControllerShell:
             epoch = self.machine.context.epoch
             self._kernel.note(f"{self._broker.name} is controller of epoch {epoch}")
 
-    def _answered(self, flow: Flow, results: Any) -> None:
+    def _answered(self, flow: Flow[None], results: Any) -> None:
         self._advance(flow, results)
         self._pump()
 
@@ -93,7 +93,8 @@ class ControllerShell:
             if isinstance(effect, effects.SendRequest):
                 self._enqueue(effect.broker_id, effect.request)
             elif isinstance(effect, effects.Reply):
-                effect.token(effect.response)
+                answer: Any = effect.token
+                answer(effect.response)
             elif isinstance(effect, effects.OpenChannel):
                 broker_id = effect.broker.broker_id
                 if broker_id not in self._channels:

@@ -38,6 +38,7 @@ from tests.simulation.fetchers import LISTENER
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker
+    from tests.simulation.transactions import TransactionalBroker
 
 TRANSACTIONS = "__transaction_state"
 OFFSETS = "__consumer_offsets"
@@ -158,8 +159,9 @@ class _Shell:
 class TransactionShell(_Shell):
     topic = TRANSACTIONS
     acks = ACKS_ALL
+    broker: TransactionalBroker
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: TransactionalBroker) -> None:
         machine = TransactionCoordinator(
             TransactionConfig(
                 abort_timed_out_interval_ms=ABORT_CHECK_MS, request_timeout_ms=REQUEST_TIMEOUT_MS

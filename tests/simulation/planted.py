@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.replication.controller import partition_states
+from pybroker.replication.controller.elections import elect_offline
 from pybroker.replication.follower import FollowerPartition, FollowerState
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.isr import IsrState, RemoteReplica
@@ -119,10 +120,9 @@ def _followers_forget_producers() -> Any:
 
 def _election_outside_the_isr() -> Any:
     """The first live replica is elected, in sync or not."""
-    elect = partition_states.elect_offline
 
     def careless(context: Any, partition: Any, state: Any, _unclean: bool) -> Any:
-        return elect(context, partition, state, True)
+        return elect_offline(context, partition, state, True)
 
     return patch.object(partition_states, "elect_offline", careless)
 

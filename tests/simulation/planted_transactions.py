@@ -4,7 +4,7 @@ As in `planted.py`, each is a small change of one rule, as a bug would make it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -74,7 +74,10 @@ def _both(one: Any, other: Any) -> Iterator[None]:
 @contextmanager
 def _nastier(fault: Any, **weights: float) -> Iterator[None]:
     """A fault that few seeds would meet, in clusters to which what shows it happens more often."""
-    with fault, patch.multiple(transactions, **weights):
+    with ExitStack() as stack:
+        stack.enter_context(fault)
+        for name, weight in weights.items():
+            stack.enter_context(patch.object(transactions, name, weight))
         yield
 
 

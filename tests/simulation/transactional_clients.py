@@ -39,6 +39,7 @@ from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.types import Isolation, PartitionKey
 from tests.simulation.clients import RETRY_MS, Client, Reader
 from tests.simulation.coordinators import OFFSETS, TRANSACTIONS
+from tests.support.frames import joined
 
 if TYPE_CHECKING:
     from tests.simulation.transactions import TransactionalCluster
@@ -357,7 +358,7 @@ class CommittedReader(Reader):
     longest_pause_ms = 60
 
     def read(self, data: FetchResponsePartitionData) -> None:
-        records = bytes(data.records or b"")
+        records = joined([data.records or b""])
         waiting = sorted(data.aborted_transactions or (), key=lambda one: one.first_offset)
         dropped: set[int] = set()
         for position, header in iter_batch_headers(records):

@@ -30,6 +30,7 @@ from pybroker.protocol.messages.transactions import (
 )
 from pybroker.replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
 from tests.simulation.broker import Broker, Request
+from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.coordinators import (
     OFFSETS,
@@ -226,7 +227,8 @@ class TransactionalCluster(Cluster):
             self.tellers.append(Teller(self, f"teller{number}"))
             self.offset_readers.append(OffsetReader(self, f"teller{number}"))
         self.readers = [CommittedReader(self, f"reader{key[1]}", key) for key in self.data_keys]
-        for client in (*self.tellers, *self.readers, *self.offset_readers):
+        clients: list[Client] = [*self.tellers, *self.readers, *self.offset_readers]
+        for client in clients:
             client.start()
 
     def stop_clients(self) -> None:

@@ -329,7 +329,7 @@ class ZooKeeperSession:
         if not batch.remaining:
             batch.done(batch.results)
 
-    def run(self, flow: Flow, done: Callable[[Any], None], results: Any = BEGIN) -> None:
+    def run(self, flow: Flow[Any], done: Callable[[Any], None], results: Any = BEGIN) -> None:
         """Drive a flow; `done` gets its value, or the exception that ended it."""
         try:
             operations = advance(flow, results)
@@ -341,7 +341,7 @@ class ZooKeeperSession:
             self.execute(operations, lambda answers: self.run(flow, done, answers))
 
 
-def advance(flow: Flow, results: Any) -> Sequence[Any]:
+def advance(flow: Flow[Any], results: Any) -> Sequence[Any]:
     """The next operations of a flow: at its beginning, after results, or without its session."""
     if results is None:
         return flow.throw(SessionExpired())

@@ -237,7 +237,7 @@ class Bank:
         )
         leader = self.cluster.leader(topic, partition)
         answer = self.cluster.ask(leader, request)
-        ((found,),) = (t.partitions for t in answer.topics)  # type: ignore[attr-defined]
+        ((found,),) = (t.partitions for t in answer.topics)
         return -1 if found.error_code else int(found.offset)
 
     def _nothing_is_open(self) -> bool:

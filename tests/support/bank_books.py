@@ -27,6 +27,7 @@ from tests.support.bank_terms import (
     Leg,
     parse_leg,
 )
+from tests.support.consumed import consumed
 from tests.support.ledger import librdkafka
 
 POLL_SECONDS = 0.3
@@ -56,11 +57,11 @@ class Books:
             return
         leg = parse_leg(value)
         legs = self.open.setdefault(leg.transfer, {})
-        if leg.transfer in self.whole or leg.index in legs:
+        if leg.transfer in self.whole or leg.number in legs:
             self._violated(f"{leg} is there twice, now at {partition, offset}")
             return
-        legs[leg.index] = leg
-        if len(legs) == leg.count:
+        legs[leg.number] = leg
+        if len(legs) == leg.of:
             self._post(leg.transfer, self.open.pop(leg.transfer))
 
     def _post(self, transfer: str, legs: dict[int, Leg]) -> None:
@@ -118,8 +119,8 @@ class ConfluentReader(Reader):
             while not self._ending.is_set():
                 for message in consumer.consume(AT_ONCE, POLL_SECONDS):
                     if message.error() is None:
-                        place = message.topic(), message.partition(), message.offset()
-                        yield (*place, message.value())
+                        found = consumed(message)
+                        yield found.topic, found.partition, found.offset, found.value
 
 
 class PythonReader(Reader):

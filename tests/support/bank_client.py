@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from tests.support.bank_terms import (
@@ -203,14 +204,14 @@ class PythonClient:
     def transact(self, records: Iterable[tuple[str, int, bytes]], *, commit: bool) -> None:
         self._call(self._producer.begin_transaction)
         sent = [
-            self._call(lambda r=record: self._producer.send(r[0], r[2], partition=r[1]))
-            for record in records
+            self._call(partial(self._producer.send, topic, value, partition=partition))
+            for topic, partition, value in records
         ]
         if not commit:
             self._call(self._producer.abort_transaction)
             raise Aborted("as it was meant to be")
         for future in sent:
-            self._call(lambda f=future: f.get(ANSWER_SECONDS))
+            self._call(partial(future.get, ANSWER_SECONDS))
         self._call(self._producer.commit_transaction)
 
     def subscribe(self) -> None:
@@ -246,7 +247,7 @@ class PythonClient:
         self._call(self._producer.begin_transaction)
         sent = [self._producer.send(t, value, partition=p) for t, p, value in records]
         for future in sent:
-            self._call(lambda f=future: f.get(ANSWER_SECONDS))
+            self._call(partial(future.get, ANSWER_SECONDS))
         self._call(lambda: self._producer.send_offsets_to_transaction(offsets, metadata))
         self._call(self._producer.commit_transaction)
 
@@ -304,7 +305,7 @@ class Worker:
                 for index, (account, leg) in enumerate(zip(accounts, legs, strict=True))
             ]
             commit = number % ABORTED_SHARE != ABORTED_SHARE - 1
-            self.settled(identity, lambda r=records, c=commit: self.client.transact(r, commit=c))
+            self.settled(identity, partial(self.client.transact, records, commit=commit))
 
     def receipts(self) -> None:
         self.client.subscribe()
@@ -315,7 +316,7 @@ class Worker:
             if not orders:
                 continue
             identity = f"{self.name}/{self.life}/{number}"
-            if not self.settled(identity, lambda o=orders: self.client.receipt(o)):
+            if not self.settled(identity, partial(self.client.receipt, orders)):
                 self.client.rewind()
             time.sleep(PAUSE_SECONDS)
 

@@ -19,17 +19,17 @@ class Leg(NamedTuple):
     """One side of a transfer: what an account gets or gives."""
 
     transfer: str
-    index: int
-    count: int
+    number: int
+    of: int
     account: int
     amount: int
 
 
-def leg_value(transfer: str, index: int, count: int, account: int, amount: int) -> bytes:
-    return f"{transfer} {index} {count} {account} {amount}".encode()
+def leg_value(transfer: str, number: int, of: int, account: int, amount: int) -> bytes:
+    return f"{transfer} {number} {of} {account} {amount}".encode()
 
 
 def parse_leg(value: bytes) -> Leg:
     transfer, *numbers = value.decode().split()
-    index, count, account, amount = map(int, numbers)
-    return Leg(transfer, index, count, account, amount)
+    number, of, account, amount = map(int, numbers)
+    return Leg(transfer, number, of, account, amount)

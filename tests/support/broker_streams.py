@@ -9,7 +9,7 @@ import trio
 
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.framing import encode_response
-from tests.support.frames import decode_request
+from tests.support.frames import decode_request, joined
 
 
 async def answer_requests(
@@ -26,7 +26,7 @@ async def answer_requests(
             await stream.aclose()
             return
         parts = encode_response(key, version, header.correlation_id, response)
-        await stream.send_all(b"".join(bytes(part) for part in parts))
+        await stream.send_all(joined(parts))
 
 
 async def _exactly(stream: Any, size: int) -> bytes | None:

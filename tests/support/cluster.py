@@ -14,7 +14,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.groups import FindCoordinatorRequest
@@ -29,6 +29,7 @@ from pybroker.protocol.messages.topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from pybroker.protocol.schema import Message
 from tests.support.links import ZOOKEEPER, Links
 from tests.support.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, free_port
 from tests.support.real_zookeeper import RealZooKeeper, ensemble_of
@@ -214,13 +215,13 @@ class Cluster:
 
     # -- what the cluster says ----------------------------------------------------------------
 
-    def ask(self, node: int, request: object, version: int | None = None) -> object:
+    def ask(self, node: int, request: Message, version: int | None = None) -> Any:
         """One request over a connection of its own; OSError if the node does not answer."""
         with WireClient(self.nodes[node].bootstrap) as client:
             client.socket.settimeout(CALL_TIMEOUT_SECONDS)
-            return client.call(request, version)  # type: ignore[arg-type]
+            return client.call(request, version)
 
-    def ask_any(self, request: object, version: int | None = None) -> object:
+    def ask_any(self, request: Message, version: int | None = None) -> Any:
         error: Exception = ConnectionError("no node serves")
         for node in self.serving:
             try:
@@ -229,7 +230,7 @@ class Cluster:
                 error = failure
         raise error
 
-    def ask_controller(self, request: object, version: int | None = None) -> object:
+    def ask_controller(self, request: Message, version: int | None = None) -> Any:
         return self.ask(self.controller(), request, version)
 
     def metadata(self, topic: str | None = None, node: int | None = None) -> MetadataResponse:
@@ -280,7 +281,7 @@ class Cluster:
     def coordinator(self, group: str) -> int:
         def found() -> int | None:
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-            (one,) = self.ask_any(request, 4).coordinators  # type: ignore[attr-defined]
+            (one,) = self.ask_any(request, 4).coordinators
             return one.node_id if one.node_id in self.serving else None
 
         return self.wait_for(found, f"a coordinator of {group}")
@@ -349,11 +350,11 @@ class Cluster:
             nonlocal is_unknown
             was_unknown, is_unknown = is_unknown, True
             request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-            (result,) = self.ask_controller(request).topics  # type: ignore[attr-defined]
+            (result,) = self.ask_controller(request).topics
             is_unknown = result.error_code == ErrorCode.REQUEST_TIMED_OUT
             # It exists as well while one of its name is being deleted, and soon does no more.
             is_ours = was_unknown and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-            return is_ours or result.error_code == ErrorCode.NONE
+            return bool(is_ours or result.error_code == ErrorCode.NONE)
 
         self.wait_for(created, f"{name} is created")
         self.wait_for_isr(name)

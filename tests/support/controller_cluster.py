@@ -6,14 +6,15 @@ themselves, and requests to brokers are recorded and, unless told otherwise, ans
 
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
 from pybroker.protocol.messages.replication import (
+    LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaPartitionError,
-    StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
@@ -23,6 +24,8 @@ from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.effects import (
     CloseChannel,
+    ControlRequest,
+    Effect,
     OpenChannel,
     Reply,
     Resigned,
@@ -30,7 +33,7 @@ from pybroker.replication.controller.effects import (
     StartTimer,
 )
 from pybroker.replication.controller.machine import Controller
-from pybroker.replication.controller.operations import Create, Delete, SetData
+from pybroker.replication.controller.operations import Create, Delete, SetData, ZkOperation
 from pybroker.replication.controller.znodes import (
     BrokerRegistration,
     ReplicaAssignment,
@@ -48,25 +51,24 @@ class SimulatedBroker:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.cache = MetadataCache(broker_id)
-        self.replicas: dict[TopicPartition, object] = {}
+        self.replicas: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
 
-    def receive(self, request: object) -> object:
+    def receive(self, request: ControlRequest) -> object:
         if isinstance(request, UpdateMetadataRequest):
             self.cache.update(request)
             return UpdateMetadataResponse()
         if isinstance(request, LeaderAndIsrRequest):
-            for topic in request.topic_states:
-                for state in topic.partition_states:
-                    partition = TopicPartition(topic.topic_name, state.partition_index)
+            for led in request.topic_states:
+                for state in led.partition_states:
+                    partition = TopicPartition(led.topic_name, state.partition_index)
                     self.replicas[partition] = state
             return LeaderAndIsrResponse()
-        assert isinstance(request, StopReplicaRequest)
         errors = []
-        for topic in request.topic_states:
-            for state in topic.partition_states:
-                partition = TopicPartition(topic.topic_name, state.partition_index)
-                if state.delete_partition:
+        for stopped in request.topic_states:
+            for stop in stopped.partition_states:
+                partition = TopicPartition(stopped.topic_name, stop.partition_index)
+                if stop.delete_partition:
                     self.replicas.pop(partition, None)
                 errors.append(
                     StopReplicaPartitionError(
@@ -77,7 +79,7 @@ class SimulatedBroker:
 
 
 class ControllerCluster:
-    def __init__(self, broker_ids: Iterable[int] = (), **config: object) -> None:
+    def __init__(self, broker_ids: Iterable[int] = (), **config: Any) -> None:
         self.tree = ZooKeeperTree()
         self.tree.run(ensure_top_level_paths())
         self.config = config
@@ -86,12 +88,12 @@ class ControllerCluster:
         self.sessions: dict[int, int] = {}
         self.next_session = 100
         self.next_topic_id = 1
-        self.sent: list[tuple[int, object]] = []
-        self.replies: dict[object, object] = {}
+        self.sent: list[tuple[int, ControlRequest]] = []
+        self.replies: dict[object, Any] = {}
         self.timers: list[StartTimer] = []
         self.channels: set[int] = set()
         self.answering = True
-        self.queue: deque[tuple[object, object]] = deque()
+        self.queue: deque[tuple[int, events.Event]] = deque()
         self.settling = False
         for broker_id in broker_ids:
             self.start(broker_id)
@@ -131,7 +133,7 @@ class ControllerCluster:
         (active,) = [c for c in self.controllers.values() if c.is_active]
         return active
 
-    def process(self, broker_id: int, event: object) -> None:
+    def process(self, broker_id: int, event: events.Event) -> None:
         """One event on one broker's controller, and all that follows from it, in order."""
         self.queue.append((broker_id, event))
         self.settle()
@@ -143,6 +145,7 @@ class ControllerCluster:
         try:
             while self.queue or self.tree.fired:
                 for watcher, kind, path in self.tree.take_fired():
+                    assert isinstance(watcher, int)
                     change = events.NodeChanged if kind == "data" else events.ChildrenChanged
                     self.queue.append((watcher, change(path)))
                 if self.queue:
@@ -150,14 +153,14 @@ class ControllerCluster:
         finally:
             self.settling = False
 
-    def _process(self, broker_id: object, event: object) -> None:
+    def _process(self, broker_id: int, event: events.Event) -> None:
         controller = self.controllers.get(broker_id)
         if controller is not None:
             session = self.sessions[broker_id]
             self.tree.run(controller.process(event, NOW_MS), session, broker_id)
             self._perform(broker_id, controller.take_effects())
 
-    def _perform(self, broker_id: int, effects: list[object]) -> None:
+    def _perform(self, broker_id: int, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, SendRequest):
                 self.sent.append((effect.broker_id, effect.request))
@@ -182,7 +185,7 @@ class ControllerCluster:
         event = events.BrokerResponse(effect.broker_id, effect.request, response)
         self.queue.append((controller_id, event))
 
-    def ask(self, event_type: type, *args: object) -> object:
+    def ask(self, event_type: Callable[..., events.RequestEvent], *args: object) -> Any:
         """A request event to the active controller; its answer."""
         token = object()
         (broker_id,) = [i for i, c in self.controllers.items() if c.is_active]
@@ -202,8 +205,7 @@ class ControllerCluster:
         )
 
     def add_partitions(self, topic: str, added: dict[int, list[int]]) -> None:
-        node = self.tree.nodes[znodes.topic_path(topic)]
-        current = znodes.decode_topic(topic, node.data)
+        current = znodes.decode_topic(topic, self.tree.nodes[znodes.topic_path(topic)].data)
         partitions = dict(current.partitions)
         partitions.update({p: ReplicaAssignment(tuple(r)) for p, r in added.items()})
         data = znodes.encode_topic(TopicAssignment(current.topic_id, partitions))
@@ -215,7 +217,7 @@ class ControllerCluster:
     def delete_controller_node(self) -> None:
         self.write(Delete(znodes.CONTROLLER))
 
-    def write(self, *operations: object) -> None:
+    def write(self, *operations: ZkOperation) -> None:
         for result in self.tree.perform(operations):
             assert result.ok, result
         self.settle()
@@ -226,8 +228,8 @@ class ControllerCluster:
         node = self.tree.nodes[znodes.partition_state_path(topic, partition)]
         return znodes.decode_partition_state(node.data, node.version)
 
-    def json(self, path: str) -> object:
-        return json.loads(self.tree.nodes[path].data)
+    def json(self, path: str) -> Any:
+        return json.loads(self.tree.nodes[path].data or b"")
 
     def take_sent(self) -> list[str]:
         """What was sent since last asked, as readable lines."""
@@ -236,7 +238,7 @@ class ControllerCluster:
         return lines
 
 
-def describe(request: object) -> str:
+def describe(request: ControlRequest) -> str:
     if isinstance(request, UpdateMetadataRequest):
         parts = [
             f"{t.topic_name}-{s.partition_index}:{s.leader}/{s.isr}"
@@ -253,7 +255,6 @@ def describe(request: object) -> str:
             for s in t.partition_states
         ]
         return " ".join(["LeaderAndIsr", *parts])
-    assert isinstance(request, StopReplicaRequest)
     parts = [
         f"{t.topic_name}-{s.partition_index}:epoch={s.leader_epoch}"
         f"{' delete' if s.delete_partition else ''}"

@@ -10,7 +10,9 @@ everything that is under way finish, after which `check_converged` looks at the 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from random import Random
+from typing import NamedTuple
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths, register_broker
 from pybroker.protocol.messages.cluster import (
@@ -24,11 +26,13 @@ from pybroker.protocol.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from pybroker.protocol.messages.replication import LeaderAndIsrPartitionState
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.context import ControllerContext, TopicPartition
 from pybroker.replication.controller.effects import (
     CloseChannel,
+    ControlRequest,
     OpenChannel,
     Reply,
     Resigned,
@@ -39,8 +43,10 @@ from pybroker.replication.controller.operations import (
     Create,
     Delete,
     Exists,
+    Flow,
     SessionExpired,
     SetData,
+    ZkOperation,
 )
 from pybroker.replication.controller.znodes import (
     BrokerRegistration,
@@ -63,12 +69,19 @@ class Node:
         self.session = session
         self.session_alive = True
         self.controller = controller
-        self.events: deque[object] = deque([events.Startup()])
-        self.flow = None
-        self.operations = None
+        self.events: deque[events.Event] = deque([events.Startup()])
+        self.flow: Flow[None] | None = None
+        self.operations: Sequence[ZkOperation] = ()
         # What this node, as controller, has under way to each broker, with the epoch it is for.
-        self.channels: dict[int, deque[object]] = {}
+        self.channels: dict[int, deque[ControlRequest]] = {}
         self.channel_epochs: dict[int, int] = {}
+
+
+class Step(NamedTuple):
+    """What a node does next: as a controller, or with the first request for one broker."""
+
+    node: Node
+    channel: int | None = None
 
 
 class FencedBroker(SimulatedBroker):
@@ -79,7 +92,7 @@ class FencedBroker(SimulatedBroker):
         self.epoch = epoch
         self.controller_epoch = 0
 
-    def receive(self, request):
+    def receive(self, request: ControlRequest) -> object:
         if request.broker_epoch < self.epoch or request.controller_epoch < self.controller_epoch:
             return None
         self.controller_epoch = request.controller_epoch
@@ -109,7 +122,7 @@ class Simulation:
 
     def _check_write(self, path: str, data: bytes | None) -> None:
         if path == znodes.CONTROLLER_EPOCH:
-            epoch = int(data)
+            epoch = int(data or b"")
             assert epoch >= self.controller_epoch, "the controller epoch went back"
             self.controller_epoch = epoch
         if not path.endswith("/state") or not path.startswith(znodes.TOPICS):
@@ -258,7 +271,11 @@ class Simulation:
             self._ask_for_isr(broker, partition, state, isr)
 
     def _ask_for_isr(
-        self, broker: FencedBroker, partition: TopicPartition, state: object, isr: list[int]
+        self,
+        broker: FencedBroker,
+        partition: TopicPartition,
+        state: LeaderAndIsrPartitionState,
+        isr: list[int],
     ) -> None:
         asked = AlterPartitionRequestPartitionData(
             partition_index=partition.partition,
@@ -274,7 +291,9 @@ class Simulation:
             if node.controller.is_active:
                 node.events.append(events.AlterPartition(object(), request, 1))
 
-    def _write_isr(self, partition: TopicPartition, state: object, isr: list[int]) -> None:
+    def _write_isr(
+        self, partition: TopicPartition, state: LeaderAndIsrPartitionState, isr: list[int]
+    ) -> None:
         path = znodes.partition_state_path(*partition)
         new = LeaderAndIsr(state.leader, state.leader_epoch, tuple(isr), 0, state.controller_epoch)
         change = b'{"version":1,"partitions":[{"topic":"%s","partition":%d}]}' % (
@@ -294,7 +313,7 @@ class Simulation:
     def elect(self) -> None:
         """An administrator, or the clock, wants leaders elected."""
         unclean = self.unclean and self.random.random() < 0.5
-        choices = [
+        choices: list[events.Event] = [
             events.ElectLeaders(object(), None, unclean),
             events.AutoRebalance(),
             events.UncleanElectionEnabled(None) if self.unclean else events.AutoRebalance(),
@@ -315,30 +334,31 @@ class Simulation:
 
     # Steps
 
-    def steps(self) -> list[tuple[str, object]]:
+    def steps(self) -> list[Step]:
         """Everything that could happen next by itself."""
         self._route_watches()
-        found: list[tuple[str, object]] = []
+        found: list[Step] = []
         for node in self.nodes.values():
             if not node.session_alive or node.flow is not None or node.events:
-                found.append(("controller", node))
+                found.append(Step(node))
             found += [
-                ("channel", (node, broker_id))
+                Step(node, broker_id)
                 for broker_id, queue in node.channels.items()
                 if queue and broker_id in self.brokers
             ]
         return found
 
-    def step(self, kind: str, what: object) -> None:
-        if kind == "controller":
-            self._step_controller(what)
+    def step(self, step: Step) -> None:
+        if step.channel is None:
+            self._step_controller(step.node)
         else:
-            self._step_channel(*what)
+            self._step_channel(step.node, step.channel)
 
     def _route_watches(self) -> None:
         for watcher, kind, path in self.tree.take_fired():
-            node = self.nodes.get(watcher[0]) if isinstance(watcher, tuple) else None
-            if node is not None and node.session == watcher[1] and node.session_alive:
+            broker_id, session = watcher if isinstance(watcher, tuple) else (None, None)
+            node = self.nodes.get(broker_id)
+            if node is not None and node.session == session and node.session_alive:
                 change = events.NodeChanged if kind == "data" else events.ChildrenChanged
                 node.events.append(change(path))
 
@@ -406,7 +426,7 @@ class Simulation:
             steps = self.steps()
             if not steps:
                 return
-            self.step(*self.random.choice(steps))
+            self.step(self.random.choice(steps))
         raise AssertionError("it never settles")
 
     def check_converged(self) -> None:

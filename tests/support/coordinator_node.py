@@ -5,6 +5,7 @@ A test's node makes its `runtime` and asks it; the test plays the controller and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -31,7 +32,9 @@ class CoordinatorNode(Generic[RuntimeT]):
         self.replicas = replicas
         start = trio.current_time()
         self.clock_offset_ms = 0
-        self.clock = lambda: NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
+        self.clock: Callable[[], int] = lambda: (
+            NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
+        )
         self.shell = ReplicaShell(self.cluster.manager, self.clock)
 
     def lead(self, leader: int = ME, *, epoch: int = 0) -> None:

@@ -15,7 +15,7 @@ def no_descriptors(left: int = 0) -> Iterator[None]:
     gc.collect()  # what closes itself in the meantime would be left, too
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    fillers = []
+    fillers: list[int] = []
     while not fillers or fillers[-1] <= highest:
         fillers.append(os.open(os.devnull, os.O_RDONLY))
     resource.setrlimit(resource.RLIMIT_NOFILE, (fillers[-1] + 1 + left, hard))

@@ -86,6 +86,10 @@ class Call:
         if inspect.isgenerator(steps):
             turns.begin(steps)
 
+    @property
+    def waits(self) -> bool:
+        return self.answer is None
+
     async def wait(self) -> Any:
         await self._connection.answered.wait()
         return self.answer

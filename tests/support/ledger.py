@@ -24,6 +24,8 @@ from kafka import TopicPartition as PythonPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
+from tests.support.consumed import consumed
+
 KEYS = 30
 DELIVERY_TIMEOUT_MS = 300_000
 END_TIMEOUT_SECONDS = 90.0
@@ -147,8 +149,7 @@ class ConfluentProducer(ProducerLoad):
                 self.errors.append(f"{self.name}:{number}: {error}")
             else:
                 offset = message.offset()  # None: the broker knew it only as a duplicate
-                place = message.partition(), -1 if offset is None else offset
-                self.acknowledged[number] = place
+                self.acknowledged[number] = partition, -1 if offset is None else offset
 
         try:
             self._producer.produce(
@@ -297,7 +298,8 @@ class ConfluentReader(ConsumerLoad):
     def poll(self) -> None:
         for message in self._consumer.consume(500, 0.1):
             if message.error() is None:
-                self.note(message.partition(), message.offset(), message.value())
+                found = consumed(message)
+                self.note(found.partition, found.offset, found.value)
 
     def _answered(self, error: object, partitions: list[TopicPartition]) -> None:
         good = error is None and all(one.error is None for one in partitions)
@@ -418,6 +420,10 @@ class Ledger:
         ]
 
     @property
+    def _threads(self) -> list[ProducerLoad | ConsumerLoad]:
+        return [*self.producers, *self.consumers]
+
+    @property
     def acknowledged(self) -> int:
         return sum(len(producer.acknowledged) for producer in self.producers)
 
@@ -437,7 +443,7 @@ class Ledger:
         ]
 
     def start(self) -> None:
-        for thread in (*self.producers, *self.consumers):
+        for thread in self._threads:
             thread.start()
 
     def progress(self, records: int, prefix: str = "") -> Callable[[], bool]:
@@ -455,7 +461,7 @@ class Ledger:
         return reached
 
     def raise_crashes(self) -> None:
-        for thread in (*self.producers, *self.consumers):
+        for thread in self._threads:
             if thread.crash is not None:
                 raise AssertionError(f"{thread.name} ended: {thread.crash!r}") from thread.crash
 
@@ -477,7 +483,7 @@ class Ledger:
 
     def abandon(self) -> None:
         """Let go, after a failure with records still on their way."""
-        for thread in (*self.producers, *self.consumers):
+        for thread in self._threads:
             thread.end()
         for producer in self.producers:
             producer.drop()

@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from signal import Signals
 
 import confluent_kafka
 import psutil
 
+from tests.support.consumed import consumed
 from tests.support.processes import PYBROKER, free_port
 from tests.support.zygote import ForkedProcess, shared_zygote
 
@@ -103,11 +104,11 @@ class LocalCluster:
         assert self._process is not None
         return self._process.pid
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: Signals) -> None:
         """To the supervisor alone."""
         os.kill(self.supervisor, number)
 
-    def signal_group(self, number: signal.Signals) -> None:
+    def signal_group(self, number: Signals) -> None:
         """To every process, as a terminal, `timeout` or systemd would."""
         os.killpg(self.supervisor, number)
 
@@ -198,8 +199,9 @@ class LocalCluster:
                 assert time.monotonic() < deadline, (position, end)
                 message = consumer.poll(0.2)
                 if message is not None and message.error() is None:
-                    values.append(message.value().decode())
-                    position = message.offset() + 1
+                    found = consumed(message)
+                    values.append(found.value.decode())
+                    position = found.offset + 1
             return values
         finally:
             consumer.close()

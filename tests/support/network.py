@@ -23,6 +23,7 @@ from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatRespons
 from pybroker.protocol.messages.metadata import ApiVersionsRequest
 from pybroker.protocol.schema import Message
 from pybroker.replication.metadata_cache import MetadataCache
+from tests.support.frames import joined
 
 LISTENER = "PLAINTEXT"
 PATIENCE_SECONDS = 30
@@ -125,7 +126,7 @@ def frame_of(
     message: Message, version: int, correlation_id: int, client_id: str | None = "test"
 ) -> bytes:
     parts = encode_request(message._spec.api_key, version, correlation_id, client_id, message)
-    return b"".join(bytes(part) for part in parts)
+    return joined(parts)
 
 
 def heartbeat(group: str, correlation_id: int, version: int = 4) -> bytes:

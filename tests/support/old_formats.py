@@ -72,7 +72,7 @@ def observe(client: WireClient, case: Case) -> dict[str, Any]:
         configs["message_format_version"] = FORMATS[case.stored]
     if case.append_time:
         configs["message_timestamp_type"] = "LogAppendTime"
-    topic = client.create_topic(**configs)
+    topic = client.configured_topic(configs)
     seen: dict[str, Any] = {}
     version = case.sent if case.sent < 2 else 3
     for attempt in ("first", "second"):
@@ -171,7 +171,7 @@ def observe_odd_sets(client: WireClient, stored: int | None) -> dict[str, Any]:
     seen = {}
     for name, data in odd_sets().items():
         configs = {} if stored is None else {"message_format_version": FORMATS[stored]}
-        topic = client.create_topic(**configs)
+        topic = client.configured_topic(configs)
         answer = client.produce(topic.name, data, version=2)
         found = client.fetch(topic, version=4)
         seen[name] = (answer.error_code, answer.base_offset, rows(bytes(found.records or b"")))
@@ -183,12 +183,13 @@ def observe_refusals(client: WireClient, stored: int | None) -> dict[str, Any]:
     configs = {} if stored is None else {"message_format_version": FORMATS[stored]}
     plain = bytes(build_batch(RECORDS))
     seen: dict[str, Any] = {}
-    topic = client.create_topic(**configs)
+    topic = client.configured_topic(configs)
     named = [SimpleRecord(1, b"k", b"v", [("name", b"x")])]
-    identity = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     for name, data in {
         "headers": build_batch(named),
-        "an idempotent producer": build_batch(RECORDS, **identity),
+        "an idempotent producer": build_batch(
+            RECORDS, producer_id=7, producer_epoch=0, base_sequence=0
+        ),
         "zstd": build_batch(RECORDS, compression=Compression.ZSTD),
     }.items():
         for version in (3, 6, 7):
@@ -207,7 +208,7 @@ def observe_refusals(client: WireClient, stored: int | None) -> dict[str, Any]:
         "a compacted topic": {"cleanup_policy": "compact"},
         "a small limit": {"max_message_bytes": "45"},
     }.items():
-        topic = client.create_topic(**configs, **more)
+        topic = client.configured_topic({**configs, **more})
         seen[f"produce to {name}"] = client.produce(topic.name, plain, version=3).error_code
         for version in range(11):
             data = client.fetch(topic, version=version)

@@ -74,7 +74,8 @@ class RawClient:
 
     def receive(self) -> Reply:
         frame = self.receive_frame()
-        reply = Reply(*_REPLY.unpack_from(frame), frame[_REPLY.size :])
+        xid, zxid, error = _REPLY.unpack_from(frame)
+        reply = Reply(xid, zxid, error, frame[_REPLY.size :])
         if reply.xid == NOTIFICATION_XID:
             event = jute.decode(WatcherEvent, reply.body)
             self.events.append(Event(reply.zxid, *event))

@@ -145,7 +145,7 @@ class Reader:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def uvarint(self) -> int:
-        value = 0
+        value: int = 0
         for index in range(5):
             byte = self.take(1)[0]
             value += byte % 128 * 128**index

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import crc32c
@@ -140,7 +141,7 @@ CASES: dict[str, Case] = {
     "a sequence of long ago": Case(
         E.OUT_OF_ORDER_SEQUENCE_NUMBER,
         lambda: from_producer(0),
-        before=[(lambda n=n: from_producer(n)) for n in range(7)],
+        before=[partial(from_producer, number) for number in range(7)],
     ),
     "an old epoch": Case(
         E.INVALID_PRODUCER_EPOCH,

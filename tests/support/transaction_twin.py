@@ -173,7 +173,8 @@ class Twin:
     def send(self, i: Id, now: int) -> None:
         committed = i["state"] == "PrepareCommit"
         i["fencing"] = False
-        change = {"state": "CompleteCommit" if committed else "CompleteAbort", "update": now,
+        change: dict[str, Any] = {
+                  "state": "CompleteCommit" if committed else "CompleteAbort", "update": now,
                   "parts": frozenset()}  # fmt: skip
         logged = {**i, **change}
         i["pending"] = change["state"]

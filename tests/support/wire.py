@@ -15,7 +15,7 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,6 +39,7 @@ from pybroker.protocol.records.batch import read_records
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import Record, SimpleRecord
 from pybroker.protocol.schema import Message
+from tests.support.frames import joined
 
 TIMEOUT_SECONDS = 15.0
 COORDINATOR_WAIT_SECONDS = 20.0
@@ -127,7 +128,7 @@ class WireClient:
         """The bytes of a request with the correlation id of the last one posted."""
         key, sender = request._spec.api_key, self.client_id
         parts = encode_request(key, version, self._correlation_id, sender, request)
-        return b"".join(bytes(part) for part in parts)
+        return joined(parts)
 
     def post_bytes(self, key: int, version: int, body: bytes, client_id: bytes = b"wire") -> int:
         """Send a body as it is under a header of version 1."""
@@ -203,6 +204,11 @@ class WireClient:
 
     def create_topic(self, partitions: int = 1, name: str | None = None, **configs: str) -> Topic:
         """A new topic; config names with underscores instead of dots."""
+        return self.configured_topic(configs, partitions, name)
+
+    def configured_topic(
+        self, configs: Mapping[str, str], partitions: int = 1, name: str | None = None
+    ) -> Topic:
         topic = CreatableTopic(
             name=name or unique(),
             num_partitions=partitions,

@@ -116,7 +116,8 @@ class MachineClient:
         elif not self._is_connected:
             self._raw.append(frame)
         else:
-            reply = Reply(*_REPLY.unpack_from(frame, 4), frame[4 + _REPLY.size :])
+            xid, zxid, error = _REPLY.unpack_from(frame, 4)
+            reply = Reply(xid, zxid, error, frame[4 + _REPLY.size :])
             if reply.xid == NOTIFICATION_XID:
                 event = jute.decode(WatcherEvent, reply.body)
                 self.log.append(Event(reply.zxid, *event))

@@ -6,6 +6,7 @@ the real server are tested with the same flows elsewhere.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pybroker.replication.controller.operations import (
     Check,
@@ -17,11 +18,14 @@ from pybroker.replication.controller.operations import (
     GetData,
     Multi,
     SetData,
+    WriteOperation,
     ZkCode,
     ZkOperation,
     ZkResult,
     ZkStat,
 )
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -65,7 +69,7 @@ class ZooKeeperTree:
     ) -> list[ZkResult]:
         return [self._one(operation, session, watcher) for operation in operations]
 
-    def run(self, flow: Flow, session: int = 1, watcher: object = None):
+    def run(self, flow: Flow[T], session: int = 1, watcher: object = None) -> T:
         """Drive a flow to its end without anything happening in between."""
         try:
             operations = next(flow)
@@ -74,7 +78,8 @@ class ZooKeeperTree:
                     self.interfere(operations)
                 operations = flow.send(self.perform(operations, session, watcher))
         except StopIteration as stop:
-            return stop.value
+            result: T = stop.value
+            return result
 
     def expire(self, session: int) -> None:
         for path in [p for p, node in self.nodes.items() if node.owner == session]:
@@ -89,7 +94,7 @@ class ZooKeeperTree:
         self._fire(events)
         return result
 
-    def _read(self, operation, watcher: object) -> ZkResult:
+    def _read(self, operation: GetData | Exists | GetChildren, watcher: object) -> ZkResult:
         path = operation.path
         node = self.nodes.get(path)
         if operation.watch and (node is not None or isinstance(operation, Exists)):
@@ -120,7 +125,9 @@ class ZooKeeperTree:
         self._fire(events)
         return ZkResult(results=tuple(results))
 
-    def _write(self, operation, session: int) -> tuple[ZkResult, list[tuple[str, str]]]:
+    def _write(
+        self, operation: WriteOperation, session: int
+    ) -> tuple[ZkResult, list[tuple[str, str]]]:
         path = operation.path
         parent = path.rpartition("/")[0] or "/"
         node = self.nodes.get(path)

@@ -11,7 +11,11 @@ from pybroker.broker.network.socket_server import SocketSettings
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import decode_response
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.messages.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+)
 from tests.support.network import (
     RunningNetwork,
     api_versions,
@@ -138,6 +142,7 @@ async def test_api_versions_of_any_version_is_answered_in_version_0(version: int
             assert frame is not None
             correlation_id, response = decode_response(ApiKey.API_VERSIONS, 0, frame)
             assert correlation_id == 7
+            assert isinstance(response, ApiVersionsResponse)
             assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
             spec = API_TABLE[ApiKey.API_VERSIONS]
             (served,) = response.api_keys

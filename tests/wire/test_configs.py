@@ -286,7 +286,7 @@ def test_configs_change_one_by_one(kafka: WireClient) -> None:
         def seen(topic: str = topic) -> list[str | None]:
             return values(kafka, topic, *keys)
 
-        steps = [
+        steps: list[tuple[list[tuple[int, str, str | None]], list[str]]] = [
             ([(SET, "retention.ms", "5000")], ["5000", "10000", "delete"]),
             ([(APPEND, "cleanup.policy", "compact")], ["5000", "10000", "delete,compact"]),
             ([(APPEND, "cleanup.policy", "compact")], ["5000", "10000", "delete,compact"]),
@@ -296,7 +296,6 @@ def test_configs_change_one_by_one(kafka: WireClient) -> None:
             ),
             ([(DELETE, "cleanup.policy", None)], ["604800000", "10000", "delete"]),
         ]
-        changes: list[tuple[int, str, str | None]]
         for changes, expected in steps:
             before = seen()
             assert change(kafka, version, topic, *changes, validate_only=True).error_code == 0

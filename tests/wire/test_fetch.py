@@ -306,7 +306,7 @@ def test_one_fetch_does_not_cross_a_segment(kafka: WireClient) -> None:
     topic = kafka.create_topic(segment_bytes="500")
     for i in range(3):
         kafka.append(topic.name, b"%d" % i * 300)
-    offsets = []
+    offsets: list[int] = []
     while len(offsets) < 3:
         offsets += [record.offset for record in kafka.read(topic, len(offsets))]
     assert offsets == [0, 1, 2]

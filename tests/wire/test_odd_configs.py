@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -212,14 +213,16 @@ def test_the_extremes_of_what_is_accepted_survive_a_restart(odd_broker: BrokerPr
     assert "Traceback" not in odd_broker.log_text
 
 
+def validate_topic_config(name: str, text: str) -> None:
+    validate_topic_configs({name: text}, {})
+
+
 def test_topics_with_extreme_configs_survive_a_restart(odd_broker: BrokerProcess) -> None:
     """One for the smallest, one for the largest and one for a middle value of each key."""
     topics = []
     with WireClient(odd_broker.bootstrap) as kafka:
         for name, definition in TOPIC_CONFIGS.items():
-            values = accepted(
-                definition, lambda text, n=name: validate_topic_configs({n: text}, {})
-            )
+            values = accepted(definition, partial(validate_topic_config, name))
             for text in {values[0], values[-1], values[len(values) // 2]}:
                 made = kafka.create_topic().name
                 assert change(kafka, 1, made, (SET, name, text)).error_code == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -160,7 +161,7 @@ def test_old_consumers_see_all_data_and_no_markers(kafka: WireClient, version: i
         assert answer.error_code == 0
         values += [b"first %d" % number, b"second %d" % number]
         if committed is not None:
-            assert again(lambda p=producer, c=committed: end(kafka, p, committed=c), int) == 0
+            assert again(partial(end, kafka, producer, committed=committed), int) == 0
             wait_for_state(kafka, producer.name, "CompleteCommit", "CompleteAbort")
     found = kafka.fetch(topic, version=version)
     assert found.high_watermark == 8
@@ -213,7 +214,7 @@ def test_the_format_is_shown_as_it_was_set(
     """Also where it does not count."""
     configs = {} if stored is None else {"message_format_version": FORMATS[stored]}
     for client in (before_3_0, kafka):
-        topic = client.create_topic(**configs)
+        topic = client.configured_topic(configs)
         resource = DescribeConfigsResource(
             resource_type=2,
             resource_name=topic.name,

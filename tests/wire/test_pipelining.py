@@ -27,7 +27,8 @@ def test_what_is_behind_a_waiting_fetch_waits(kafka: WireClient) -> None:
 def test_produces_in_a_row(kafka: WireClient) -> None:
     """With and without answers, of one and of all replicas, with other requests between them."""
     topic = kafka.create_topic()
-    expected, values = [], []
+    expected: list[tuple[ApiKey, int, int, int]] = []
+    values: list[bytes] = []
     for i in range(ROUNDS):
         for acks in (1, -1, 0):
             value = b"%d with acks %d" % (i, acks)

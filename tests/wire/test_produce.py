@@ -69,7 +69,7 @@ def test_records_are_appended_in_every_version(kafka: WireClient) -> None:
 def test_compressed_message_sets_are_converted(kafka: WireClient) -> None:
     codecs = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
     topic = kafka.create_topic()
-    expected = []
+    expected: list[tuple[Compression, bytes]] = []
     for version in kafka.versions(ApiKey.PRODUCE, last=2):
         for codec in codecs:
             values = [b"%d %s %d" % (version, codec.name.encode(), i) for i in range(5)]

@@ -56,7 +56,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def filled(kafka: WireClient, count: int = 6, **configs: str) -> Topic:
     """One segment a record; the last one is the active segment."""
-    topic = kafka.create_topic(segment_bytes="600", **configs)
+    topic = kafka.configured_topic({"segment_bytes": "600", **configs})
     for _ in range(count):
         kafka.append(topic.name, VALUE, timestamp=1000)
     return topic

@@ -252,7 +252,9 @@ def delete(
 ) -> list[Any]:
     """Topics by name, or by id where the version has ids."""
     if version < 6:
-        request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=timeout_ms)
+        request = DeleteTopicsRequest(
+            topic_names=[str(name) for name in topics], timeout_ms=timeout_ms
+        )
     else:
         states = [
             DeleteTopicState(topic_id=one) if isinstance(one, bytes) else DeleteTopicState(name=one)

@@ -29,8 +29,8 @@ from pybroker.protocol.messages.transactions import (
 )
 from pybroker.protocol.records.batch import iter_batch_headers
 from tests.support.wire import Topic, WireClient, batch, covers, unique
+from tests.wire.group_steps import stable
 from tests.wire.test_group_offsets import fetch as fetch_offsets
-from tests.wire.test_group_offsets import stable
 from tests.wire.transaction_steps import RETRIED, Producer, add, add_offsets, end, start
 
 READ_COMMITTED = 1

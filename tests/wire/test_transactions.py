@@ -6,6 +6,7 @@ What follows is true of Apache Kafka 3.9.1 as well, except where a test says oth
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -377,7 +378,7 @@ def test_list(kafka: WireClient) -> None:
     assert add(kafka, ongoing, at) == {at: 0}
     ours = {empty.name: (empty.id, "Empty"), ongoing.name: (ongoing.id, "Ongoing")}
 
-    def ask(version: int, **filters: object) -> dict[str, tuple[int, str]]:
+    def ask(version: int, **filters: Any) -> dict[str, tuple[int, str]]:
         answer = kafka.call(ListTransactionsRequest(**filters), version)
         assert answer.error_code == 0
         return {

@@ -1,14 +1,26 @@
 """Replica placement against a dumb twin, and what placement is for: spreading."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker.replication.controller.assignment import assign_added_partitions, assign_replicas
 
+# Brokers, partitions, replication factor, start index, shift.
+ClusterShape: TypeAlias = tuple[list[int], int, int, int, int]
 
-def dumb_unaware(brokers, partition_count, factor, start, shift, first_partition):
+
+def dumb_unaware(
+    brokers: Sequence[int],
+    partition_count: int,
+    factor: int,
+    start: int,
+    shift: int,
+    first_partition: int,
+) -> dict[int, list[int]]:
     """The rule of the facts, one replica at a time."""
     result = {}
     h = shift
@@ -24,10 +36,17 @@ def dumb_unaware(brokers, partition_count, factor, start, shift, first_partition
     return result
 
 
-def dumb_aware(racks, partition_count, factor, start, shift, first_partition):
+def dumb_aware(
+    racks: Mapping[int, str],
+    partition_count: int,
+    factor: int,
+    start: int,
+    shift: int,
+    first_partition: int,
+) -> dict[int, list[int]]:
     names = sorted(set(racks.values()))
     left = {name: sorted(b for b in racks if racks[b] == name) for name in names}
-    order = []
+    order: list[int] = []
     while any(left.values()):
         order += [left[name].pop(0) for name in names if left[name]]
     result = {}
@@ -50,7 +69,7 @@ def dumb_aware(racks, partition_count, factor, start, shift, first_partition):
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> ClusterShape:
     brokers = sorted(draw(st.sets(st.integers(0, 50), min_size=1, max_size=9)))
     factor = draw(st.integers(1, len(brokers)))
     start = draw(st.integers(0, len(brokers) - 1))
@@ -59,7 +78,7 @@ def clusters(draw):
 
 
 @given(clusters(), st.integers(0, 20))
-def test_like_the_dumb_twin(cluster, first) -> None:
+def test_like_the_dumb_twin(cluster: ClusterShape, first: int) -> None:
     brokers, count, factor, start, shift = cluster
     assignment = assign_replicas(
         brokers, count, factor, start_index=start, shift=shift, first_partition=first
@@ -72,7 +91,7 @@ def test_like_the_dumb_twin(cluster, first) -> None:
 
 
 @given(clusters(), st.integers(0, 20), st.data())
-def test_racks_like_the_dumb_twin(cluster, first, data) -> None:
+def test_racks_like_the_dumb_twin(cluster: ClusterShape, first: int, data: st.DataObject) -> None:
     brokers, count, factor, start, shift = cluster
     racks = {b: data.draw(st.sampled_from("abcd"), label=f"rack of {b}") for b in brokers}
     assignment = assign_replicas(
@@ -86,7 +105,7 @@ def test_racks_like_the_dumb_twin(cluster, first, data) -> None:
 
 
 @given(clusters(), st.integers(1, 10))
-def test_growth_keeps_what_is_there(cluster, more) -> None:
+def test_growth_keeps_what_is_there(cluster: ClusterShape, more: int) -> None:
     brokers, count, factor, start, shift = cluster
     existing = assign_replicas(brokers, count, factor, start_index=start, shift=shift)
     added = assign_added_partitions(existing, brokers, count + more, racks=None)

@@ -51,14 +51,14 @@ def run_history(random: Random, *, unclean: bool) -> Simulation:
         for _ in range(random.randint(0, STEPS_BETWEEN)):
             steps = simulation.steps()
             if steps:
-                simulation.step(*random.choice(steps))
+                simulation.step(random.choice(steps))
     simulation.settle()
     return simulation
 
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), unclean=st.booleans())
-def test_histories(seed, unclean) -> None:
+def test_histories(seed: int, unclean: bool) -> None:
     simulation = run_history(Random(seed), unclean=unclean)
     note("\n".join(simulation.trace))
     simulation.check_converged()
@@ -68,7 +68,7 @@ def test_histories(seed, unclean) -> None:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
-def test_with_all_brokers_back_everything_is_served(seed) -> None:
+def test_with_all_brokers_back_everything_is_served(seed: int) -> None:
     simulation = run_history(Random(seed), unclean=False)
     for broker_id in simulation.broker_ids:
         if broker_id in simulation.brokers:

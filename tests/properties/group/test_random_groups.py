@@ -142,7 +142,7 @@ class Client:
 
     def _sync(self, response: object) -> None:
         members = [m.member_id for m in getattr(response, "members", [])]
-        given = {}
+        given: dict[str, list[int]] = {}
         if members and not getattr(response, "skip_assignment", False):
             for index, partition in enumerate(PARTITIONS):
                 owner = members[index % len(members)]

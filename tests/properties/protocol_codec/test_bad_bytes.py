@@ -23,7 +23,7 @@ from pybroker.protocol.framing import (
 )
 from pybroker.protocol.schema import Message
 from tests.support.counts import report
-from tests.support.frames import decode_request
+from tests.support.frames import decode_request, joined
 from tests.support.message_factory import MessageFactory, every_message_and_version
 from tests.support.reference_codec import Refused, reference_decode
 
@@ -51,10 +51,10 @@ def frame_of(cls: type[Message], version: int, message: Message) -> Frame:
     body = encode(message, version)
     if kind == "request":
         parts = encode_request(key, version, 7, "a-client", message)
-        return Frame(cls, version, body, b"".join(parts)[4:], decode_request)
+        return Frame(cls, version, body, joined(parts)[4:], decode_request)
     if kind == "response":
         parts = encode_response(key, version, 7, message)
-        data = b"".join(parts)[4:]
+        data = joined(parts)[4:]
         return Frame(cls, version, body, data, lambda data: decode_response(key, version, data))
     data = encode_versioned(message, version)
     return Frame(cls, version, body, data, lambda data: decode_versioned(cls, data))

@@ -63,7 +63,7 @@ def snake_case(name: str) -> str:
 
 def kio_schema(cls: type[Message], version: int) -> Any:
     name = cls.__name__
-    kind = EntityType[cls._spec.kind]
+    kind: Any = EntityType[cls._spec.kind]
     name = name.removesuffix("Request").removesuffix("Response")
     try:
         return load_entity_schema(snake_case(name), version, kind)

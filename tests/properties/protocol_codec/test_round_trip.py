@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pybroker.protocol.codec import decode, decode_from, encode, encode_parts
 from pybroker.protocol.schema import Message
 from tests.support.counts import report
+from tests.support.frames import joined
 from tests.support.message_factory import MessageFactory, all_messages, all_versions
 from tests.support.reference_codec import reference_decode, reference_encode
 
@@ -45,7 +46,7 @@ def _round_trips(cls: type[Message], version: int) -> None:
         message = MessageFactory(entropy).make(cls, version)
         data = encode(message, version)
         assert data == reference_encode(message, version)
-        assert data == b"".join(encode_parts(message, version))
+        assert data == joined(encode_parts(message, version))
 
         padded = bytes(padding) + data + bytes(padding)
         read, end = decode_from(cls, version, padded, padding)

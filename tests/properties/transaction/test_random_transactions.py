@@ -346,7 +346,7 @@ class Run:
 
 def records_of(batch: bytearray) -> list[tuple[str, dict[str, Any] | None]]:
     """What an appended batch means, in the twin's terms."""
-    records = []
+    records: list[tuple[str, dict[str, Any] | None]] = []
     for _, _, key, value, *_ in iter_records(batch):
         assert key is not None
         name = decode_key(key)

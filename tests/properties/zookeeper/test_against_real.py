@@ -8,7 +8,7 @@ their client, and children are sorted (Java's order is that of its hash set).
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -282,7 +282,7 @@ class Side:
         return zxid - self.start_zxid if zxid >= self.start_zxid else min(zxid, 0)
 
     def _event(self, event: tuple[int, int, int, str]) -> tuple[int, int, int, str]:
-        return (self._zxid(event[0]), *event[1:])  # type: ignore[return-value]
+        return (self._zxid(event[0]), *event[1:])
 
     def _stat(self, stat: Stat) -> Stat:
         owners = {client.session_id: index + 1 for index, client in enumerate(self.clients)}
@@ -343,6 +343,7 @@ class Side:
             Op.ADD_WATCH: IntResponse,
             Op.WHO_AM_I: jute.WhoAmIResponse,
         }
+        result: tuple[Any, ...]
         result, position = jute.decode_from(types[op], body, position)
         fields = []
         for value in result:

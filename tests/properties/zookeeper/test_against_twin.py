@@ -1,6 +1,7 @@
 """The machine against a dumb twin: a dict of paths, copied whole before every multi."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given, settings
@@ -49,7 +50,7 @@ class Twin:
     def parent(self, path: str) -> str:
         return path.rsplit("/", 1)[0] or "/"
 
-    def apply(self, session: int, step: tuple[str, Any, ...]) -> int:  # type: ignore[type-arg]
+    def apply(self, session: int, step: Sequence[Any]) -> int:
         """One part of a write; the zxid is counted by `write`."""
         kind, path, *rest = step
         if kind == "create":
@@ -118,7 +119,7 @@ parts = st.one_of(
     st.tuples(st.just("set"), paths, versions, data),
 )
 checks = st.tuples(st.just("check"), paths, versions)
-steps = st.one_of(
+steps: st.SearchStrategy[Any] = st.one_of(
     parts.map(lambda part: ("one", [part])),
     parts.map(lambda part: ("one", [part])),
     st.lists(parts | checks, max_size=4).map(lambda some: ("multi", some)),

@@ -6,7 +6,7 @@ records the damage has touched, and the state after each transaction.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -79,7 +79,7 @@ def damages() -> st.SearchStrategy[Damage]:
     """A file with a flipped bit, zeros, garbage, a cut end, or garbage behind it."""
 
     @st.composite
-    def damage(draw: Callable[[st.SearchStrategy[int | bytes | str]], int]) -> Damage:
+    def damage(draw: st.DrawFn) -> Damage:
         name = str(draw(st.sampled_from(sorted(world().files))))
         data = world().files[name]
         start = draw(st.integers(0, len(data) - 1))
@@ -89,7 +89,7 @@ def damages() -> st.SearchStrategy[Damage]:
         if kind == "empty":
             return Damage(name, 0, len(data), b"")
         if kind == "tail":
-            extra = bytes(draw(st.binary(min_size=1, max_size=40)))  # type: ignore[call-overload]
+            extra = bytes(draw(st.binary(min_size=1, max_size=40)))
             return Damage(name, len(data), len(data), data + extra)
         if kind == "flip":
             piece = bytes([data[start] ^ (1 << draw(st.integers(0, 7)))])
@@ -97,7 +97,7 @@ def damages() -> st.SearchStrategy[Damage]:
             size = min(draw(st.integers(1, 200)), len(data) - start)
             piece = bytes(size)
             if kind == "garbage":
-                piece = bytes(draw(st.binary(min_size=size, max_size=size)))  # type: ignore[call-overload]
+                piece = bytes(draw(st.binary(min_size=size, max_size=size)))
         # Only what differs is damaged.
         changed = [at for at, byte in enumerate(piece, start) if byte != data[at]] or [start]
         damaged = data[:start] + piece + data[start + len(piece) :]

@@ -43,7 +43,7 @@ def values_of(cls: Any) -> st.SearchStrategy[Any]:
         return stats
     if cls is ACL:
         return acl
-    fields = []
+    fields: list[st.SearchStrategy[Any]] = []
     for name, hint in get_type_hints(cls).items():
         if hint is int:
             fields.append(int64 if name.endswith(LONG_FIELDS) else int32)
@@ -52,7 +52,8 @@ def values_of(cls: Any) -> st.SearchStrategy[Any]:
         elif hint is Stat:
             fields.append(stats)
         elif "ACL" in str(hint):
-            fields.append(st.lists(acl, max_size=3).map(tuple if "tuple" in str(hint) else list))
+            acls = st.lists(acl, max_size=3)
+            fields.append(acls.map(tuple) if "tuple" in str(hint) else acls)
         elif "ClientInfo" in str(hint):
             fields.append(st.lists(st.builds(ClientInfo, text, text), max_size=3))
         elif "list[str]" in str(hint):
@@ -74,7 +75,7 @@ def same(left: Any, right: Any) -> bool:
 @pytest.mark.parametrize("cls", jute.record_types(), ids=lambda cls: cls.__name__)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_round_trip_and_every_prefix(cls: type, data: st.DataObject) -> None:
+def test_round_trip_and_every_prefix(cls: type[Any], data: st.DataObject) -> None:
     value = data.draw(values_of(cls))
     encoded = jute.encode(value)
     decoded, end = jute.decode_from(cls, encoded, 0)

@@ -132,7 +132,7 @@ async def test_a_generated_broker_id_is_kept(tmp_path: Path) -> None:
 
 
 async def test_each_listener_is_told_its_own_addresses(tmp_path: Path) -> None:
-    configs = {
+    configs: dict[str, Any] = {
         "listeners": "IN://127.0.0.1:0,OUT://127.0.0.1:0",
         "listener_security_protocol_map": "IN:PLAINTEXT,OUT:PLAINTEXT",
         "inter_broker_listener_name": "IN",

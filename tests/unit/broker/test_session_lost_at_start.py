@@ -20,6 +20,7 @@ from pybroker.broker.cluster.zookeeper_client import (
     ZooKeeperUnavailable,
     open_zookeeper,
 )
+from pybroker.broker.coordinators.group_runtime import offsets_partition_count
 from pybroker.broker.server import run_broker
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.operations import GetData
@@ -37,11 +38,10 @@ async def end_session(client: ZooKeeperClient) -> None:
 async def test_before_the_broker_can_go_on_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = pybroker.broker.server.offsets_partition_count
 
     async def after_the_end(client: ZooKeeperClient, config: Any) -> int:
         await end_session(client)
-        return await count(client, config)
+        return await offsets_partition_count(client, config)
 
     monkeypatch.setattr(pybroker.broker.server, "offsets_partition_count", after_the_end)
     async with zookeeper() as port:
@@ -74,7 +74,8 @@ async def test_before_the_controller_can_hear_of_it(
 async def serve_and_look(tmp_path: Path) -> None:
     async with zookeeper() as port, running_broker(port, tmp_path):
         address = f"127.0.0.1:{port}"
-        limits = {"session_timeout_ms": 6_000, "connection_timeout_ms": 6_000}
-        async with open_zookeeper(address, **limits) as other:
+        async with open_zookeeper(
+            address, session_timeout_ms=6_000, connection_timeout_ms=6_000
+        ) as other:
             found = await other.execute_one(GetData(znodes.broker_path(3)))
         assert found.ok

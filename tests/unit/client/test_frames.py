@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator
+from typing import TypeAlias
 
 import pytest
 import trio
@@ -11,23 +12,26 @@ from pybroker.client.frames import FIRST_BUFFER_BYTES, FrameReader, send_frame
 from pybroker.protocol.errors import ProtocolError
 
 SIZES = (0, 1, 4, 100, FIRST_BUFFER_BYTES - 5, FIRST_BUFFER_BYTES, FIRST_BUFFER_BYTES * 3)
+Pair: TypeAlias = tuple[trio.abc.Stream, trio.abc.Stream]
 
 
 def frame(content: bytes) -> bytes:
     return len(content).to_bytes(4, "big") + content
 
 
-async def socket_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
+async def socket_pair() -> Pair:
     one, other = trio.socket.socketpair()
     return trio.SocketStream(one), trio.SocketStream(other)
 
 
-async def memory_pair() -> tuple[trio.abc.Stream, trio.abc.Stream]:
+async def memory_pair() -> Pair:
     return memory_stream_pair()
 
 
 @pytest.fixture(params=[socket_pair, memory_pair], ids=["socket", "memory"])
-async def pair(request) -> AsyncIterator[tuple[trio.abc.Stream, trio.abc.Stream]]:
+async def pair(
+    request: pytest.FixtureRequest,
+) -> AsyncIterator[Pair]:
     one, other = await request.param()
     yield one, other
     await trio.aclose_forcefully(one)
@@ -35,7 +39,7 @@ async def pair(request) -> AsyncIterator[tuple[trio.abc.Stream, trio.abc.Stream]
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-async def test_frames_one_after_the_other(pair, reuse: bool) -> None:
+async def test_frames_one_after_the_other(pair: Pair, reuse: bool) -> None:
     one, other = pair
     reader = FrameReader(reuse_buffer=reuse)
     kept = []
@@ -50,7 +54,7 @@ async def test_frames_one_after_the_other(pair, reuse: bool) -> None:
         assert all(got == content for got, content in kept)
 
 
-async def test_byte_by_byte(pair) -> None:
+async def test_byte_by_byte(pair: Pair) -> None:
     one, other = pair
     reader = FrameReader()
 
@@ -64,7 +68,9 @@ async def test_byte_by_byte(pair) -> None:
         assert await reader.read(other) == b"slowly"
 
 
-async def test_a_reused_buffer_is_given_back_when_frames_are_small_again(pair) -> None:
+async def test_a_reused_buffer_is_given_back_when_frames_are_small_again(
+    pair: Pair,
+) -> None:
     one, other = pair
     reader = FrameReader(reuse_buffer=True)
     async with trio.open_nursery() as nursery:
@@ -77,7 +83,9 @@ async def test_a_reused_buffer_is_given_back_when_frames_are_small_again(pair) -
     assert len(reader._buffer) == FIRST_BUFFER_BYTES
 
 
-async def test_sizes_are_checked_before_anything_is_allocated(pair) -> None:
+async def test_sizes_are_checked_before_anything_is_allocated(
+    pair: Pair,
+) -> None:
     one, other = pair
     await one.send_all((101).to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match="101 bytes"):
@@ -87,14 +95,14 @@ async def test_sizes_are_checked_before_anything_is_allocated(pair) -> None:
         await FrameReader().read(other)
 
 
-async def test_more_than_the_frame(pair) -> None:
+async def test_more_than_the_frame(pair: Pair) -> None:
     one, other = pair
     await one.send_all(frame(b"asked for") + b"not asked for")
     with pytest.raises(ProtocolError, match="nobody asked"):
         await FrameReader().read(other)
 
 
-async def test_the_end_in_the_middle(pair) -> None:
+async def test_the_end_in_the_middle(pair: Pair) -> None:
     one, other = pair
     await one.send_all(frame(b"whole")[:-1])
     await one.aclose()

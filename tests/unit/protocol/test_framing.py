@@ -25,11 +25,11 @@ from pybroker.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
-from tests.support.frames import decode_request
+from tests.support.frames import decode_request, joined
 
 
 def test_request_header_v1_before_a_rigid_version() -> None:
-    frame = b"".join(encode_request(3, 8, 5, "me", MetadataRequest(topics=None)))
+    frame = joined(encode_request(3, 8, 5, "me", MetadataRequest(topics=None)))
     assert frame.hex(" ") == (
         "00 00 00 13"  # size
         " 00 03 00 08 00 00 00 05 00 02 6d 65"  # key, version, correlation id, client id
@@ -38,7 +38,7 @@ def test_request_header_v1_before_a_rigid_version() -> None:
 
 
 def test_request_header_v2_before_a_flexible_version() -> None:
-    frame = b"".join(encode_request(3, 9, 5, "me", MetadataRequest(topics=None)))
+    frame = joined(encode_request(3, 9, 5, "me", MetadataRequest(topics=None)))
     assert frame.hex(" ") == (
         "00 00 00 12"
         " 00 03 00 09 00 00 00 05 00 02 6d 65 00"  # the client id is not compact; no tags
@@ -50,7 +50,7 @@ def test_request_header_v2_before_a_flexible_version() -> None:
 @pytest.mark.parametrize("version", [8, 9])
 def test_client_ids(client_id: str | None, version: int) -> None:
     parts = encode_request(3, version, -1, client_id, MetadataRequest(topics=None))
-    frame = b"".join(parts)[4:]
+    frame = joined(parts)[4:]
     for buffer in (frame, bytearray(frame), memoryview(frame)):
         header, position = decode_request_header(buffer)
         assert header == RequestHeader(3, version, -1, client_id)
@@ -65,7 +65,7 @@ def test_a_client_id_that_is_no_utf_8() -> None:
 
 
 def test_controlled_shutdown_v0_has_no_client_id() -> None:
-    frame = b"".join(encode_request(7, 0, 9, "ignored", ControlledShutdownRequest(broker_id=3)))
+    frame = joined(encode_request(7, 0, 9, "ignored", ControlledShutdownRequest(broker_id=3)))
     assert frame.hex(" ") == "00 00 00 0c 00 07 00 00 00 00 00 09 00 00 00 03"
     header, body = decode_request(frame[4:])
     assert header == RequestHeader(7, 0, 9, None)
@@ -116,15 +116,15 @@ def test_responses_of_api_versions_have_header_v0(version: int) -> None:
     response = ApiVersionsResponse(
         api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)], finalized_features_epoch=-1
     )
-    frame = b"".join(encode_response(18, version, 77, response))
+    frame = joined(encode_response(18, version, 77, response))
     assert frame[:8] == (len(frame) - 4).to_bytes(4, "big") + (77).to_bytes(4, "big")
     assert frame[8:10] == b"\0\0"  # the error code follows at once
     assert decode_response(18, version, frame[4:]) == (77, response)
 
 
 def test_response_headers() -> None:
-    rigid = b"".join(encode_response(3, 8, 77, MetadataResponse()))
-    flexible = b"".join(encode_response(3, 9, 77, MetadataResponse()))
+    rigid = joined(encode_response(3, 8, 77, MetadataResponse()))
+    flexible = joined(encode_response(3, 9, 77, MetadataResponse()))
     assert rigid[4:12].hex() == "0000004d" + "00000000"  # then the throttle time
     assert flexible[4:13].hex() == "0000004d" + "00" + "00000000"
     assert decode_response(3, 8, rigid[4:]) == (77, MetadataResponse())
@@ -137,9 +137,9 @@ def test_every_api_frames_its_messages() -> None:
     for key, spec in API_TABLE.items():
         for version in range(spec.min_version, spec.max_version + 1):
             request, response = request_class(key)(), response_class(key)()
-            frame = b"".join(encode_request(key, version, 1, None, request))
+            frame = joined(encode_request(key, version, 1, None, request))
             assert decode_request(frame[4:])[1] == request
-            frame = b"".join(encode_response(key, version, 1, response))
+            frame = joined(encode_response(key, version, 1, response))
             assert decode_response(key, version, frame[4:]) == (1, response)
 
 
@@ -177,5 +177,5 @@ def test_large_records_are_parts_of_their_own() -> None:
         assert [type(part) for part in parts] == [bytes, _FileRecords, bytes, memoryview, bytes]
         assert parts[1] is sliced
         assert parts[3] is large
-        size = int.from_bytes(parts[0][:4], "big")
+        size = int.from_bytes(joined(parts[:1])[:4], "big")
         assert size == sum(len(part) for part in parts) - 4

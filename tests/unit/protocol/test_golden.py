@@ -21,7 +21,7 @@ from pybroker.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from pybroker.protocol.schema import Struct
-from tests.support.frames import decode_request
+from tests.support.frames import decode_request, joined
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 CLIENTS = {"aiokafka": 36, "confluent-kafka": 85, "kafka-clients": 59, "kafka-python": 100}
@@ -50,11 +50,15 @@ def recorded() -> list[Recorded]:
 RECORDED = recorded()
 
 
+def body_of(recorded: Recorded) -> Any:
+    return decode_request(recorded.frame)[1]
+
+
 def named(api: str, client: str, version: int) -> Any:
     """The first such request."""
     for each in RECORDED:
         if (each.api, each.client, each.version) == (api, client, version):
-            return decode_request(each.frame)[1]
+            return body_of(each)
     raise AssertionError(f"{client} sent no {api} v{version}")
 
 
@@ -74,10 +78,9 @@ def test_a_frame_is_read_and_written_back_as_it_came(each: Recorded) -> None:
     assert header.client_id
     assert not unknown_tags(body)
 
-    size, *parts = [b"".join(encode_request(*header, body))]
-    assert not parts
-    assert size[:4] == len(each.frame).to_bytes(4, "big")
-    assert size[4:] == each.frame
+    frame = joined(encode_request(*header, body))
+    assert frame[:4] == len(each.frame).to_bytes(4, "big")
+    assert frame[4:] == each.frame
 
 
 def unknown_tags(value: object) -> bool:
@@ -131,9 +134,7 @@ def test_subscriptions_and_assignments_inside_group_requests() -> None:
         subscription = decode_versioned(ConsumerProtocolSubscription, protocol.metadata)
         assert subscription.topics == ["golden"]
     sync = next(
-        decode_request(each.frame)[1]
-        for each in RECORDED
-        if each.api == "SyncGroup" and decode_request(each.frame)[1].assignments
+        body_of(each) for each in RECORDED if each.api == "SyncGroup" and body_of(each).assignments
     )
     assignment = decode_versioned(ConsumerProtocolAssignment, sync.assignments[0].assignment)
     (assigned,) = assignment.assigned_partitions
@@ -144,7 +145,7 @@ def test_static_members_of_librdkafka_give_their_instance_id() -> None:
     join = named("JoinGroup", "confluent-kafka", 5)
     assert join.group_instance_id in ("golden-instance", None)
     ids = {
-        decode_request(each.frame)[1].group_instance_id
+        body_of(each).group_instance_id
         for each in RECORDED
         if each.api == "JoinGroup" and each.client == "confluent-kafka" and each.version == 5
     }

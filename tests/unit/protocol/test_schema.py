@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,15 +45,17 @@ def test_defaults_are_kafkas() -> None:
 
 
 def test_arguments_are_named_and_known() -> None:
-    assert FetchPartition(partition=3, fetch_offset=9).fetch_offset == 9
+    partition: Any = FetchPartition
+    assert partition(partition=3, fetch_offset=9).fetch_offset == 9
     with pytest.raises(TypeError):
-        FetchPartition(3)
+        partition(3)
     with pytest.raises(TypeError):
-        FetchPartition(no_such_field=3)
+        partition(no_such_field=3)
 
 
 def test_instances_are_slotted_and_their_lists_their_own() -> None:
-    one, other = FetchRequest(), FetchRequest()
+    one: Any = FetchRequest()
+    other = FetchRequest()
     one.topics.append(None)
     assert other.topics == []
     with pytest.raises(AttributeError):
@@ -90,8 +93,9 @@ def test_an_absent_struct_is_shared_and_cannot_be_changed() -> None:
 
 
 def test_no_tags_cannot_be_changed() -> None:
+    tags: Any = NO_TAGS
     with pytest.raises(TypeError):
-        NO_TAGS[1] = b""
+        tags[1] = b""
 
 
 def test_a_definition_of_ones_own() -> None:

@@ -106,7 +106,7 @@ def test_what_cannot_be_dumped(tmp_path: Path) -> None:
     assert "not named by the offset" in ends("first.log", b"")
     assert "smaller than minimum" in ends(NAME, bytes(100))
     assert "unknown magic 9" in ends(
-        NAME, build_batch([SimpleRecord(1, None, b"v")])[:16] + b"\x09" + bytes(80)
+        NAME, bytes(build_batch([SimpleRecord(1, None, b"v")])[:16]) + b"\x09" + bytes(80)
     )
     assert "No such file" in ends("00000000000000000009.index", bytes(8))
     (tmp_path / NAME).write_bytes(b"")

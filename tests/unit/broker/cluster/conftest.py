@@ -1,5 +1,7 @@
 """A ZooKeeper to talk to: the embedded one, and the real one where Java is there."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.support.embedded_zookeeper import embedded_zookeeper
@@ -7,7 +9,9 @@ from tests.support.real_zookeeper import real_zookeeper
 
 
 @pytest.fixture(scope="module", params=["embedded", "real"])
-def zookeeper_port(request, tmp_path_factory):
+def zookeeper_port(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
     if request.param == "embedded":
         with embedded_zookeeper() as port:
             yield port

@@ -1,8 +1,9 @@
 """Controllers over a real ZooKeeper connection, with brokers that are sockets."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -21,6 +22,7 @@ from pybroker.protocol.messages.cluster import (
     AllocateProducerIdsResponse,
 )
 from pybroker.protocol.messages.replication import UpdateMetadataRequest
+from pybroker.protocol.schema import Message
 from pybroker.replication.controller import events, topic_admin, znodes
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.operations import Delete, Exists
@@ -28,7 +30,7 @@ from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
 from tests.support.controller_cluster import SimulatedBroker
 from tests.support.embedded_zookeeper import embedded_zookeeper
-from tests.support.frames import decode_request
+from tests.support.frames import decode_request, joined
 from tests.support.raw_zookeeper import close_session
 
 SESSION_TIMEOUT_MS = 4_000
@@ -39,12 +41,14 @@ class SocketBroker(SimulatedBroker):
 
     def __init__(self, broker_id: int) -> None:
         super().__init__(broker_id)
-        self.received: list[object] = []
+        self.received: list[Message] = []
         self.misbehave = 0
+        # What a test may replace.
+        self.answer: Callable[[Any], Any] = self.receive
         self.changed = trio.Event()
         self.endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
 
-    async def run(self, *, task_status=trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listener.socket.getsockname()[1]
         self.endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)
@@ -65,19 +69,18 @@ class SocketBroker(SimulatedBroker):
                 if self.misbehave:
                     self.misbehave -= 1
                     return
-                response = self.receive(request)
+                response = self.answer(request)
                 self._tell()
                 parts = encode_response(
                     header.api_key, header.api_version, header.correlation_id, response
                 )
-                for part in parts:
-                    await stream.send_all(part)
+                await stream.send_all(joined(parts))
 
     def _tell(self) -> None:
         changed, self.changed = self.changed, trio.Event()
         changed.set()
 
-    async def until(self, condition) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         with trio.fail_after(10):
             while not condition():
                 await self.changed.wait()
@@ -108,13 +111,13 @@ class Member:
 
 
 @pytest.fixture(scope="module")
-def port():
+def port() -> Iterator[int]:
     with embedded_zookeeper() as port:
         yield port
 
 
 @pytest.fixture
-def connect(port, request) -> str:
+def connect(port: int, request: pytest.FixtureRequest) -> str:
     return f"127.0.0.1:{port}/{request.node.name}"
 
 
@@ -148,7 +151,7 @@ def leads(joined: Member, topic: str, leader: int) -> bool:
     return state is not None and state.leader == leader
 
 
-async def test_brokers_hear_of_topics_and_of_each_other(connect) -> None:
+async def test_brokers_hear_of_topics_and_of_each_other(connect: str) -> None:
     async with member(1, connect) as first, member(2, connect) as second:
         assert first.runtime.is_active
         assert not second.runtime.is_active
@@ -159,7 +162,7 @@ async def test_brokers_hear_of_topics_and_of_each_other(connect) -> None:
         assert ("t", 0) in second.broker.replicas
 
 
-async def test_a_request_is_sent_until_it_is_answered(connect) -> None:
+async def test_a_request_is_sent_until_it_is_answered(connect: str) -> None:
     async with member(1, connect) as first, member(2, connect) as second:
         second.broker.misbehave = 2
         second.broker.received.clear()
@@ -169,7 +172,7 @@ async def test_a_request_is_sent_until_it_is_answered(connect) -> None:
         assert kinds == ["LeaderAndIsrRequest"] * 3 + ["UpdateMetadataRequest"]
 
 
-async def test_the_next_controller_takes_over_when_the_first_is_gone(connect) -> None:
+async def test_the_next_controller_takes_over_when_the_first_is_gone(connect: str) -> None:
     async with member(2, connect) as second:
         async with member(1, connect) as first:
             await second.zookeeper.execute_one(Delete(znodes.CONTROLLER))
@@ -188,7 +191,9 @@ def port_of(connect: str) -> int:
 
 
 @pytest.mark.parametrize("queued", [0, 300])
-async def test_an_expired_controller_registers_anew_and_is_elected_again(connect, queued) -> None:
+async def test_an_expired_controller_registers_anew_and_is_elected_again(
+    connect: str, queued: int
+) -> None:
     """With `queued`, what the old session had to say of /controller waits when the new one begins:
     an election on its account would be resigned from, with nobody to win the next one."""
     async with member(1, connect) as first:
@@ -209,9 +214,10 @@ async def test_an_expired_controller_registers_anew_and_is_elected_again(connect
         await first.broker.until(partial(leads, first, "u", 1))
 
 
-async def test_questions_are_answered(connect) -> None:
+async def test_questions_are_answered(connect: str) -> None:
     async with member(1, connect) as first:
         found = await first.zookeeper.execute_one(Exists(znodes.broker_path(1)))
+        assert found.stat is not None
         request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=found.stat.czxid)
         answer = await first.runtime.ask(lambda t: events.AllocateProducerIds(t, request))
         assert (answer.error_code, answer.producer_id_start, answer.producer_id_len) == (0, 0, 1000)
@@ -220,10 +226,10 @@ async def test_questions_are_answered(connect) -> None:
 # The channel, the connection and the client by themselves
 
 
-async def test_a_silent_broker_times_out(nursery) -> None:
+async def test_a_silent_broker_times_out(nursery: trio.Nursery) -> None:
     broker = SocketBroker(1)
     await nursery.start(broker.run)
-    broker.receive = lambda request: trio.Event()  # no message: the answer never comes
+    broker.answer = lambda request: trio.Event()  # no message: the answer never comes
 
     async def swallow(stream: trio.SocketStream) -> None:
         await trio.sleep_forever()
@@ -237,7 +243,7 @@ async def test_a_silent_broker_times_out(nursery) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\x02ab"])
-async def test_garbage_is_an_error_and_closes(nursery, garbage) -> None:
+async def test_garbage_is_an_error_and_closes(nursery: trio.Nursery, garbage: bytes) -> None:
     async def answer(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(garbage)
@@ -251,7 +257,7 @@ async def test_garbage_is_an_error_and_closes(nursery, garbage) -> None:
         await connection.send(UpdateMetadataRequest(), 8)
 
 
-async def test_queued_requests_follow_a_broker_to_its_new_endpoint(nursery) -> None:
+async def test_queued_requests_follow_a_broker_to_its_new_endpoint(nursery: trio.Nursery) -> None:
     broker = SocketBroker(1)
     await nursery.start(broker.run)
     answered = []
@@ -279,7 +285,7 @@ class FixedCluster(MetadataCache):
         self._brokers = {broker_id: BrokerNode(broker_id, {"PLAINTEXT": endpoint})}
 
 
-async def test_the_controller_client_finds_the_controller(nursery) -> None:
+async def test_the_controller_client_finds_the_controller(nursery: trio.Nursery) -> None:
     old, new = SocketBroker(1), SocketBroker(2)
     await nursery.start(old.run)
     await nursery.start(new.run)
@@ -292,15 +298,14 @@ async def test_the_controller_client_finds_the_controller(nursery) -> None:
         cache.point_to(2, new.endpoint)
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
 
-    old.receive = refuse
-    new.receive = lambda request: AllocateProducerIdsResponse(
-        producer_id_start=request.broker_epoch
-    )
+    old.answer = refuse
+    new.answer = lambda request: AllocateProducerIdsResponse(producer_id_start=request.broker_epoch)
     cache.point_to(1, old.endpoint)
     epochs = iter((5, 6))
     response = await client.request(
         lambda: AllocateProducerIdsRequest(broker_id=3, broker_epoch=next(epochs)), 0
     )
+    assert isinstance(response, AllocateProducerIdsResponse)
     assert response.producer_id_start == 6, "the request is made anew for each try"
     client.close()
     nursery.cancel_scope.cancel()

@@ -1,6 +1,9 @@
 """kazoo behind our interface, against the embedded and the real ZooKeeper."""
 
 import itertools
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -9,6 +12,7 @@ from pybroker.broker.cluster.registration import release_previous_session, save_
 from pybroker.broker.cluster.zookeeper_client import (
     SessionEvent,
     WatchKind,
+    ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
@@ -17,12 +21,14 @@ from pybroker.replication.controller.operations import (
     Create,
     Delete,
     Exists,
+    Flow,
     GetChildren,
     GetData,
     Multi,
     SessionExpired,
     SetData,
     ZkCode,
+    ZkOperation,
     create_recursive,
 )
 from tests.support.raw_zookeeper import close_session
@@ -33,16 +39,16 @@ _names = itertools.count()
 
 
 @pytest.fixture
-def connect(zookeeper_port) -> str:
+def connect(zookeeper_port: int) -> str:
     """A connect string with a chroot of the test's own."""
     return f"127.0.0.1:{zookeeper_port}/test-{next(_names)}/nested"
 
 
-def opened(connect, **options):
+def opened(connect: str, **options: Any) -> AbstractAsyncContextManager[ZooKeeperClient]:
     return open_zookeeper(connect, session_timeout_ms=SESSION_TIMEOUT_MS, **options)
 
 
-async def test_operations_and_their_results(connect) -> None:
+async def test_operations_and_their_results(connect: str) -> None:
     async with opened(connect) as client:
         results = await client.execute(
             [
@@ -80,10 +86,13 @@ async def test_operations_and_their_results(connect) -> None:
         assert results[2].version == 1
         assert results[8].path == "/n/s-0000000000"
         assert results[9].children == ("s-0000000000",)
-        assert results[5].stat.czxid == results[1].stat.czxid
+        read, seen = results[1].stat, results[5].stat
+        assert read is not None
+        assert seen is not None
+        assert seen.czxid == read.czxid
 
 
-async def test_multi_is_all_or_nothing(connect) -> None:
+async def test_multi_is_all_or_nothing(connect: str) -> None:
     async with opened(connect) as client:
         await client.execute_one(Create("/n", b""))
         good = Multi((Check("/n", 0), Create("/n/a", None, ephemeral=True), SetData("/n/a", b"x")))
@@ -91,7 +100,9 @@ async def test_multi_is_all_or_nothing(connect) -> None:
         first, second = await client.execute([good, bad])
         assert first.ok
         assert first.results[1].path == "/n/a"
-        assert first.results[2].stat.ephemeral_owner == client.session[0]
+        owned = first.results[2].stat
+        assert owned is not None
+        assert owned.ephemeral_owner == client.session[0]
         assert second.code is ZkCode.BAD_VERSION
         assert [part.code for part in second.results] == [
             ZkCode.RUNTIME_INCONSISTENCY,
@@ -102,7 +113,7 @@ async def test_multi_is_all_or_nothing(connect) -> None:
         assert not (await client.execute_one(Exists("/n/b"))).ok
 
 
-async def test_more_operations_than_fit_into_one_flight(connect) -> None:
+async def test_more_operations_than_fit_into_one_flight(connect: str) -> None:
     async with opened(connect) as client:
         await client.execute_one(Create("/n", b""))
         results = await client.execute([Create(f"/n/{index}", b"") for index in range(700)])
@@ -111,18 +122,18 @@ async def test_more_operations_than_fit_into_one_flight(connect) -> None:
         assert await client.execute([]) == []
 
 
-async def test_flows_run_to_their_value(connect) -> None:
+async def test_flows_run_to_their_value(connect: str) -> None:
     async with opened(connect) as client:
         assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.OK
         assert await client.run(create_recursive("/a/b/c", b"x")) is ZkCode.NODE_EXISTS
         assert (await client.execute_one(GetData("/a/b/c"))).data == b"x"
 
 
-async def test_a_watch_fires_once_however_often_it_was_armed(connect) -> None:
+async def test_a_watch_fires_once_however_often_it_was_armed(connect: str) -> None:
     fired = []
     enough = trio.Event()
 
-    def note(kind, path) -> None:
+    def note(kind: WatchKind, path: str) -> None:
         fired.append((kind, path))
         if len(fired) == 3:
             enough.set()
@@ -155,11 +166,11 @@ async def test_a_watch_fires_once_however_often_it_was_armed(connect) -> None:
         )
 
 
-async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect) -> None:
+async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect: str) -> None:
     """The read goes out before the loop hears of the watch, its answer comes after it."""
     fired = []
 
-    def note(kind, path) -> None:
+    def note(kind: WatchKind, path: str) -> None:
         fired.append((kind, path))
 
     async with opened(connect) as client, opened(connect) as other:
@@ -177,12 +188,12 @@ async def test_a_watch_that_fires_while_it_is_armed_again_is_not_lost(connect) -
             await client.execute_one(GetData("/n", watch=True), note)
 
 
-async def _set_and_tell(client, told) -> None:
+async def _set_and_tell(client: ZooKeeperClient, told: trio.Event) -> None:
     await client.execute_one(SetData("/n", b"new"))
     told.set()
 
 
-async def test_a_cut_connection_only_delays(connect, nursery) -> None:
+async def test_a_cut_connection_only_delays(connect: str, nursery: trio.Nursery) -> None:
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
     port = await nursery.start(proxy.run)
@@ -192,7 +203,11 @@ async def test_a_cut_connection_only_delays(connect, nursery) -> None:
         events = client.session_events()
         await client.execute_one(Create("/n", b""))
         # The read that fails has no watch: that of the other one stays armed.
-        reads = [GetData("/n", watch=True), Exists("/none", watch=True), GetData("/none")]
+        reads: list[ZkOperation] = [
+            GetData("/n", watch=True),
+            Exists("/none", watch=True),
+            GetData("/none"),
+        ]
         await client.execute(reads, lambda *what: fired.append(what))
         proxy.refusing = True
         proxy.cut()
@@ -220,7 +235,7 @@ async def test_a_cut_connection_only_delays(connect, nursery) -> None:
         assert len(fired) == 2, "a watch that has fired is not armed any more"
 
 
-async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port) -> None:
+async def test_an_expired_session_is_told_and_replaced(connect: str, zookeeper_port: int) -> None:
     async with opened(connect) as client:
         first = client.session
         events = client.session_events()
@@ -228,7 +243,7 @@ async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port) 
         close_session(zookeeper_port, first)
         outcomes = []
 
-        def endless():
+        def endless() -> Flow[None]:
             try:
                 while True:
                     yield (Exists("/e"),)
@@ -246,7 +261,7 @@ async def test_an_expired_session_is_told_and_replaced(connect, zookeeper_port) 
         assert not (await client.execute_one(Exists("/e"))).ok
 
 
-async def test_a_session_is_taken_over(connect, nursery) -> None:
+async def test_a_session_is_taken_over(connect: str, nursery: trio.Nursery) -> None:
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
     port = await nursery.start(proxy.run)
@@ -263,7 +278,9 @@ async def test_a_session_is_taken_over(connect, nursery) -> None:
                 pass
 
 
-async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_path) -> None:
+async def test_a_killed_predecessors_session_is_closed(
+    connect: str, nursery: trio.Nursery, tmp_path: Path
+) -> None:
     address, _, chroot = connect.partition("/")
     proxy = TcpProxy(int(address.rpartition(":")[2]))
     port = await nursery.start(proxy.run)
@@ -283,13 +300,13 @@ async def test_a_killed_predecessors_session_is_closed(connect, nursery, tmp_pat
         )
 
 
-async def test_nobody_answers(zookeeper_port) -> None:
+async def test_nobody_answers(zookeeper_port: int) -> None:
     with pytest.raises(ZooKeeperUnavailable, match=r"no ZooKeeper answered at 127\.0\.0\.1:1 "):
         async with opened("127.0.0.1:1", connection_timeout_ms=200):
             pass
 
 
-async def test_closing_ends_ephemeral_nodes_and_waiters(connect) -> None:
+async def test_closing_ends_ephemeral_nodes_and_waiters(connect: str) -> None:
     async with opened(connect) as watcher:
         async with opened(connect) as client:
             await client.execute_one(Create("/e", b"", ephemeral=True))

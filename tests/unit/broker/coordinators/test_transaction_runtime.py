@@ -12,12 +12,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import trio
 import trio.testing
 from trio.testing import MockClock
 
 from pybroker.broker.cluster.topic_creation import TRANSACTIONS_TOPIC
+from pybroker.broker.coordinators.producer_ids import ProducerIds
 from pybroker.broker.coordinators.transaction_runtime import TransactionRuntime
 from pybroker.coordinator.transaction.core import InitAttempt, TransactionConfig
 from pybroker.coordinator.transaction.states import TransactionState
@@ -93,8 +95,11 @@ class Leaders:
         )
 
 
-class ProducerIdsInMemory:
+class ProducerIdsInMemory(ProducerIds):
+    """Without a controller that gives blocks of them."""
+
     def __init__(self) -> None:
+        super().__init__(self._no_block)
         self.next = FIRST_PRODUCER_ID
         self.is_empty = False
 
@@ -105,13 +110,16 @@ class ProducerIdsInMemory:
         self.next += 1
         return self.next - 1
 
+    async def _no_block(self) -> range:
+        raise AssertionError
+
 
 class Node(CoordinatorNode[TransactionRuntime]):
     """One broker's transaction coordinator with what it stands on."""
 
     def __init__(self, directory: Path, leaders: Leaders, replicas: tuple[int, ...]) -> None:
         super().__init__(directory, replicas)
-        self.producer_ids: Any = ProducerIdsInMemory()
+        self.producer_ids = ProducerIdsInMemory()
         self.runtime = TransactionRuntime(
             self.shell,
             TransactionConfig(request_timeout_ms=1_000),
@@ -361,12 +369,9 @@ async def test_a_log_that_cannot_be_read(tmp_path: Path, autojump_clock: MockClo
         def broken(*_: Any, **__: Any) -> None:
             raise OSError("the disk is gone")
 
-        type(partition_log).read, good = broken, type(partition_log).read  # type: ignore[method-assign]
-        try:
+        with patch.object(type(partition_log), "read", broken):
             node.lead(ME, epoch=2)
             await until(lambda: node.add(A).error is not E.COORDINATOR_LOAD_IN_PROGRESS)
-        finally:
-            type(partition_log).read = good  # type: ignore[method-assign]
         assert node.add(A).error is E.NOT_COORDINATOR
 
 

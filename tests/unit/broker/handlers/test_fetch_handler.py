@@ -1,6 +1,5 @@
 """The fetch handler through real codecs, at all versions."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +73,17 @@ async def test_many_conversions_let_others_have_their_turn(tmp_path: Path) -> No
             await handler(request)
             order.append("answered")
 
-        broker.fetches = FetchHandler(
-            broker.shell, broker.sessions, partial(nursery.start_soon, in_turns)
-        )
+        def spawn(handler: Any, request: Any) -> None:
+            nursery.start_soon(in_turns, handler, request)
+
+        broker.fetches = FetchHandler(broker.shell, broker.sessions, spawn)
         topics = [
             FetchTopic(topic=topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
             for topic in (TOPIC, "unknown", "missing")
         ]
         message = FetchRequest(max_wait_ms=0, topics=topics)
         call = Call(broker.fetches, ApiKey.FETCH, 1, message)
-        assert call.answer is None
+        assert call.waits
         nursery.start_soon(_note_turns, order)
     found = {topic.topic: topic.partitions[0] for topic in call.answer.responses}
     assert values(found[TOPIC].records) == [b"a"]
@@ -146,7 +146,7 @@ def test_zstd_batches_of_other_topics_are_not_converted(broker: HandlerBroker) -
 def test_fetch_waits_and_is_woken_by_a_produce(broker: HandlerBroker) -> None:
     broker.lead()
     call = broker.fetch(12, max_wait_ms=500, session_epoch=-1)
-    assert call.answer is None
+    assert call.waits
     broker.produced(9, batch(b"late"))
     assert values(call.answer.responses[0].partitions[0].records) == [b"late"]
 
@@ -158,7 +158,7 @@ def test_fetch_sessions_over_the_wire(broker: HandlerBroker) -> None:
     assert session_id > 0
     assert first.responses[0].topic_id == TOPIC_ID
 
-    def incremental(epoch: int, **fields):
+    def incremental(epoch: int, **fields: Any) -> Any:
         message = FetchRequest(session_id=session_id, session_epoch=epoch, **fields)
         return Call(broker.fetches, ApiKey.FETCH, 17, message).answer
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pybroker.broker import handlers, server
+from pybroker.broker.assembly import assemble
 from pybroker.broker.handlers import HANDLED_IN
 from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.protocol.api import ApiKey
@@ -50,8 +51,12 @@ async def test_a_broker_registers_what_the_table_has(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     parts: list[Any] = []
-    assemble = server.assemble
-    monkeypatch.setattr(server, "assemble", lambda *args: parts.append(assemble(*args)) or parts[0])
+
+    def kept(*args: Any) -> Any:
+        parts.append(assemble(*args))
+        return parts[0]
+
+    monkeypatch.setattr(server, "assemble", kept)
     async with zookeeper() as port, broker(port, tmp_path):
         dispatcher: Dispatcher = parts[0].dispatcher
         assert set(dispatcher.served()) == set(HANDLED_IN)

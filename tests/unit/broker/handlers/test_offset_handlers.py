@@ -1,5 +1,7 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords through real codecs, at all versions."""
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -31,7 +33,7 @@ from tests.support.replication import ME, NOW, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker, versions
 
 
-def _ask(broker: HandlerBroker, version: int, *timestamps: int, **options) -> Call:
+def _ask(broker: HandlerBroker, version: int, *timestamps: int, **options: Any) -> Call:
     topics = [
         ListOffsetsTopic(
             name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
@@ -42,7 +44,7 @@ def _ask(broker: HandlerBroker, version: int, *timestamps: int, **options) -> Ca
     return Call(broker.offsets, ApiKey.LIST_OFFSETS, version, message)
 
 
-def _list(broker: HandlerBroker, version: int, timestamp: int, **options):
+def _list(broker: HandlerBroker, version: int, timestamp: int, **options: Any) -> Any:
     return _ask(broker, version, timestamp, **options).answer.topics[0].partitions[0]
 
 

@@ -98,7 +98,7 @@ def test_produce_to_the_wrong_broker_names_the_right_one(broker: HandlerBroker) 
 def test_produce_waits_for_replicas(broker: HandlerBroker) -> None:
     broker.lead(replicas=(ME, 2))
     call = broker.produce(9, batch(), acks=-1)
-    assert call.answer is None
+    assert call.waits
     broker.cluster.follow(2, 1)
     broker.shell.settle()
     assert call.answer.responses[0].partition_responses[0].error_code == 0

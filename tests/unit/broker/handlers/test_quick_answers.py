@@ -15,6 +15,7 @@ from pybroker.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from pybroker.replication.types import ProduceResult
+from tests.support.frames import joined
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
@@ -43,7 +44,7 @@ def test_byte_for_byte(
         responses=[TopicProduceResponse(name=topic, partition_responses=[partition])]
     )
     parts = encode_response(ApiKey.PRODUCE, version, correlation_id, response)
-    expected = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+    expected = joined(parts)
     result = ProduceResult(ErrorCode.NONE, base_offset, append_time, start_offset)
     assert ANSWERS.frame(version, correlation_id, (topic, index), result) == expected
 

@@ -11,7 +11,7 @@ from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker.replication.metadata_cache import MetadataCache
-from pybroker.replication.replica_selector import RackAwareReplicaSelector
+from pybroker.replication.replica_selector import RackAwareReplicaSelector, ReplicaSelector
 from tests.support.followers import Node, Nodes
 from tests.support.handlers import Call
 from tests.support.replication import KEY, TOPIC_ID
@@ -103,7 +103,7 @@ def test_a_follower_answers_for_its_own_range(nodes: Nodes) -> None:
 def test_the_selector_is_named_in_the_config() -> None:
     metadata = MetadataCache(1, "cluster")
 
-    def selector_of(**configs: str):
+    def selector_of(**configs: str) -> ReplicaSelector | None:
         return settings.replica_selector(KafkaConfig(configs), metadata)
 
     assert selector_of() is None

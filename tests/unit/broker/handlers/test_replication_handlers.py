@@ -1,12 +1,18 @@
 """LeaderAndIsr, StopReplica, UpdateMetadata, DescribeLogDirs at all versions."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pybroker.protocol.messages.log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
 from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -22,6 +28,7 @@ from pybroker.protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pybroker.replication.types import LeadershipResult
 from tests.support.handlers import CLOSED, Call
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, batch
 from tests.support.replication_handlers import HandlerBroker, versions
@@ -29,7 +36,7 @@ from tests.support.replication_handlers import HandlerBroker, versions
 
 @pytest.mark.parametrize("version", versions(ApiKey.LEADER_AND_ISR))
 def test_leader_and_isr(broker: HandlerBroker, version: int) -> None:
-    heard = []
+    heard: list[LeadershipResult] = []
     broker.orders.on_leadership.append(heard.append)
     state = LeaderAndIsrPartitionState(partition_index=0, leader=ME, isr=[ME], replicas=[ME])
     message = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1)
@@ -78,7 +85,7 @@ def test_stop_replica(broker: HandlerBroker, version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_update_metadata(broker: HandlerBroker, version: int) -> None:
-    updates = []
+    updates: list[Any] = []
     broker.orders.on_metadata.append(updates.append)
     broker.cluster.manager.leadership.broker_epoch = 50
     state = UpdateMetadataPartitionState(partition_index=0, leader=2, isr=[2], replicas=[2])
@@ -102,7 +109,8 @@ def test_update_metadata(broker: HandlerBroker, version: int) -> None:
         node.endpoints[0].listener = "PLAINTEXT"
 
     def send() -> int:
-        return Call(broker.orders, ApiKey.UPDATE_METADATA, version, message).answer.error_code
+        answer = Call(broker.orders, ApiKey.UPDATE_METADATA, version, message).answer
+        return int(answer.error_code)
 
     assert send() == 0
     metadata = broker.cluster.metadata
@@ -158,9 +166,10 @@ def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
         broker.cluster.role(partition=index)
     broker.produced(9, batch())
 
-    def describe(topics) -> dict[str, list]:
+    def describe(topics: list[DescribableLogDirTopic] | None) -> list[DescribeLogDirsResult]:
         message = DescribeLogDirsRequest(topics=topics)
         answer = Call(broker.log_dirs, ApiKey.DESCRIBE_LOG_DIRS, version, message).answer
+        assert isinstance(answer, DescribeLogDirsResponse)
         return answer.results
 
     results = describe(None)

@@ -16,6 +16,7 @@ def test_lines_that_could_not_be_written_are_counted(
     logger = logging.Logger("test")
     logger.addHandler(handler)
     logger.info("first")
+    assert handler.stream is not None
     handler.stream.close()
     handler.stream = open("/dev/full", "a")  # noqa: SIM115
     handler.baseFilename = "/dev/full"

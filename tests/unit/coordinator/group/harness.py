@@ -52,7 +52,7 @@ class Call(coordinators.Call):
 
     @property
     def error(self) -> ErrorCode:
-        return ErrorCode(self.response.error_code)  # type: ignore[call-arg]
+        return ErrorCode(self.response.error_code)
 
 
 class Harness:
@@ -306,7 +306,7 @@ class Harness:
     def delete_group(self, group: str = GROUP) -> ErrorCode:
         call = self._call(f"delete group {group}")
         self.perform(self.machine.delete_groups(call, [group], self.now_ms))
-        return ErrorCode(call.response.results[0].error_code)  # type: ignore[call-arg]
+        return ErrorCode(call.response.results[0].error_code)
 
     # Views
 
@@ -355,7 +355,7 @@ class Harness:
 def partition_errors(call: Call) -> dict[tuple[str, int], ErrorCode]:
     """Error codes of an OffsetCommit or OffsetDelete by partition."""
     return {
-        (topic.name, entry.partition_index): ErrorCode(entry.error_code)  # type: ignore[call-arg]
+        (topic.name, entry.partition_index): ErrorCode(entry.error_code)
         for topic in call.response.topics
         for entry in topic.partitions
     }

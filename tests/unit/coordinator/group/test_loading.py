@@ -2,7 +2,7 @@
 
 import pytest
 
-from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.core import GroupConfig, Reply
 from pybroker.coordinator.group.loader import PartitionLoad
 from pybroker.coordinator.group.machine import GroupCoordinator
 from pybroker.coordinator.group.offsets import OffsetAndMetadata
@@ -137,7 +137,8 @@ class TestOwnership:
     def heartbeat(self, machine: GroupCoordinator) -> ErrorCode:
         request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
         (effect,) = machine.heartbeat(None, request, START_MS)
-        return ErrorCode(effect.response.error_code)  # type: ignore[union-attr, call-arg]
+        assert isinstance(effect, Reply)
+        return ErrorCode(effect.response.error_code)
 
     def test_before_the_start(self) -> None:
         machine = GroupCoordinator(GroupConfig(), lambda: "uuid")

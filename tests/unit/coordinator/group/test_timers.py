@@ -5,21 +5,26 @@ import random
 from pybroker.coordinator.group.timers import Timer, TimerHeap, TimerKind
 
 
+def timer_of(member_id: str) -> Timer[None]:
+    return Timer(TimerKind.SESSION, member_id=member_id)
+
+
 class ListOfTimers:
     """The dumb twin: sorts all deadlines whenever it is asked."""
 
     def __init__(self) -> None:
-        self.deadlines: dict[Timer, int] = {}
+        self.deadlines: dict[Timer[None], int] = {}
 
-    def due(self, now_ms: int) -> set[Timer]:
+    def due(self, now_ms: int) -> set[Timer[None]]:
         return {timer for timer, deadline in self.deadlines.items() if deadline <= now_ms}
 
 
 def test_against_the_dumb_twin() -> None:
     for seed in range(200):
         rng = random.Random(seed)
-        heap, twin = TimerHeap(), ListOfTimers()
-        timers = [Timer(TimerKind.SESSION, member_id=str(n)) for n in range(8)]
+        heap: TimerHeap[None] = TimerHeap()
+        twin = ListOfTimers()
+        timers = [timer_of(str(n)) for n in range(8)]
         now_ms = 0
         for _ in range(100):
             timer = rng.choice(timers)
@@ -45,8 +50,8 @@ def test_against_the_dumb_twin() -> None:
 
 
 def test_a_step_of_the_clock_moves_all_deadlines() -> None:
-    heap = TimerHeap()
-    timers = [Timer(TimerKind.SESSION, member_id=str(n)) for n in range(4)]
+    heap: TimerHeap[None] = TimerHeap()
+    timers = [timer_of(str(n)) for n in range(4)]
     for n, timer in enumerate(timers):
         heap.schedule(timer, 100 * n)
     heap.schedule(timers[0], 150)  # pushed back: its entry is still at 0
@@ -57,8 +62,8 @@ def test_a_step_of_the_clock_moves_all_deadlines() -> None:
 
 
 def test_pushing_a_deadline_back_does_not_grow_the_heap() -> None:
-    heap = TimerHeap()
-    timer = Timer(TimerKind.SESSION)
+    heap: TimerHeap[None] = TimerHeap()
+    timer = timer_of("")
     for now_ms in range(10_000):
         heap.schedule(timer, now_ms + 100)
         assert heap.pop_due(now_ms) is None
@@ -66,12 +71,12 @@ def test_pushing_a_deadline_back_does_not_grow_the_heap() -> None:
 
 
 def test_cancelled_timers_do_not_pile_up() -> None:
-    heap = TimerHeap()
-    kept = [Timer(TimerKind.SESSION) for _ in range(100)]
+    heap: TimerHeap[None] = TimerHeap()
+    kept = [timer_of("") for _ in range(100)]
     for timer in kept:
         heap.schedule(timer, 1_000_000)
     for _ in range(20_000):
-        timer = Timer(TimerKind.SESSION)
+        timer = timer_of("")
         heap.schedule(timer, 500_000)
         heap.cancel(timer)
     assert len(heap) < 5_000

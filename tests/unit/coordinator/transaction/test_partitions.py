@@ -221,7 +221,11 @@ def test_list(filters: dict[str, Any], names: set[str]) -> None:
     harness.now_ms += 50
     harness.begin(A, name="young")
     harness.now_ms += 50
-    wanted = {"state_filters": [], "producer_id_filters": [], "duration_ms": -1} | filters
+    wanted: dict[str, Any] = {
+        "state_filters": [],
+        "producer_id_filters": [],
+        "duration_ms": -1,
+    } | filters
     answer = harness.machine.list_transactions(now_ms=harness.now_ms, **wanted)
     assert {state.transactional_id for state in answer.transaction_states} == names
     odd = {"empty"} & set(wanted["state_filters"])

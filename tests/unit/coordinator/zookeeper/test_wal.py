@@ -11,6 +11,7 @@ from pybroker.coordinator.zookeeper.snapshot import capture, decode_snapshot, en
 from pybroker.coordinator.zookeeper.tree import DataTree
 from pybroker.coordinator.zookeeper.wal import (
     HEADER_SIZE,
+    Recovered,
     RecoveryError,
     encode_records,
     log_header,
@@ -91,6 +92,11 @@ def test_a_snapshot_gives_the_same_state() -> None:
     assert (decoded.containers, decoded.ttls) == (tree.containers, tree.ttls)
 
 
+def recovered_from(log: bytes) -> Recovered:
+    """With this as the only log."""
+    return recover([log_name(1)], lambda _name: log)
+
+
 def test_a_torn_tail_is_cut_at_the_last_whole_record() -> None:
     world = busy_world()
     whole = log_of(world)
@@ -98,7 +104,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_record() -> None:
     for record in world.records:
         ends.append(ends[-1] + 8 + len(record))
     for size in range(len(whole) + 1):
-        recovered = recover([log_name(1)], lambda name, size=size: whole[:size])
+        recovered = recovered_from(whole[:size])
         count = sum(end <= size for end in ends) - 1
         assert recovered.replayed == max(count, 0)
         assert recovered.last_log_valid_bytes == (ends[count] if count >= 0 else 0)
@@ -108,18 +114,18 @@ def test_a_torn_tail_is_cut_at_the_last_whole_record() -> None:
 def test_a_flipped_bit_never_goes_unnoticed() -> None:
     world = busy_world()
     whole = log_of(world)
-    complete = recover([log_name(1)], lambda name: whole).replayed
+    complete = recovered_from(whole).replayed
     last_record = len(whole) - len(encode_records(world.records[-1:]))
     for position in range(len(whole)):
         damaged = bytearray(whole)
         damaged[position] ^= 0x10
         if position >= last_record:
-            recovered = recover([log_name(1)], lambda name, data=bytes(damaged): data)
+            recovered = recovered_from(bytes(damaged))
             assert recovered.replayed == complete - 1
             assert recovered.notes
         else:
             with pytest.raises(RecoveryError, match=r"damaged at byte \d+|byte [08]\b"):
-                recover([log_name(1)], lambda name, data=bytes(damaged): data)
+                recovered_from(bytes(damaged))
 
 
 def test_damage_before_the_newest_log_and_holes_are_errors() -> None:

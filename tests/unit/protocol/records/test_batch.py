@@ -277,13 +277,13 @@ def test_control_records_of_other_kinds() -> None:
     for key in (None, b"", b"\0\0\0", b"\xff\xff\0\0"):
         with pytest.raises(ProtocolError):
             parse_control_record_type(key)
-    for key, value in [
+    for marker, content in [
         ("00000002", "000000000000"),
         ("00000000", "0000000000"),
         ("00000000", "ffff00000000"),
     ]:
         with pytest.raises(ProtocolError):
-            EndTxnMarker.parse(bytes.fromhex(key), bytes.fromhex(value))
+            EndTxnMarker.parse(bytes.fromhex(marker), bytes.fromhex(content))
     with pytest.raises(ProtocolError):
         EndTxnMarker.parse(bytes(4), None)
 

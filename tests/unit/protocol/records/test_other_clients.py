@@ -99,7 +99,7 @@ def test_bytes_of_real_producers(name: str) -> None:
         (offset, key, value) for offset, _, key, value, _ in wanted
     ]
     # Written again without compression, the bytes are the producers' own.
-    records = [SimpleRecord(w[1] if magic else -1, *w[2:]) for w in wanted]
+    records = [SimpleRecord(-1 if w[1] is None else w[1], *w[2:]) for w in wanted]
     client = name.split("_v")[0]
     if magic < 2:
         assert build_message_set(records, magic=magic) == GOLDEN[f"{client}_v{magic}_none"]
@@ -154,7 +154,7 @@ def test_we_read_aiokafka(magic: int, codec: Compression) -> None:
     else:
         builder = aio_legacy.LegacyRecordBatchBuilder(magic, int(codec), 1 << 20)
     for offset, record in enumerate(RECORDS):
-        arguments = [offset, record.timestamp, record.key, record.value]
+        arguments: list[Any] = [offset, record.timestamp, record.key, record.value]
         if magic == 2:
             arguments.append(list(record.headers))
         assert builder.append(*arguments)
