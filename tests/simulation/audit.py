@@ -21,11 +21,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.messages.replication import LeaderAndIsrRequest
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.znodes import LeaderAndIsr
-from pybroker.replication.types import PartitionKey, ProduceResult
+from pybroker.replication.types import ACKS_ALL, PartitionKey
 from pybroker.storage.log import Log
 from tests.simulation.kernel import Process
 
@@ -335,19 +336,29 @@ class Audit:
             if ledger.state is not None and broker.broker_id in ledger.state.isr:
                 self._check_prefix(broker.broker_id, key, replica, ledger.end)
 
-    def acknowledged(self, broker: "Broker", produce: Any, result: ProduceResult) -> None:
-        """A broker is about to say that an append is safe."""
-        if result.error_code or produce.acks != -1:
-            return
+    def acknowledged(
+        self, broker: "Broker", produce: ProduceRequest, response: ProduceResponse
+    ) -> bool:
+        """A broker is about to answer a produce; whether it really leads all that was asked for."""
+        leads = True
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                key = (topic.name, answer.index)
+                leads &= self.is_leader(broker, key)
+                if not answer.error_code and produce.acks == ACKS_ALL:
+                    self._check_is_safe(broker, key, answer.base_offset)
+        return leads
+
+    def _check_is_safe(self, broker: "Broker", key: PartitionKey, base_offset: int) -> None:
         self.acknowledged_batches += 1
         if self._is_unclean:
             return
         self._look_at(broker)
-        ledger = self.ledger(produce.key)
-        index = _index_of(ledger.batches, result.base_offset)
+        ledger = self.ledger(key)
+        index = _index_of(ledger.batches, base_offset)
         if index is None:
             self.fail(
-                f"{broker.name} acknowledges {produce.key} at {result.base_offset}, "
+                f"{broker.name} acknowledges {key} at {base_offset}, "
                 f"committed is up to {ledger.end}"
             )
             return
@@ -356,10 +367,10 @@ class Audit:
             broker_id
             for broker_id in self._cluster.brokers
             if broker_id in ledger.lossy
-            or _holds(self.replica(broker_id, produce.key).batches, index, batch)
+            or _holds(self.replica(broker_id, key).batches, index, batch)
         ]
         if len(holders) < self._cluster.settings.min_insync_replicas:
-            self.fail(f"{broker.name} acknowledges {produce.key} {batch} held by {holders} only")
+            self.fail(f"{broker.name} acknowledges {key} {batch} held by {holders} only")
 
     def is_leader(self, broker: "Broker", key: PartitionKey) -> bool:
         """Whether it leads in the newest epoch, and is no zombie that is still to learn of it."""

@@ -1,14 +1,13 @@
 """One simulated broker: the real machines and handlers, with shells on virtual time around them.
 
-Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of fetch, offsets
-and control requests, fetch sessions, followers, the controller machine, registration. Simulated:
-what waits (`replica_runtime`, `fetcher_runtime`, `alter_partition_sender`, `server`), as
-thin as there.
+Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of produce, fetch,
+offsets and control requests, ISR changes, fetch sessions, followers, the controller machine,
+registration. Simulated: what waits (`replica_runtime`, `fetcher_runtime`, `alter_partition_sender`,
+`server`), as thin as there.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pybroker.broker.cluster.registration import RegistrationError, register_broker
 from pybroker.broker.coordinators import marker_sender
@@ -16,16 +15,21 @@ from pybroker.broker.handlers.controller_orders import ControllerOrders
 from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.network.request import ConnectionInfo
-from pybroker.broker.replicas.alter_partition_sender import (
-    ALTER_PARTITION_VERSION,
-    AlterPartitionSender,
-)
 from pybroker.protocol import codec
+from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
 from pybroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from pybroker.protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pybroker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from pybroker.protocol.messages.reassignments import AlterPartitionReassignmentsRequest
 from pybroker.protocol.messages.replication import (
     LeaderAndIsrRequest,
@@ -41,14 +45,15 @@ from pybroker.replication.fetch_session import FetchSessions
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.follower_fetchers import FollowerFetchers
 from pybroker.replication.follower_steps import FetcherConfig
+from pybroker.replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
 from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 from pybroker.replication.replica_manager import ReplicaManager
 from pybroker.replication.types import (
+    ACKS_ALL,
     AlterIsr,
-    Done,
     FlushNeeded,
     FollowersWait,
-    ProduceResult,
+    PartitionKey,
     ReplicaConfig,
 )
 from pybroker.storage.files import FileSlice
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
 LOG_DIR = "/logs"
+FRAME_SIZE_BYTES = 4
 REQUEST_TIMEOUT_MS = 1_500
 CONTROLLER_RETRY_MS = 50
 REREGISTER_MS = 200
@@ -74,14 +80,33 @@ LONGEST_PAUSE_MS = 4
 URGENT_BYTES = 500
 
 
-@dataclass(slots=True, eq=False)
-class Produce:
-    """A produce request for one partition, without its wire form."""
+class Produced(NamedTuple):
+    """The answer of a produce, and what nobody can know who gets it."""
 
-    key: tuple[str, int]
-    records: bytes
-    acks: int
-    timeout_ms: int
+    response: ProduceResponse
+    is_by_leader: bool
+
+    def error_of(self, key: PartitionKey) -> ErrorCode:
+        (code,) = (
+            answer.error_code
+            for topic in self.response.responses
+            for answer in topic.partition_responses
+            if (topic.name, answer.index) == key
+        )
+        return ErrorCode(code)
+
+
+def produce_request(
+    key: PartitionKey, records: bytes, timeout_ms: int, transactional_id: str | None = None
+) -> ProduceRequest:
+    """For one partition, with acks=all."""
+    data = PartitionProduceData(index=key[1], records=memoryview(records))
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=ACKS_ALL,
+        timeout_ms=timeout_ms,
+        topic_data=[TopicProduceData(name=key[0], partition_data=[data])],
+    )
 
 
 class Shell:
@@ -130,19 +155,18 @@ class Request:
     """What handlers see of a request."""
 
     __slots__ = (
-        "_exchange", "api_version", "body", "client_id", "frame_bytes", "peer", "respond",
-        "respond_in_turns", "throttle_ms",
+        "_exchange", "api_version", "body", "client_id", "correlation_id",
+        "frame_bytes", "peer", "respond", "respond_in_turns", "started_at", "throttle_ms",
     )  # fmt: skip
 
     def __init__(
         self,
         exchange: Exchange,
         respond: Callable[[Any], None] | None = None,
-        body: Any = None,
     ) -> None:
-        """`respond` and `body` stand for those of the exchange."""
+        """`respond` stands for the exchange's."""
         self._exchange = exchange
-        self.body = exchange.message if body is None else body
+        self.body = exchange.message
         self.api_version = exchange.version
         self.client_id = "simulated"
         if isinstance(self.body, WriteTxnMarkersRequest):
@@ -152,6 +176,19 @@ class Request:
         self.respond_in_turns = self.respond
         self.frame_bytes = 0  # small: what a handler does otherwise is to be fair only
         self.throttle_ms = 0
+        self.started_at = 0.0
+        self.correlation_id = exchange.number
+
+    def respond_encoded(self, frame: bytes) -> None:
+        """The answer that a handler has put on the wire by itself."""
+        correlation_id, response = decode_response(
+            ApiKey.PRODUCE, self.api_version, memoryview(frame)[FRAME_SIZE_BYTES:]
+        )
+        assert correlation_id == self.correlation_id
+        self.respond(response)
+
+    def appended(self) -> None:
+        """A simulated requester sends nothing while it waits."""
 
     def close(self) -> None:
         """The connection is closed; the requester notices."""
@@ -159,16 +196,26 @@ class Request:
         exchange.network.kernel.after(0, exchange.source, exchange.fail)
 
 
-class _ProduceWait:
-    __slots__ = ("_broker", "_exchange", "_key")
-
-    def __init__(self, broker: "Broker", exchange: Exchange, key: tuple[str, int]) -> None:
-        self._broker = broker
-        self._exchange = exchange
-        self._key = key
-
-    def complete(self, results: dict[tuple[str, int], ProduceResult]) -> None:
-        self._broker.produced(self._exchange, self._key, results[self._key])
+def _received(produce: ProduceRequest) -> ProduceRequest:
+    """As it lies in the connection's buffer: the log writes offsets into the records."""
+    return ProduceRequest(
+        transactional_id=produce.transactional_id,
+        acks=produce.acks,
+        timeout_ms=produce.timeout_ms,
+        topic_data=[
+            TopicProduceData(
+                name=topic.name,
+                partition_data=[
+                    PartitionProduceData(
+                        index=partition.index,
+                        records=memoryview(bytearray(partition.records or b"")),
+                    )
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in produce.topic_data
+        ],
+    )
 
 
 class Broker:
@@ -217,14 +264,14 @@ class Broker:
         self._tasks: dict[FollowerFetcher, FetcherTask] = {}
         sessions = FetchSessions(kernel.random.randint)
         self._fetches = FetchHandler(self.shell, sessions)
+        self._produces = self.new_produce_handler()
         self._offsets = ListOffsetsHandler(self.shell)
         self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
         self._replication = ControllerOrders(self.shell)
         self._replication.on_leadership.append(self._leadership_changed)
         self._replication.on_stopped.append(self._stopped)
         self._replication.on_metadata.append(lambda _update: self._metadata_changed())
-        nothing: Any = None
-        self._isr_changes = AlterPartitionSender(self.broker_id, self.shell, nothing, nothing)
+        self._isr_proposals = IsrProposals(self.broker_id)
         self._is_proposing = False
         self._flushing: set[tuple[str, int]] = set()
         self._wanted_flushes: dict[tuple[str, int], FlushNeeded] = {}
@@ -253,6 +300,9 @@ class Broker:
             self.session.start()
         self._check_isr()
         self._run_storage_jobs()
+
+    def new_produce_handler(self) -> ProduceHandler:
+        return ProduceHandler(self.shell)
 
     def _describe_logs(self) -> str:
         return " ".join(repr(log) for log in self.log_manager.logs()) or "no logs"
@@ -326,9 +376,6 @@ class Broker:
             self.kernel.after(0, exchange.source, exchange.fail)
             return
         message, version = exchange.message, exchange.version
-        if isinstance(message, Produce):
-            self._produce(exchange, message)
-            return
         if isinstance(message, AlterPartitionRequest):
             self.controller.post(events.AlterPartition(exchange.respond, message, version))
             return
@@ -341,6 +388,9 @@ class Broker:
         request: Any = Request(exchange, lambda answer: self._respond(exchange, answer))
         if isinstance(message, FetchRequest):
             self._fetches.fetch(request)
+        elif isinstance(message, ProduceRequest):
+            request.body = _received(message)
+            self._produces.produce(request)
         elif isinstance(message, ListOffsetsRequest):
             self._offsets.list_offsets(request)
         elif isinstance(message, OffsetForLeaderEpochRequest):
@@ -357,6 +407,10 @@ class Broker:
             self._replication.update_metadata(request)
 
     def _respond(self, exchange: Exchange, response: Any) -> None:
+        if isinstance(response, ProduceResponse):
+            leads = self.cluster.audit.acknowledged(self, exchange.message, response)
+            exchange.respond(Produced(response, leads))
+            return
         if isinstance(response, FetchResponse):
             for topic in response.responses:
                 for data in topic.partitions:
@@ -365,22 +419,6 @@ class Broker:
                         data.records = memoryview(records.read())
         self.cluster.audit.control_response(self, exchange.message, response)
         exchange.respond(self._through_codec(response, exchange.version))
-
-    def _produce(self, exchange: Exchange, produce: Produce) -> None:
-        outcome = self.manager.appends.append(
-            _ProduceWait(self, exchange, produce.key), produce.acks, produce.timeout_ms,
-            {produce.key: bytearray(produce.records)}, self.kernel.now_ms, 9,
-        )  # fmt: skip
-        if isinstance(outcome, Done):
-            self.produced(exchange, produce.key, outcome.result[produce.key])
-        else:
-            self.shell.parked(produce.timeout_ms, self.kernel.now_ms)
-        self.shell.settle()
-
-    def produced(self, exchange: Exchange, key: tuple[str, int], result: ProduceResult) -> None:
-        self.cluster.audit.acknowledged(self, exchange.message, result)
-        is_real_leader = self.cluster.audit.is_leader(self, key)
-        exchange.respond((result.error_code, is_real_leader))
 
     # -- followers --------------------------------------------------------------------------------
 
@@ -421,54 +459,39 @@ class Broker:
     # -- ISR changes ------------------------------------------------------------------------------
 
     def propose(self, change: AlterIsr) -> None:
-        self._isr_changes.propose(change)
+        self._isr_proposals.propose(change)
         if not self._is_proposing:
             self._is_proposing = True
             self.kernel.after(0, self.process, self._send_proposals)
 
     def _send_proposals(self) -> None:
-        proposals, self._isr_changes._waiting = self._isr_changes._waiting, {}
-        if not proposals:
+        if self._isr_proposals.begin():
+            self._try_proposals()
+        else:
             self._is_proposing = False
-            return
-        self._try_proposals(proposals)
 
-    def _try_proposals(self, proposals: dict[tuple[bytes, int], AlterIsr]) -> None:
+    def _try_proposals(self) -> None:
         metadata = self.manager.metadata
         controller = metadata.broker_endpoint(metadata.controller_id, LISTENER)
         if controller is None:
-            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals, proposals)
+            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals)
             return
-        request = self._isr_changes._request(proposals.values())
+        request = self._isr_proposals.request(self.manager.leadership.broker_epoch)
         self.call(
-            metadata.controller_id, request, ALTER_PARTITION_VERSION,
-            lambda response: self._proposals_answered(proposals, response),
-        )  # fmt: skip
+            metadata.controller_id, request, ALTER_PARTITION_VERSION, self._proposals_answered
+        )
 
-    def _proposals_answered(
-        self, proposals: dict[tuple[bytes, int], AlterIsr], response: Any
-    ) -> None:
-        kernel, changes = self.kernel, self._isr_changes
+    def _proposals_answered(self, response: Any) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals, proposals)
+            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals)
             return
-        if response.error_code:
-            changes._waiting = {**proposals, **changes._waiting}
-            kernel.after(CONTROLLER_RETRY_MS, self.process, self._send_proposals)
-            return
-        answered = {
-            (bytes(topic.topic_id), answer.partition_index): answer
-            for topic in response.topics
-            for answer in topic.partitions
-        }
-        for key, proposal in proposals.items():
-            answer = answered.get(key)
-            if answer is None:
-                changes._waiting.setdefault(key, proposal)
-            else:
-                changes._apply(proposal, answer)
+        for decided in self._isr_proposals.answered(response):
+            self.manager.isr_changes.altered(*decided, self.kernel.now_ms)
         self.shell.settle()
-        self._send_proposals()
+        if response.error_code:
+            self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._send_proposals)
+        else:
+            self._send_proposals()
 
     def _check_isr(self) -> None:
         self.manager.isr_changes.maybe_shrink(self.kernel.now_ms)

@@ -21,7 +21,7 @@ from pybroker.protocol.records.batch import read_batch_header
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.types import Isolation, PartitionKey
-from tests.simulation.broker import Produce
+from tests.simulation.broker import Produced, produce_request
 from tests.simulation.kernel import Process
 from tests.support.frames import joined
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 RETRY_MS = 60
 PRODUCE_TIMEOUT_MS = 1_200
 REQUEST_TIMEOUT_MS = 1_500
+PRODUCE_VERSION = 9
 FETCH_VERSION = 17
 FETCH_WAIT_MS = 400
 
@@ -129,16 +130,18 @@ class Producer(Client):
             self.later(RETRY_MS, self._send)
             return
         self._tries += 1
-        self.call(leader, Produce(self.key, self._records, -1, PRODUCE_TIMEOUT_MS), 9, self._done)
+        request = produce_request(self.key, self._records, PRODUCE_TIMEOUT_MS)
+        self.call(leader, request, PRODUCE_VERSION, self._done)
 
-    def _done(self, answer: Any) -> None:
-        error, is_real_leader = answer or (ErrorCode.NETWORK_EXCEPTION, False)
+    def _done(self, answer: Produced | None) -> None:
+        error = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_of(self.key)
         if not error:
             self.acknowledged.append(self.sent[-1])
             self._sequence += self._record_count
             self.later(self.kernel.random.randint(0, self.pause_ms), self._next)
             return
         if error in _WRONG_SEQUENCE:
+            is_real_leader = answer is not None and answer.is_by_leader
             if is_real_leader and not self.cluster.settings.unclean_elections:
                 self.cluster.audit.fail(
                     f"{self.name} is told {ErrorCode(error).name} for sequence {self._sequence} "

@@ -37,7 +37,8 @@ from pybroker.protocol.records.batch import (
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.types import Isolation, PartitionKey
-from tests.simulation.clients import RETRY_MS, Client, Reader
+from tests.simulation.broker import Produced, produce_request
+from tests.simulation.clients import PRODUCE_VERSION, RETRY_MS, Client, Reader
 from tests.simulation.coordinators import OFFSETS, TRANSACTIONS
 from tests.support.frames import joined
 
@@ -56,7 +57,7 @@ ADD_VERSION = 3
 END_VERSION = 3
 OFFSETS_VERSION = 3
 OFFSET_FETCH_VERSION = 8
-PRODUCE_VERSION = 9
+PRODUCE_TIMEOUT_MS = 1_000
 
 ABORTED = ErrorCode.TRANSACTION_ABORTABLE  # in the book: told to be aborted
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -283,13 +284,11 @@ class Teller(Coordinated):
         self._send((key, bytes(batch)))
 
     def _send(self, what: tuple[PartitionKey, bytes]) -> None:
-        from tests.simulation.transactions import TransactionalProduceRequest
-
         key, records = what
-        request = TransactionalProduceRequest(self.name, {key: records})
+        request = produce_request(key, records, PRODUCE_TIMEOUT_MS, self.name)
 
-        def done(answer: Any) -> None:
-            error = None if answer is None else ErrorCode(answer[key])
+        def done(answer: Produced | None) -> None:
+            error = None if answer is None else answer.error_of(key)
             self._judge(error, self._send, what)
 
         self.ask_leader(key, request, PRODUCE_VERSION, done, lambda: self._send(what))

@@ -8,18 +8,17 @@ checked for the three of them. What is promised about transactions is checked by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
+from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.handlers.transactional_produce import TransactionalProduce
 from pybroker.broker.handlers.transactions import TransactionHandlers
 from pybroker.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.group_offsets import OffsetFetchRequest
-from pybroker.protocol.messages.produce import ProduceRequest
 from pybroker.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -28,7 +27,7 @@ from pybroker.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-from pybroker.replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
+from pybroker.replication.types import PartitionKey
 from tests.simulation.broker import Broker, Request
 from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
@@ -47,31 +46,9 @@ from tests.simulation.transactional_clients import Book, CommittedReader, Offset
 DATA_PARTITIONS = 2
 TELLERS = 3
 FIRST_PRODUCER_ID = 5_000
-PRODUCE_TIMEOUT_MS = 1_000
-PRODUCE_VERSION = 9
 ISOLATED_COORDINATORS_WEIGHT = 2
 RESETS_WEIGHT = 6
 LATE_SHARE = 0.5
-
-
-@dataclass(slots=True, eq=False)
-class TransactionalProduceRequest:
-    """Batches of one transaction, without their wire form."""
-
-    transactional_id: str
-    entries: dict[PartitionKey, bytes]
-
-
-class _ProduceWait:
-    __slots__ = ("_refused", "_request")
-
-    def __init__(self, request: Request, refused: ProduceResults) -> None:
-        self._request = request
-        self._refused = refused
-
-    def complete(self, results: ProduceResults) -> None:
-        together = {**results, **self._refused}
-        self._request.respond({key: result.error_code for key, result in together.items()})
 
 
 class _FetchOffsets:
@@ -89,6 +66,10 @@ class _FetchOffsets:
 class TransactionalBroker(Broker):
     cluster: TransactionalCluster
 
+    def new_produce_handler(self) -> ProduceHandler:
+        verifier: Any = Verifier(self)
+        return ProduceHandler(self.shell, TransactionalProduce(self.shell, verifier, lambda: True))
+
     def start(self) -> None:
         super().start()
         shell: Any = self.shell
@@ -98,7 +79,6 @@ class TransactionalBroker(Broker):
         transactions: Any = self.transactions
         groups: Any = self.groups
         nothing: Any = None
-        self._producing = TransactionalProduce(shell, verifier, lambda: True)
         offsets = TxnOffsetCommitHandler(groups, shell, verifier, lambda: True)
         markers = WriteTxnMarkersHandler(shell, self.groups.on_markers, REQUEST_TIMEOUT_MS)
         handlers = TransactionHandlers(
@@ -128,9 +108,7 @@ class TransactionalBroker(Broker):
 
     def receive(self, exchange: Exchange) -> None:
         message = exchange.message
-        if self.is_serving and isinstance(message, TransactionalProduceRequest):
-            self._produce_transactional(exchange, message)
-        elif self.is_serving and type(message) in self._served:
+        if self.is_serving and type(message) in self._served:
             request = Request(exchange)
             for _ in self._served[type(message)](request) or ():
                 pass  # such small requests are done in their first turn
@@ -155,30 +133,6 @@ class TransactionalBroker(Broker):
             groups.perform(groups.machine.fetch_stable_offsets(call, [wanted], groups.now_ms))
         else:
             request.respond(groups.machine.fetch_offsets(*wanted))
-
-    def _produce_transactional(
-        self, exchange: Exchange, message: TransactionalProduceRequest
-    ) -> None:
-        body = ProduceRequest(
-            transactional_id=message.transactional_id, acks=ACKS_ALL, timeout_ms=PRODUCE_TIMEOUT_MS
-        )
-        request: Any = Request(exchange, body=body)
-        entries: Any = {key: bytearray(records) for key, records in message.entries.items()}
-        self._producing.produce(request, entries, self._append_transactional)
-
-    def _append_transactional(
-        self, request: Any, entries: Any, guards: Any, refused: ProduceResults
-    ) -> None:
-        wait = _ProduceWait(request, refused)
-        outcome = self.manager.appends.append(
-            wait, ACKS_ALL, PRODUCE_TIMEOUT_MS, entries, self.kernel.now_ms, PRODUCE_VERSION,
-            guards=guards,
-        )  # fmt: skip
-        if isinstance(outcome, Done):
-            wait.complete(outcome.result)
-        else:
-            self.shell.parked(PRODUCE_TIMEOUT_MS, self.kernel.now_ms)
-        self.shell.settle()
 
 
 class TransactionalCluster(Cluster):
