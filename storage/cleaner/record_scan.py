@@ -35,12 +35,12 @@ def scan_keys(block: bytes, count: int, base_offset: int) -> tuple[list[bytes], 
         for _ in range(count):
             byte = block[position]
             if byte < 0x80:
-                length = byte >> 1
+                length = (byte >> 1) ^ -(byte & 1)
                 position += 1
             else:
                 second = block[position + 1]
                 if second < 0x80:
-                    length = (byte & 0x7F | second << 7) >> 1
+                    length = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
                     position += 2
                 else:
                     length, position = varint_after(block, position + 1, byte)
@@ -96,12 +96,12 @@ def choose_records(
             start = position
             byte = block[position]
             if byte < 0x80:
-                length = byte >> 1
+                length = (byte >> 1) ^ -(byte & 1)
                 position += 1
             else:
                 second = block[position + 1]
                 if second < 0x80:
-                    length = (byte & 0x7F | second << 7) >> 1
+                    length = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
                     position += 2
                 else:
                     length, position = varint_after(block, position + 1, byte)
