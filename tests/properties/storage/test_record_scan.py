@@ -62,10 +62,11 @@ def test_keys_are_those_of_the_records(case: tuple[bytes, int]) -> None:
 @pytest.mark.parametrize("length", [b"\x0f", b"\x8f\x01"])
 def test_a_length_below_zero_is_damage(length: bytes) -> None:
     block = length + bytes(3) + b"\x01\x01" + bytes(80)
+    nothing: dict[bytes, int] = {}
     with pytest.raises(InvalidRecord):
         scan_keys(block, 1, BASE_OFFSET)
     with pytest.raises(InvalidRecord):
-        choose_records(block, 1, BASE_OFFSET, {}.get, -1, False)
+        choose_records(block, 1, BASE_OFFSET, nothing.get, -1, False)
 
 
 @given(blocks(), st.integers(BASE_OFFSET - 1, BASE_OFFSET + 50), st.booleans(), st.data())
