@@ -78,7 +78,8 @@ class AlterPartitionSender:
         shell = self._shell
         try:
             response = await self._client.request(
-                lambda: self._proposals.request(shell.manager.leadership.broker_epoch), ALTER_PARTITION_VERSION
+                lambda: self._proposals.request(shell.manager.leadership.broker_epoch),
+                ALTER_PARTITION_VERSION,
             )
         except ControllerUnavailable as error:
             log.warning("ISR changes are not answered: %s", error)

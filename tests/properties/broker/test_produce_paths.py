@@ -162,7 +162,7 @@ class Side:
             self.flushes.clear()
         else:
             cluster.now_ms += step.ms
-            cluster.manager.tick(cluster.now_ms)
+            cluster.manager.waiting.tick(cluster.now_ms)
         broker.shell.settle()
 
     def state(self) -> Any:

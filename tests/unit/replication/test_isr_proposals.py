@@ -13,7 +13,7 @@ from pybroker.protocol.messages.cluster import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from pybroker.replication.isr_changes import ALTER_PARTITION_VERSION, IsrChanges
+from pybroker.replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
 from pybroker.replication.types import AlterIsr
 
 ME = 1
@@ -63,7 +63,7 @@ def answer_to(
 
 
 def test_what_waits_goes_in_one_request_by_topic() -> None:
-    changes = IsrChanges(ME)
+    changes = IsrProposals(ME)
     assert not changes.begin()
     proposals = [change("a", 0, 1), change("b", 0, 1, 2), change("a", 1, 1, 3)]
     for one in proposals:
@@ -83,7 +83,7 @@ def test_what_waits_goes_in_one_request_by_topic() -> None:
 
 
 def test_a_refusal_is_an_answer_and_trouble_with_the_whole_is_none() -> None:
-    changes = IsrChanges(ME)
+    changes = IsrProposals(ME)
     changes.propose(change("a", 0, 1))
     assert changes.begin()
     stale = AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
@@ -95,7 +95,7 @@ def test_a_refusal_is_an_answer_and_trouble_with_the_whole_is_none() -> None:
 
 
 def test_something_newer_replaces_what_comes_back() -> None:
-    changes = IsrChanges(ME)
+    changes = IsrProposals(ME)
     changes.propose(change("a", 0, 1))
     assert changes.begin()
     newer = change("a", 0, 1, 2, partition_epoch=9)
@@ -109,7 +109,7 @@ def test_something_newer_replaces_what_comes_back() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 2)), max_size=12))
 def test_each_newest_proposal_is_decided_once(history: list[tuple[int, int, int]]) -> None:
     """A dumb twin: the newest proposal of each partition, until it is decided."""
-    changes = IsrChanges(ME)
+    changes = IsrProposals(ME)
     open_: dict[int, AlterIsr] = {}
     sent: dict[int, AlterIsr] = {}
 
