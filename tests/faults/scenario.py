@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -162,6 +163,8 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
                     raise
                 finally:
                     acknowledged = ledger.acknowledged
+                    if broken or sys.exc_info()[0] is not None:
+                        details += ledger.write_logs(directory)
     except Unavailable:
         raise
     except Exception as error:

@@ -14,8 +14,10 @@ import contextlib
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka import KafkaError as ConfluentError
@@ -36,6 +38,7 @@ COMMIT_TIMEOUT_SECONDS = 10.0
 # Long: a rebalance should end in the poll in which it began (see PythonReader).
 POLL_MS = 1000
 STUCK_SECONDS = 10.0
+MAX_LOG_LINES = 20_000
 
 Place = tuple[int, int]  # partition, offset
 
@@ -62,6 +65,17 @@ def librdkafka(bootstrap: str, **settings: object) -> dict[str, object]:
 
 
 logging.getLogger("librdkafka").setLevel(logging.CRITICAL)
+
+
+class Lines(logging.Handler):
+    """The newest lines of a client's log, with the wall clock's time as the brokers' logs have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{datetime.fromtimestamp(record.created)} {record.getMessage()}")
 
 
 class ProducerLoad(threading.Thread):
@@ -283,6 +297,9 @@ class ConfluentReader(ConsumerLoad):
     def __init__(self, bootstrap: str, name: str, topic: str) -> None:
         super().__init__(name, topic)
         self._answers: list[tuple[bool, dict[int, int]]] = []
+        self.log = Lines()
+        self._logger = logging.Logger(name)
+        self._logger.addHandler(self.log)
         self._settings = librdkafka(
             bootstrap,
             group_id=name,
@@ -292,7 +309,10 @@ class ConfluentReader(ConsumerLoad):
             socket_timeout_ms=10_000,
             fetch_wait_max_ms=100,
         )
-        self._consumer = Consumer({**self._settings, "on_commit": self._answered})
+        told = {"logger": self._logger, "debug": "cgrp,consumer,metadata,topic,broker"}
+        self._consumer = Consumer(
+            {**self._settings, **told, "log_level": 7, "on_commit": self._answered}
+        )
         self._consumer.subscribe([topic])
 
     def poll(self) -> None:
@@ -441,6 +461,16 @@ class Ledger:
             f"{one.name}: {len(one.read)} read, at {one.positions}, committed {one.committed}"
             for one in self.consumers
         ]
+
+    def write_logs(self, directory: Path) -> list[str]:
+        """What the clients' libraries have told, in files; their paths."""
+        written = []
+        for consumer in self.consumers:
+            if isinstance(consumer, ConfluentReader):
+                path = directory / f"{consumer.name}.log"
+                path.write_text("\n".join(consumer.log.lines))
+                written.append(f"what {consumer.name} told is in {path}")
+        return written
 
     def start(self) -> None:
         for thread in self._threads:
