@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -62,6 +64,10 @@ WITH_POSIX = [
     "tests/compat/test_kafka_python.py",
 ]
 
+# Directories of tests that failed, with the logs of their brokers; pytest keeps three sessions' by
+# default, and no more stages than that would be left.
+KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retention_count=100"]
+
 BY_DEFAULT = ("lint", "test")
 
 
@@ -73,7 +79,7 @@ class Stage(NamedTuple):
 
 def stages() -> list[Stage]:
     python = sys.executable
-    pytest = [python, "-m", "pytest", "-q", "--durations=8", "--durations-min=5"]
+    pytest = [python, "-m", "pytest", "-q", "--durations=8", "--durations-min=5", *KEEP_FAILED]
     return [
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."]),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."]),
@@ -108,11 +114,16 @@ def stages() -> list[Stage]:
     ]
 
 
-def run(stage: Stage) -> tuple[bool, float]:
+def run(stage: Stage, temporary: Path) -> tuple[bool, float]:
     words = [Path(stage.command[0]).name, *stage.command[1:]]
     print(f"\n=== {stage.name}: {' '.join(words)}", flush=True)
     started = time.monotonic()
-    environment = dict(os.environ, PYTHONUNBUFFERED="1")
+    environment = dict(
+        os.environ,
+        PYTHONUNBUFFERED="1",
+        PYTEST_DEBUG_TEMPROOT=str(temporary),
+        TMPDIR=str(temporary),
+    )
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     code = subprocess.run(stage.command, cwd=ROOT, env=environment, check=False).returncode
@@ -124,8 +135,9 @@ def main() -> int:
     groups = sorted({stage.group for stage in stages()})
     parser.add_argument("--only", choices=groups, help="run one group of stages")
     arguments = parser.parse_args()
+    temporary = Path(tempfile.mkdtemp(prefix="pb-"))  # short: sockets have paths in it
     results = [
-        (stage, *run(stage))
+        (stage, *run(stage, temporary))
         for stage in stages()
         if stage.group == arguments.only or (arguments.only is None and stage.group in BY_DEFAULT)
     ]
@@ -133,6 +145,10 @@ def main() -> int:
     for stage, passed, seconds in results:
         print(f"{'ok    ' if passed else 'FAILED'} {seconds:7.1f} s  {stage.name}")
     failed = sum(not passed for _, passed, _ in results)
+    if failed:
+        print(f"what the failed tests left is in {temporary}")
+    else:
+        shutil.rmtree(temporary, ignore_errors=True)
     print(f"total  {sum(seconds for _, _, seconds in results):7.1f} s")
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
