@@ -23,7 +23,7 @@ from .mute_state import PIPELINING, READING, RESPONSE_PENDING
 from .receive_buffer import COMMON_BUFFER_BYTES
 from .request import ConnectionInfo
 from .request_channel import RequestChannel
-from .request_handler_pool import HandlersPool
+from .request_handler_pool import RequestHandlerPool
 from .selector import BROKEN, READ, WRITE, Selector
 
 log = logging.getLogger("pybroker.broker.network")
@@ -46,7 +46,7 @@ class Processor:
         listener: str,
         selector: Selector,
         channel: RequestChannel,
-        handlers: HandlersPool,
+        handlers: RequestHandlerPool,
         quotas: ConnectionQuotas,
         memory: MemoryShortage,
         *,

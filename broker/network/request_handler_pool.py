@@ -39,7 +39,7 @@ BATCH_SECONDS = 0.003
 MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
 
 
-class HandlersPool:
+class RequestHandlerPool:
     __slots__ = (
         "_bounds_requests",
         "_busy_seconds",

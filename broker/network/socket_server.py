@@ -24,7 +24,7 @@ from .memory_shortage import MemoryShortage
 from .processor import Processor
 from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
-from .request_handler_pool import HandlersPool
+from .request_handler_pool import RequestHandlerPool
 from .selector import new_group
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SocketServer:
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
         self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
-        self.handlers = HandlersPool(self.channel, dispatcher.handle_frame, self._shortage)
+        self.handlers = RequestHandlerPool(self.channel, dispatcher.handle_frame, self._shortage)
         self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []

@@ -12,7 +12,7 @@ from pybroker.broker.network import request_handler_pool
 from pybroker.broker.network.memory_shortage import MemoryShortage
 from pybroker.broker.network.receive_buffer import ReceiveMemory
 from pybroker.broker.network.request_channel import RequestChannel
-from pybroker.broker.network.request_handler_pool import BATCH_SECONDS, HandlersPool
+from pybroker.broker.network.request_handler_pool import BATCH_SECONDS, RequestHandlerPool
 
 
 class Served:
@@ -24,24 +24,24 @@ class Served:
         self.channel = RequestChannel(8)
         handle_frame: Any = None
         memory = MemoryShortage(ReceiveMemory(), None, lambda: ())
-        self.pool = HandlersPool(self.channel, handle_frame, memory)
+        self.pool = RequestHandlerPool(self.channel, handle_frame, memory)
         self.now = 0.0
         monkeypatch.setattr(request_handler_pool, "perf_counter", lambda: self.now)
 
         def serve(
-            _pool: HandlersPool, connection: Any, _ends: float, to_flush: deque[Any]
+            _pool: RequestHandlerPool, connection: Any, _ends: float, to_flush: deque[Any]
         ) -> float:
             self.names.append(connection.name)
             self.now += seconds
             to_flush.append(connection)
             return self.now
 
-        def flush(_pool: HandlersPool, connection: Any) -> None:
+        def flush(_pool: RequestHandlerPool, connection: Any) -> None:
             connection.last_active = self.now
             self.sent.append((connection.name, len(self.names)))
 
-        monkeypatch.setattr(HandlersPool, "_serve", serve)
-        monkeypatch.setattr(HandlersPool, "_flush", flush)
+        monkeypatch.setattr(RequestHandlerPool, "_serve", serve)
+        monkeypatch.setattr(RequestHandlerPool, "_flush", flush)
 
     def put(self, fresh: str, again: str) -> None:
         for names, put in ((fresh, self.channel.put), (again, self.channel.put_again)):
