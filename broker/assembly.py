@@ -28,7 +28,7 @@ from .cluster.config_store import ConfigStore
 from .cluster.controller_client import ControllerClient
 from .cluster.controller_runtime import ControllerRuntime
 from .cluster.finalized_features import FinalizedFeatures
-from .cluster.metadata_waits import TopicWaits
+from .cluster.metadata_waits import MetadataWaits
 from .cluster.topic_config_cache import TopicConfigs
 from .cluster.topic_creation import TopicCreator
 from .cluster.zookeeper_client import ZooKeeperClient
@@ -104,7 +104,7 @@ class Control(NamedTuple):
     controller: ControllerRuntime
     client: ControllerClient
     creator: TopicCreator
-    waits: TopicWaits
+    waits: MetadataWaits
     producer_ids: ProducerIds
     isr_changes: AlterPartitionSender
 
@@ -219,7 +219,7 @@ def _control(
         ),
         client=client,
         creator=TopicCreator(config, cache, zookeeper, random.Random()),
-        waits=TopicWaits(cache),
+        waits=MetadataWaits(cache),
         producer_ids=ProducerIds(
             allocate_from_controller(
                 client, broker_id, lambda: shell.manager.leadership.broker_epoch

@@ -11,7 +11,7 @@ import trio
 from ...replication.metadata_cache import MetadataCache, MetadataUpdate
 
 
-class TopicWaits:
+class MetadataWaits:
     """Hang `metadata_changed` onto the UpdateMetadata handler."""
 
     __slots__ = ("_cache", "_changed")

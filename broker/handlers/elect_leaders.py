@@ -22,7 +22,7 @@ from ...replication.controller import events
 from ...replication.controller.context import TopicPartition
 from ...replication.controller.requests import ElectionResult
 from ..cluster.controller_runtime import ControllerRuntime
-from ..cluster.metadata_waits import TopicWaits
+from ..cluster.metadata_waits import MetadataWaits
 from ..network.request import Handler, Request
 
 PREFERRED, UNCLEAN = 0, 1
@@ -32,7 +32,7 @@ TYPE_SINCE_VERSION = 1
 class ElectLeadersHandler:
     __slots__ = ("_controller", "_waits")
 
-    def __init__(self, controller: ControllerRuntime, waits: TopicWaits) -> None:
+    def __init__(self, controller: ControllerRuntime, waits: MetadataWaits) -> None:
         self._controller = controller
         self._waits = waits
 

@@ -43,7 +43,7 @@ from ...replication.metadata_cache import MetadataCache
 from ...storage.config_def import format_value
 from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..cluster.controller_runtime import ControllerRuntime
-from ..cluster.metadata_waits import TopicWaits
+from ..cluster.metadata_waits import MetadataWaits
 from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator
 from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
@@ -71,7 +71,7 @@ class TopicHandlers:
         zookeeper: ZooKeeperClient,
         controller: ControllerRuntime,
         creator: TopicCreator,
-        waits: TopicWaits,
+        waits: MetadataWaits,
     ) -> None:
         self._config = config
         self._cache = cache
