@@ -29,7 +29,7 @@ from .cluster.controller_client import ControllerClient
 from .cluster.controller_runtime import ControllerRuntime
 from .cluster.finalized_features import FinalizedFeatures
 from .cluster.metadata_waits import MetadataWaits
-from .cluster.topic_config_cache import TopicConfigs
+from .cluster.topic_config_cache import TopicConfigCache
 from .cluster.topic_creation import TopicCreator
 from .cluster.zookeeper_client import ZooKeeperClient
 from .cluster.zookeeper_offsets import ConsumerOffsets
@@ -83,7 +83,7 @@ class Ground(NamedTuple):
     zookeeper: ZooKeeperClient
     store: ConfigStore
     features: FinalizedFeatures
-    topic_configs: TopicConfigs
+    topic_configs: TopicConfigCache
     logs: LogManager
     broker_id: int
     cluster_id: str

@@ -42,7 +42,7 @@ from .cluster.registration import (
     release_previous_sessions,
     save_sessions,
 )
-from .cluster.topic_config_cache import TopicConfigs
+from .cluster.topic_config_cache import TopicConfigCache
 from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 from .config import ConfigError, KafkaConfig, dynamic
 from .config.checks import check_config
@@ -129,7 +129,7 @@ class Broker:
         self.metrics = BrokerMetrics()
         self.store = ConfigStore(zookeeper)
         self.features = FinalizedFeatures(zookeeper)
-        self.topic_configs = TopicConfigs(config, self.store)
+        self.topic_configs = TopicConfigCache(config, self.store)
         self.background = trio.CapacityLimiter(config.get_int("background.threads"))
         self.sessions: list[int] = []  # ZooKeeper sessions that this process has had
         self.broker_id = -1

@@ -20,7 +20,7 @@ from .config_store import ConfigStore, topic_entity
 log = logging.getLogger("pybroker.broker.configs")
 
 
-class TopicConfigs:
+class TopicConfigCache:
     __slots__ = ("_broker_config", "_configs", "_overrides", "_store", "on_change")
 
     def __init__(self, broker_config: KafkaConfig, store: ConfigStore) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...replication.replica_manager import ReplicaManager
-from ..cluster.topic_config_cache import TopicConfigs
+from ..cluster.topic_config_cache import TopicConfigCache
 from .controller_orders import ControllerOrders
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class LeadershipGate:
         self,
         handler: ControllerOrders,
         manager: ReplicaManager,
-        configs: TopicConfigs,
+        configs: TopicConfigCache,
         wait: Callable[..., None],
     ) -> None:
         """`wait(coroutine_function, request)` runs a handler that waits (Dispatcher.spawn)."""
