@@ -32,7 +32,7 @@ from .cluster.metadata_waits import MetadataWaits
 from .cluster.topic_config_cache import TopicConfigCache
 from .cluster.topic_creation import TopicCreator
 from .cluster.zookeeper_client import ZooKeeperClient
-from .cluster.zookeeper_offsets import ConsumerOffsets
+from .cluster.zookeeper_offsets import ZooKeeperOffsets
 from .config import KafkaConfig
 from .coordinators.group_runtime import GroupRuntime, group_config
 from .coordinators.producer_ids import ProducerIds, allocate_from_controller
@@ -371,7 +371,7 @@ def _register_coordinators(ground: Ground, parts: Parts) -> None:
     group_offsets = GroupOffsetHandlers(
         groups,
         cache,
-        zookeeper=ConsumerOffsets(ground.zookeeper),
+        zookeeper=ZooKeeperOffsets(ground.zookeeper),
         offset_metadata_max_bytes=ground.config.get_int("offset.metadata.max.bytes"),
     )
     register(group_offsets.handlers())

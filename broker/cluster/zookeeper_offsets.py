@@ -45,7 +45,7 @@ def _write(path: str, offset: int) -> Flow[None]:
         expect(result, path)
 
 
-class ConsumerOffsets:
+class ZooKeeperOffsets:
     __slots__ = ("_client",)
 
     def __init__(self, client: ZooKeeperClient) -> None:
