@@ -34,7 +34,7 @@ from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .bad_input import BadInput
 from .connection import Connection
 from .metadata_gate import MetadataGate
-from .produce_request_template import ProduceShape, shape_of
+from .produce_request_template import ProduceRequestTemplate, template_of
 from .request import Handler, Request, Route
 from .request_parts import InParts, place_to_cut
 from .turns import Steps, Turns
@@ -121,13 +121,13 @@ class Dispatcher:
         route = self._routes.get(api)
         if route is None:
             return self._handle_unusual(connection, begin, started_at)
-        shape: ProduceShape | None = connection.memo
+        template: ProduceRequestTemplate | None = connection.memo
         if (
-            shape is not None
-            and shape.route is route
-            and shape.matches(buffer, connection.view, begin, end)
+            template is not None
+            and template.route is route
+            and template.matches(buffer, connection.view, begin, end)
         ):
-            body, client_id = shape.body, shape.client_id
+            body, client_id = template.body, template.client_id
         elif size > route.large_bytes:
             return self._begin_large(
                 connection, route, begin, correlation_id, client_id_size, started_at
@@ -167,7 +167,7 @@ class Dispatcher:
         except (ProtocolError, IndexError) as error:
             raise _unreadable(route, error) from None
         if route.in_place and offset == len(frame):
-            connection.memo = shape_of(route, frame, body, client_id, connection.memo)
+            connection.memo = template_of(route, frame, body, client_id, connection.memo)
         return body, client_id
 
     def _client_id(
@@ -227,7 +227,7 @@ class Dispatcher:
         if connection.closed:
             return
         if route.in_place and offset == len(frame):
-            connection.memo = shape_of(route, frame, body, client_id, connection.memo)
+            connection.memo = template_of(route, frame, body, client_id, connection.memo)
         request = Request(
             connection, route, correlation_id, client_id, body, len(frame), started_at
         )
@@ -384,9 +384,9 @@ class _Stepped:
 
 def _leave_body(request: Request, connection: Connection) -> None:
     """A request that waits keeps its message; the next one like it gets another."""
-    shape: ProduceShape | None = connection.memo
-    if shape is not None and shape.body is request.body:
-        shape.give_away()
+    template: ProduceRequestTemplate | None = connection.memo
+    if template is not None and template.body is request.body:
+        template.give_away()
 
 
 def _after_header(route: Route, frame: memoryview, offset: int) -> int:

@@ -6,9 +6,10 @@ message that they meant last time is used again with the new partition and recor
 decoded.
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
-make a request faster but not different (a test compares both). A shape belongs to one connection,
-which has one request at a time whose records are not in the log yet, and nobody looks at records
-that are; all else of its message is the same for all requests of the shape.
+make a request faster but not different (a test compares both). A template belongs to one buffer of
+one connection, which has one request at a time whose records are not in the log yet, and nobody
+looks at records that are; all else of its message is the same for all requests made from it. A
+request that is not answered when its handler returns keeps the message (`give_away`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 _INT32 = Struct(">i").unpack_from
 
 
-class ProduceShape:
+class ProduceRequestTemplate:
     __slots__ = (
         "body", "client_id", "misses", "partition", "prefix", "route", "size", "was_seen_again",
     )  # fmt: skip
@@ -49,10 +50,12 @@ class ProduceShape:
     ) -> None:
         self.route = route
         self.client_id = client_id
-        self.misses = misses
+        self.misses = misses  # templates before this one, one after the other, seen once each
         self.was_seen_again = False
+        # From the client id up to the partition's index: all that is equal.
         self.prefix = prefix
         self.size = len(prefix)
+        # The message to use again, and its only partition, of which index and records are set anew.
         self.body = body
         self.partition = partition
 
@@ -103,17 +106,17 @@ class ProduceShape:
         )
 
 
-def shape_of(
+def template_of(
     route: Route,
     frame: memoryview,
     body: ProduceRequest,
     client_id: str | None,
-    previous: ProduceShape | None,
-) -> ProduceShape | None:
-    """The shape of a request that the codec has read to its last byte, to be looked for again.
+    previous: ProduceRequestTemplate | None,
+) -> ProduceRequestTemplate | None:
+    """A template made of a request that the codec has read to its last byte.
 
-    None if it has none, is so large that decoding does not matter, or if looking has been in vain
-    `MAX_MISSES` times on this connection; then `previous` stays.
+    `previous` stays if there is more than one partition in it, if it is so large that decoding does
+    not matter, or if looking has been in vain `MAX_MISSES` times on this connection.
     """
     misses = 0
     if previous is not None and not previous.was_seen_again:
@@ -137,4 +140,4 @@ def shape_of(
     else:
         start -= _SIZE_BYTES
     prefix = bytes(frame[PREFIX_START - _SIZE_BYTES : start - _INDEX_BYTES])
-    return ProduceShape(route, prefix, body, partition, client_id, misses)
+    return ProduceRequestTemplate(route, prefix, body, partition, client_id, misses)

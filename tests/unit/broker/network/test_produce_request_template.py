@@ -1,4 +1,4 @@
-"""A shape says of a frame what the codec says, or nothing."""
+"""A template says of a frame what the codec says, or nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pybroker.broker.network.produce_request_template import (
     MAX_FRAME_BYTES,
     MAX_MISSES,
-    ProduceShape,
-    shape_of,
+    ProduceRequestTemplate,
+    template_of,
 )
 from pybroker.broker.network.request import Route
 from pybroker.broker.network.turns import Turns
@@ -54,19 +54,22 @@ def read_by_codec(frame: bytes) -> tuple[str | None, Any]:
 
 
 def learn(
-    frame: bytes, version: int, previous: ProduceShape | None = None, route: Route | None = None
-) -> ProduceShape | None:
+    frame: bytes,
+    version: int,
+    previous: ProduceRequestTemplate | None = None,
+    route: Route | None = None,
+) -> ProduceRequestTemplate | None:
     client_id, body = read_by_codec(frame)
-    return shape_of(route or route_of(version), memoryview(frame)[4:], body, client_id, previous)
+    return template_of(route or route_of(version), memoryview(frame)[4:], body, client_id, previous)
 
 
-def read_by_shape(shape: ProduceShape, frame: bytes, ahead: bytes = b"") -> Any:
+def read_by_template(template: ProduceRequestTemplate, frame: bytes, ahead: bytes = b"") -> Any:
     """The message, or None; other bytes lie around the frame in the buffer."""
     buffer = bytearray(ahead + frame + b"behind" * 10)
     begin, end = len(ahead), len(ahead) + len(frame)
-    if not shape.matches(buffer, memoryview(buffer), begin, end):
+    if not template.matches(buffer, memoryview(buffer), begin, end):
         return None
-    return shape.body
+    return template.body
 
 
 RECORDS = st.one_of(
@@ -93,14 +96,14 @@ def test_the_next_request_with_other_records_for_another_partition(
     client_id: str | None,
     index: int,
 ) -> None:
-    shape = learn(frame_of(request(first), version, correlation_ids[0], client_id), version)
-    assert shape is not None
+    template = learn(frame_of(request(first), version, correlation_ids[0], client_id), version)
+    assert template is not None
     frame = frame_of(request(second, index=index), version, correlation_ids[1], client_id)
-    known = read_by_shape(shape, frame, ahead=b"ahead")
+    known = read_by_template(template, frame, ahead=b"ahead")
     expected_client_id, expected = read_by_codec(frame)
     assert known == expected
-    assert shape.client_id == expected_client_id
-    assert shape.was_seen_again
+    assert template.client_id == expected_client_id
+    assert template.was_seen_again
 
 
 @settings(max_examples=500)
@@ -113,25 +116,25 @@ def test_a_changed_byte_or_length_is_read_as_the_codec_reads_it(
     version: int, records: bytes, data: st.DataObject
 ) -> None:
     frame = bytearray(frame_of(request(records), version, 1))
-    shape = learn(bytes(frame), version)
-    assert shape is not None
+    template = learn(bytes(frame), version)
+    assert template is not None
     for _ in range(data.draw(st.integers(1, 3))):
         frame[data.draw(st.integers(12, len(frame) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(14, len(frame)))
     frame = frame[:cut] + data.draw(st.binary(max_size=4))
     frame[:4] = (len(frame) - 4).to_bytes(4, "big")
-    known = read_by_shape(shape, bytes(frame))
+    known = read_by_template(template, bytes(frame))
     if known is not None:
         try:
             assert known == read_by_codec(bytes(frame))[1]
         except ProtocolError:
-            raise AssertionError("the shape reads what the codec refuses") from None
+            raise AssertionError("the template reads what the codec refuses") from None
 
 
 def test_other_requests_do_not_match() -> None:
     for version in VERSIONS:
-        shape = learn(frame_of(request(b"abc"), version, 1), version)
-        assert shape is not None
+        template = learn(frame_of(request(b"abc"), version, 1), version)
+        assert template is not None
         for other in (
             request(b"abc", topic="u"),
             request(b"abc", topic="topic"),
@@ -139,8 +142,8 @@ def test_other_requests_do_not_match() -> None:
             request(b"abc", copies=2),
             request(None),
         ):
-            assert read_by_shape(shape, frame_of(other, version, 1)) is None
-        assert read_by_shape(shape, frame_of(request(b"abc"), version, 1, "other")) is None
+            assert read_by_template(template, frame_of(other, version, 1)) is None
+        assert read_by_template(template, frame_of(request(b"abc"), version, 1, "other")) is None
 
 
 def test_what_has_no_shape() -> None:
@@ -153,24 +156,24 @@ def test_what_has_no_shape() -> None:
 
 def test_looking_in_vain_ends() -> None:
     route = route_of(9)
-    shape = None
+    template = None
     for number in range(MAX_MISSES + 10):
-        shape = learn(frame_of(request(b"a", topic=f"{number:02}"), 9, 1), 9, shape, route)
-    assert shape is not None
-    assert shape.body.topic_data[0].name == f"{MAX_MISSES:02}"
-    seen = read_by_shape(shape, frame_of(request(b"b", topic=f"{MAX_MISSES:02}"), 9, 1))
+        template = learn(frame_of(request(b"a", topic=f"{number:02}"), 9, 1), 9, template, route)
+    assert template is not None
+    assert template.body.topic_data[0].name == f"{MAX_MISSES:02}"
+    seen = read_by_template(template, frame_of(request(b"b", topic=f"{MAX_MISSES:02}"), 9, 1))
     assert seen is not None
-    again = learn(frame_of(request(b"a", topic="99"), 9, 1), 9, shape, route)
+    again = learn(frame_of(request(b"a", topic="99"), 9, 1), 9, template, route)
     assert again is not None
     assert again.body.topic_data[0].name == "99"
 
 
 def test_a_message_that_was_given_away_stays_as_it_is() -> None:
     for version in VERSIONS:
-        shape = learn(frame_of(request(b"first", index=1), version, 1), version)
-        assert shape is not None
-        first = read_by_shape(shape, frame_of(request(b"second", index=2), version, 2))
-        shape.give_away()
+        template = learn(frame_of(request(b"first", index=1), version, 1), version)
+        assert template is not None
+        first = read_by_template(template, frame_of(request(b"second", index=2), version, 2))
+        template.give_away()
         frame = frame_of(request(b"third", index=3), version, 3)
-        assert read_by_shape(shape, frame) == read_by_codec(frame)[1]
+        assert read_by_template(template, frame) == read_by_codec(frame)[1]
         assert first == request(b"second", index=2)
