@@ -5,6 +5,8 @@ Invariants: header versions follow from the API and its version: requests carry 
 else v1 (v0 for ControlledShutdown v0); responses v1 when flexible, else v0 (always v0 for
 ApiVersions, whose sender may not know what its reader understands). The client id is never compact.
 Mirrors: org.apache.kafka.common.requests.RequestHeader and ResponseHeader; KIP-482, KIP-511.
+As there, a client id that is not UTF-8 is read as far as it can be, one with a negative length is
+none, and the order of tags does not matter.
 Leaves out: tagged fields of headers, of which Kafka defines none: they are checked and skipped.
 
 A request for an unsupported version of ApiVersions still has a header that can be read, so that it
@@ -70,8 +72,6 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         client_id = str(frame[10:position], "utf-8", "replace")
     elif length == 0:
         client_id = ""
-    elif length != -1:
-        raise ProtocolError(f"client id has the length {length}")
     if api_version >= flexible_from:
         position = _skip_tags(frame, position)
     # Past NamedTuple's own constructor, which would be a fifth of this function's time.
@@ -95,13 +95,9 @@ def _skip_tags(frame: Buffer, position: int) -> int:
         count, position = decode_uvarint(frame, position)
         if count > MAX_HEADER_TAGS:
             raise ProtocolError(f"header has {count} tags")
-        last = -1
         for _ in range(count):
-            tag, position = decode_uvarint(frame, position)
+            _, position = decode_uvarint(frame, position)
             size, position = decode_uvarint(frame, position)
-            if tag <= last:
-                raise ProtocolError("header has its tags out of order")
-            last = tag
             position += size
     except IndexError as error:
         raise ProtocolError("header ends too early") from error

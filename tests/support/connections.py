@@ -11,8 +11,19 @@ from pybroker.broker.network.request import ConnectionInfo
 MAX_FRAME_BYTES = 1 << 27
 
 
+class Nobody:
+    """Is told what a connection tells, and does nothing."""
+
+    def answered(self, connection: Connection) -> None: ...
+
+    def throttled(self, connection: Connection) -> None: ...
+
+    def memory_released(self) -> None: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+
 def connection_over(transport: socket.socket) -> Connection:
     selector: Any = None
-    owner: Any = None
     peer = ConnectionInfo("h", 1, "L")
-    return Connection(transport, peer, selector, owner, MAX_FRAME_BYTES, 0.0)
+    return Connection(transport, peer, selector, Nobody(), MAX_FRAME_BYTES, 0.0)

@@ -51,9 +51,9 @@ GARBAGE = {
         struct.pack(">ihhih", 10, ApiKey.HEARTBEAT, 0, 1, 500),
         "a request whose header is longer than its frame",
     ),
-    "client id of negative length": (
+    "client id of negative length": (  # which is none; then there is no body
         struct.pack(">ihhih", 10, ApiKey.HEARTBEAT, 0, 1, -5),
-        "a request with a client id of -5 bytes",
+        "a Heartbeat request v0 that cannot be read",
     ),
     "random": (bytes(range(200, 256)), "a frame of negative size"),
 }
@@ -119,6 +119,21 @@ async def test_exactly_the_largest_size_is_accepted() -> None:
         assert await client.receive_frame() is not None
         await client.send(heartbeat("x" * 401, 1, 0))
         assert await client.is_closed()
+
+
+@pytest.mark.parametrize("client_id", ["ffff", "fffb", "0000", "0003 47e472", "0002 eda0"])
+async def test_client_ids_that_kafka_takes(client_id: str) -> None:
+    """No client id, one of negative length, an empty one, and what is not UTF-8."""
+    for version in (0, 4):
+        whole = heartbeat("g", 7, version)
+        frame = whole[4:12] + bytes.fromhex(client_id) + whole[18:]
+        async with running_network() as network:
+            client = await network.connect()
+            for _ in range(2):  # the second one takes the fast path
+                await client.send(struct.pack(">i", len(frame)) + frame)
+                answer = await client.receive_frame()
+                assert answer is not None
+                assert decode_response(ApiKey.HEARTBEAT, version, answer)[0] == 7
 
 
 async def test_trailing_bytes_and_null_client_id_are_fine() -> None:

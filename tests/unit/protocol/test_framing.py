@@ -64,6 +64,13 @@ def test_a_client_id_that_is_no_utf_8() -> None:
     assert decode_request_header(frame)[0].client_id == "G\ufffdr"
 
 
+@pytest.mark.parametrize("length", ["ffff", "fffe", "8000"])
+def test_a_client_id_with_a_negative_length_is_none(length: str) -> None:
+    """Kafka takes every one of them, though it writes -1 only."""
+    frame = bytes.fromhex("0003 0008 00000001" + length)
+    assert decode_request_header(frame) == (RequestHeader(3, 8, 1, None), 10)
+
+
 def test_controlled_shutdown_v0_has_no_client_id() -> None:
     frame = joined(encode_request(7, 0, 9, "ignored", ControlledShutdownRequest(broker_id=3)))
     assert frame.hex(" ") == "00 00 00 0c 00 07 00 00 00 00 00 09 00 00 00 03"
@@ -78,7 +85,9 @@ def test_tags_of_a_header_are_skipped() -> None:
     tags = b"\x02\x00\x01a\x05\x02bc"
     assert decode_request_header(start + tags + b"rest")[1] == len(start + tags)
     assert decode_request_header(start + b"\0")[1] == len(start) + 1
-    for bad in (b"", b"\x01", b"\x02\x05\x00\x05\x00", b"\x01\x00\x09x", b"\x80" * 9):
+    twice_and_back = b"\x03\x05\x00\x05\x00\x03\x00"  # Kafka looks at no tag's number
+    assert decode_request_header(start + twice_and_back)[1] == len(start + twice_and_back)
+    for bad in (b"", b"\x01", b"\x02\x05\x00\x05", b"\x01\x00\x09x", b"\x80" * 9):
         with pytest.raises(ProtocolError):
             decode_request_header(start + bad)
 
@@ -91,7 +100,6 @@ def test_tags_of_a_header_are_skipped() -> None:
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         bytes.fromhex("16030100a5010000a10303"),  # the start of a TLS hello
         bytes.fromhex("0003 0008 00000001"),  # ends where the client id should begin
-        bytes.fromhex("0003 0008 00000001 fffe"),  # a client id of -2 bytes
         bytes.fromhex("0003 0008 00000001 0005 6162"),
         bytes.fromhex("0034 0000 00000001 ffff"),  # Vote, which a broker does not serve
         bytes.fromhex("ffff 0000 00000001 ffff"),
