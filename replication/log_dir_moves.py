@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.files import FileSlice
+from ..storage.local_log import NOT_CUT
 from ..storage.log import Log, UnexpectedAppendOffset
-from ..storage.log_base import NOT_CUT
 from ..storage.log_directory import is_future_name_too_long
 from .follower import truncation_point
 from .hosted_partitions import HostedPartitions, Move
@@ -148,7 +148,7 @@ class LogDirMoves:
         logger.info(
             "Moving %s from %s to %s", future.name, partition.log.health.path, future.health.path
         )
-        partition.log.watch_cuts(CUT_WATCHER)
+        partition.log.local.watch_cuts(CUT_WATCHER)
         future.first_dirty_offset = partition.log.first_dirty_offset
         _agree(partition.log, future, now_ms)
         self.active[partition.key] = Move(partition, future)
@@ -185,7 +185,7 @@ class LogDirMoves:
         """A piece has been read; KafkaError as for `next_step`."""
         if self.active.get(move.key) is not move:
             return
-        if move.partition.log.lowest_cut(CUT_WATCHER) == NOT_CUT:
+        if move.partition.log.local.lowest_cut(CUT_WATCHER) == NOT_CUT:
             self._add(move, data, now_ms)
 
     def failed(self, move: Move, error: KafkaError) -> None:
@@ -251,7 +251,7 @@ def prepared(move: Move) -> None:
 
 
 def _follow_cuts(log: Log, future: Log, now_ms: int) -> None:
-    cut = log.watch_cuts(CUT_WATCHER)
+    cut = log.local.watch_cuts(CUT_WATCHER)
     if cut < future.log_end_offset:
         future.truncate_to(cut, now_ms)
     if future.log_end_offset < log.log_start_offset:

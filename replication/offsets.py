@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
-from ..storage import log_lookup
 from ..storage.log_lookup import TimestampOffset
 from ..storage.segment import LateBatch
 from .delayed_operations import DelayedDeleteRecords
@@ -84,8 +83,8 @@ class Offsets:
         if log.config.record_version == 0:
             return None
         if query.timestamp == MAX_TIMESTAMP:
-            return log.name, log_lookup.latest_batches(log)
-        return log.name, log_lookup.late_batches(log, query.timestamp)
+            return log.name, log.latest_batches()
+        return log.name, log.batches_to_search(query.timestamp)
 
     def list_offset(
         self,

@@ -93,6 +93,11 @@ class AppendInfo:
         self.flush_needed = False
         self.rolled = False
 
+    @classmethod
+    def of_nothing(cls, log_start_offset: int) -> AppendInfo:
+        """There was no complete batch to append."""
+        return cls(-1, -1, -1, -1, -1, log_start_offset, 0, 0)
+
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
         return f"AppendInfo({fields})"

@@ -1,4 +1,4 @@
-"""What a follower checks of the batches its leader sent, and how it portions them.
+"""What a follower checks of the batches its leader sent, how it portions them, what it tells.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords and append, for AppendOrigin.REPLICATION.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
-from .append_info import UnexpectedAppendOffset
+from .append_info import AppendInfo, UnexpectedAppendOffset
 from .files import ByteBuffer
 
 # (position, header) of each batch in a buffer.
@@ -47,3 +47,29 @@ def fitting_groups(batches: Batches, limit: int) -> list[Batches]:
             size = entry[1].size_in_bytes
         groups[-1].append(entry)
     return groups
+
+
+def latest_header(batches: Batches) -> BatchHeader:
+    """The header of the first batch that has the largest timestamp."""
+    return max(batches, key=_max_timestamp)[1]
+
+
+def _max_timestamp(entry: tuple[int, BatchHeader]) -> int:
+    return entry[1].max_timestamp
+
+
+def info_of_batches(
+    batches: Batches, first_offset: int, log_start_offset: int, size: int
+) -> AppendInfo:
+    """Of batches that have just been appended."""
+    best = latest_header(batches)
+    return AppendInfo(
+        first_offset,
+        batches[-1][1].last_offset,
+        best.max_timestamp,
+        best.last_offset,
+        -1,
+        log_start_offset,
+        size,
+        len(batches),
+    )

@@ -1,19 +1,22 @@
-"""One partition's log: appending, rolling, flushing, reading, truncating.
+"""One partition's log: what is appended, whose it is, and up to where it counts.
 
-Invariants: base offsets of segments grow; offsets of appends are contiguous on a leader and grow
-on a follower. All methods belong to one thread, save `flush`, which blocks and may run in a worker
-beside appends.
+The files are in `local` (`LocalLog`); here are the offsets, the producers and their transactions,
+the leader epochs, the topic id, and the checks of what is to be appended.
 
-Mirrors: UnifiedLog, LocalLog.
+Invariants: log start <= last stable offset <= high watermark <= log end; offsets of appends are
+contiguous on a leader and grow on a follower. All methods belong to one thread, save `flush`, which
+blocks and may run in a worker beside appends.
+
+Mirrors: UnifiedLog.
 Leaves out: tiered storage. Retention and compaction are in `retention` and `cleaner`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.records.batch import BatchHeader
+from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from . import log_lookup, recovery_notes
 from .append_info import (
     AppendInfo,
@@ -22,23 +25,33 @@ from .append_info import (
     RecordError,
     UnexpectedAppendOffset,
 )
-from .append_rules import MAGIC_V2
-from .descriptors import LEFT_BY_SEGMENTS, require_descriptors
-from .files import EMPTY_SLICE, ByteBuffer, FileSlice
-from .follower_batches import Batches, fitting_groups, read_follower_batches
-from .log_base import DirectoryHealth, LogState
-from .old_format_log import append_old_format
+from .append_rules import MAGIC_V2, AppendRequest
+from .descriptors import require_descriptors
+from .directory_health import DirectoryHealth
+from .files import EMPTY_SLICE, ByteBuffer, Files
+from .follower_batches import (
+    Batches,
+    fitting_groups,
+    info_of_batches,
+    latest_header,
+    read_follower_batches,
+)
+from .local_log import LocalLog, LogRead
+from .log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
+from .log_lookup import TimestampOffset
+from .message_format import NEWEST_RECORD_VERSION
+from .old_formats import validate_with_old_format
+from .partition_metadata import PartitionMetadata
 from .producer_state import BatchMetadata
-from .recovery import rebuild_producer_state
-from .segment import MAX_RELATIVE_OFFSET, Segment
+from .recovery import LogParts, rebuild_producer_state
+from .segment import MAX_RELATIVE_OFFSET, LateBatch, Segment
 from .transaction_index import AbortedTransaction
-from .validation import Sent, validate
+from .validation import Examined, Sent, validate
 from .verification import VerificationGuard
 
 __all__ = [
     "AppendInfo",
     "AppendOrigin",
-    "DirectoryHealth",
     "InvalidRecords",
     "Log",
     "LogRead",
@@ -47,17 +60,84 @@ __all__ = [
 ]
 
 
-class LogRead(NamedTuple):
-    """What a read found; the bytes are still in the file."""
+class Log:
+    __slots__ = (
+        "_metadata",
+        "_oldest_unflushed",
+        "config",
+        "files",
+        "first_dirty_offset",
+        "health",
+        "high_watermark",
+        "is_new_since_checkpoints",
+        "leader_epochs",
+        "local",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "partition",
+        "producer_expiration_ms",
+        "producer_state",
+        "segments",
+        "snapshots",
+        "topic",
+        "validate_fully",
+    )
 
-    start_offset: int
-    records: FileSlice
-    first_batch_incomplete: bool = False
-    aborted_transactions: list[AbortedTransaction] | None = None
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        parts: LogParts,
+        health: DirectoryHealth,
+        *,
+        topic_id: bytes | None = None,
+        jitter: Callable[[int], int] | None = None,
+        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        validate_fully: bool = False,
+    ) -> None:
+        self.local = LocalLog(files, directory, (topic, partition), config, parts, health, jitter)
+        # Of `local`, at hand for each append and read; only `set_config` replaces one of them.
+        self.config = config
+        self.files = files
+        self.health = health
+        self.segments = self.local.segments
+        self.name = self.local.name
 
+        self.topic = topic
+        self.partition = partition
+        self.validate_fully = validate_fully
+        self.producer_expiration_ms = producer_expiration_ms
+        self._metadata = PartitionMetadata(files, topic_id)
+        # Whether the checkpoints may speak of an earlier log of this name; the upkeep mends that.
+        self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
 
-class Log(LogState):
-    __slots__ = ()
+        # The four offsets, smallest first; the last stable one follows from the producers.
+        self.log_start_offset = parts.log_start_offset
+        self.high_watermark = parts.log_start_offset
+        self.log_end_offset = parts.log_end_offset
+
+        # No epoch begins above the log end; none at all while an old format is stored.
+        self.leader_epochs = parts.leader_epochs
+        if config.record_version < NEWEST_RECORD_VERSION:
+            self.leader_epochs.clear()
+        # Of all batches below its `map_end_offset`, which is the log end after each append.
+        self.producer_state = parts.producer_state
+        self.snapshots = parts.snapshots
+
+        # (offset, time) of an append; flushed if the recovery point has passed it.
+        self._oldest_unflushed = (-1, 0)
+        # Up to where the log is compacted; None if it never was.
+        self.first_dirty_offset: int | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.name}, start={self.log_start_offset}, "
+            f"hw={self.high_watermark}, end={self.log_end_offset})"
+        )
 
     # -- appending -------------------------------------------------------------------------
 
@@ -75,59 +155,106 @@ class Log(LogState):
 
         With a `guard`, a batch that begins a transaction must be verified by it (KIP-890).
         """
-        if self.health.error is not None or self.is_closed:
-            raise self._offline()
-        next_offset = self.log_end_offset
-        config = self.config
+        if self.health.error is not None or self.local.is_closed:
+            raise self.local.offline_error()
+        config, name, full = self.config, self.name, self.validate_fully
         if config.record_version < MAGIC_V2:
-            return append_old_format(self, records, leader_epoch, now_ms, origin, request_version)
+            return self._append_old_format(records, leader_epoch, now_ms, origin, request_version)
+        first_offset = self.log_end_offset
         valid = validate(
-            records,
-            config,
-            next_offset,
-            leader_epoch,
-            now_ms,
-            origin,
-            request_version,
-            self.name,
-            self.validate_fully,
+            records, config, first_offset, leader_epoch, now_ms, origin, request_version, name, full
         )
         if valid is None:
-            return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
-        records, header, converted = valid
-        last_offset = next_offset + header.last_offset_delta
-        state = self.producer_state
+            return AppendInfo.of_nothing(self.log_start_offset)
+        data, header, converted = valid
         if header.producer_id >= 0:
-            if header.is_control:  # an abort may need a file for the transaction index
-                require_descriptors(self.files, f"ending a transaction in {self.name}")
-            duplicate = state.check(header, records, origin, self.name, guard)
+            duplicate = self._check_producer(header, data, origin, guard)
             if duplicate is not None:
-                return self._duplicate(duplicate, len(records))
-        size = len(records)
+                return duplicate
+        info = self._append_batch(data, header, first_offset, leader_epoch, now_ms)
+        info.converted_count = converted
+        return info
+
+    def _check_producer(
+        self,
+        header: BatchHeader,
+        data: ByteBuffer,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+    ) -> AppendInfo | None:
+        """The answer for a batch that is in the log already; KafkaError if it may not be."""
+        if header.is_control:  # an abort may need a file for the transaction index
+            require_descriptors(self.files, f"ending a transaction in {self.name}")
+        earlier = self.producer_state.check(header, data, origin, self.name, guard)
+        return None if earlier is None else self._duplicate(earlier, len(data))
+
+    def _append_batch(
+        self,
+        data: ByteBuffer,
+        header: BatchHeader,
+        first_offset: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """Append a batch that is good and has its offsets."""
+        config, state, size = self.config, self.producer_state, len(data)
         if size > config.segment_bytes:
-            raise self.larger_than_segment(size)
-        epochs = self.leader_epochs
-        if leader_epoch != epochs.latest_epoch:
-            self.assign_epoch_start(leader_epoch, next_offset)
+            raise self._larger_than_segment(size)
+        if leader_epoch != self.leader_epochs.latest_epoch:
+            self.assign_epoch_start(leader_epoch, first_offset)
+        last_offset = first_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         segment = self.segments.active
         rolled = segment.should_roll(config, size, max_timestamp, last_offset, now_ms)
         if rolled:
-            segment = self.roll(now_ms, next_offset)
+            segment = self.roll(now_ms, first_offset)
         before = segment.size
         try:
-            segment.append(records, next_offset, last_offset, max_timestamp)
+            segment.append(data, first_offset, last_offset, max_timestamp)
         except OSError as error:
-            self._append_failed(segment, before, error)
+            self.local.append_failed(segment, before, error)
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
-            self._apply_producer(segment, header, next_offset, records)
+            aborted = state.apply(header, first_offset, data, max_timestamp)
+            if aborted is not None:
+                self._index_aborted(segment, aborted)
         state.map_end_offset = last_offset + 1
         appended_at = now_ms if config.log_append_time else -1
         start = self.log_start_offset
         info = AppendInfo(
-            next_offset, last_offset, max_timestamp, last_offset, appended_at, start, size
+            first_offset, last_offset, max_timestamp, last_offset, appended_at, start, size
         )
+        info.rolled = rolled
+        if config.flushes_itself:
+            self.note_unflushed(info, now_ms)
+        return info
+
+    def _append_old_format(
+        self,
+        records: Sent,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        request_version: int | None,
+    ) -> AppendInfo:
+        """To a log that stores v0 or v1: it knows no leader epochs and no producers, and each
+        entry of a set is indexed for itself."""
+        config, first_offset = self.config, self.log_end_offset
+        if isinstance(records, Examined):
+            records = records.source
+        request = AppendRequest(
+            config, first_offset, leader_epoch, now_ms, origin, request_version, self.name, True
+        )
+        valid = validate_with_old_format(records, request)
+        if valid is None:
+            return AppendInfo.of_nothing(self.log_start_offset)
+        data, converted = valid
+        if len(data) > config.segment_bytes:
+            raise self._larger_than_segment(len(data))
+        batches = list(iter_batch_headers(data))
+        rolled = self._append_group(memoryview(data), batches, now_ms)
+        info = info_of_batches(batches, first_offset, self.log_start_offset, len(data))
+        info.log_append_time = now_ms if config.log_append_time else -1
         info.rolled = rolled
         info.converted_count = converted
         if config.flushes_itself:
@@ -136,11 +263,11 @@ class Log(LogState):
 
     def append_as_follower(self, records: ByteBuffer, *, now_ms: int) -> AppendInfo:
         """Append what the leader sent, with its offsets and epochs."""
-        if self.health.error is not None or self.is_closed:
-            raise self._offline()
+        if self.health.error is not None or self.local.is_closed:
+            raise self.local.offline_error()
         batches = read_follower_batches(records, self.log_end_offset, self.name)
         if not batches:
-            return AppendInfo(-1, -1, -1, -1, -1, self.log_start_offset, 0, 0)
+            return AppendInfo.of_nothing(self.log_start_offset)
         rolled = False
         data = memoryview(records)
         for group in fitting_groups(batches, self.config.segment_bytes):
@@ -148,29 +275,15 @@ class Log(LogState):
             end = group[-1][0] + group[-1][1].size_in_bytes
             if start:
                 group = [(position - start, header) for position, header in group]
-            rolled |= self.append_group(data[start:end], group, now_ms)
+            rolled |= self._append_group(data[start:end], group, now_ms)
         size = batches[-1][0] + batches[-1][1].size_in_bytes
-        info = self.info_of(batches, batches[0][1].base_offset, size)
+        info = info_of_batches(batches, batches[0][1].base_offset, self.log_start_offset, size)
         info.rolled = rolled
         if self.config.flushes_itself:
             self.note_unflushed(info, now_ms)
         return info
 
-    def info_of(self, batches: Batches, first_offset: int, size: int) -> AppendInfo:
-        """Of batches that have just been appended."""
-        best = max(batches, key=_max_timestamp)[1]
-        return AppendInfo(
-            first_offset,
-            self.log_end_offset - 1,
-            best.max_timestamp,
-            best.last_offset,
-            -1,
-            self.log_start_offset,
-            size,
-            len(batches),
-        )
-
-    def append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
+    def _append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
         """Append batches that go into one segment; whether that is a new one."""
         for _, header in batches:
             if header.producer_id >= 0 and header.is_control:
@@ -180,7 +293,7 @@ class Log(LogState):
             else:
                 self.leader_epochs.clear()
         last_offset = batches[-1][1].last_offset
-        max_timestamp = max(batches, key=_max_timestamp)[1].max_timestamp
+        max_timestamp = latest_header(batches).max_timestamp
         segment = self.segments.active
         rolled = segment.should_roll(self.config, len(data), max_timestamp, last_offset, now_ms)
         if rolled:
@@ -192,24 +305,25 @@ class Log(LogState):
         try:
             segment.append_all(data, batches)
         except OSError as error:
-            self._append_failed(segment, before, error)
+            self.local.append_failed(segment, before, error)
         self.log_end_offset = last_offset + 1
         for position, header in batches:
             if header.producer_id >= 0:
                 batch = data[position : position + header.size_in_bytes]
-                self._apply_producer(segment, header, header.base_offset, batch)
+                self._apply_producer(segment, header, batch)
         self.producer_state.map_end_offset = last_offset + 1
         return rolled
 
-    def _apply_producer(
-        self, segment: Segment, header: BatchHeader, base_offset: int, batch: ByteBuffer
-    ) -> None:
-        aborted = self.producer_state.apply(header, base_offset, batch, header.max_timestamp)
+    def _apply_producer(self, segment: Segment, header: BatchHeader, batch: ByteBuffer) -> None:
+        aborted = self.producer_state.apply(header, header.base_offset, batch, header.max_timestamp)
         if aborted is not None:
-            try:
-                segment.append_aborted_transaction(aborted)
-            except OSError as error:
-                self._fail("writing the transaction index", error)
+            self._index_aborted(segment, aborted)
+
+    def _index_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        try:
+            segment.append_aborted_transaction(aborted)
+        except OSError as error:
+            self.local.fail("writing the transaction index", error)
 
     def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
         return AppendInfo(
@@ -223,9 +337,41 @@ class Log(LogState):
             duplicate=True,
         )
 
+    def _larger_than_segment(self, size: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {self.name}, which "
+            f"exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+        )
+
+    def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
+        """Begin a new segment at the log end, with a snapshot of the producers."""
+        segment = self.local.roll(max(expected_next_offset, self.log_end_offset), now_ms)
+        try:
+            self.producer_state.map_end_offset = segment.base_offset
+            self.snapshots.take(self.producer_state)
+        except OSError as error:
+            self.local.fail("rolling", error)
+        return segment
+
+    # -- flushing --------------------------------------------------------------------------
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk."""
+        return self.local.recovery_point
+
+    @property
+    def unflushed_from(self) -> int:
+        """Where the messages begin that flush.messages wants on disk by now; -1: there are none."""
+        recovery_point = self.local.recovery_point
+        owes = self.log_end_offset - recovery_point >= self.config.flush_messages
+        return recovery_point if owes else -1
+
     def note_unflushed(self, info: AppendInfo, now_ms: int) -> None:
+        """Of an append to a topic with flush.messages or flush.ms: say if a flush is due."""
         config = self.config
-        recovery_point = self.recovery_point
+        recovery_point = self.local.recovery_point
         if self._oldest_unflushed[0] < recovery_point:
             self._oldest_unflushed = info.first_offset, now_ms
         if (
@@ -236,87 +382,37 @@ class Log(LogState):
 
     def flush_is_due(self, now_ms: int) -> bool:
         """flush.ms has passed since the oldest unflushed append, or a rolled segment waits."""
-        recovery_point = self.recovery_point
-        if self.flush_due_offset > recovery_point or self._closed_segments:
+        if self.local.has_rolled_unflushed:
             return True
         offset, since_ms = self._oldest_unflushed
-        return offset >= recovery_point and now_ms - since_ms >= self.config.flush_ms
-
-    # -- rolling and flushing --------------------------------------------------------------
-
-    def roll(self, now_ms: int, expected_next_offset: int = 0) -> Segment:
-        """Begin a new segment at the log end."""
-        doing = f"beginning a segment of {self.name}"
-        require_descriptors(self.files, doing, leaving=LEFT_BY_SEGMENTS)
-        base = max(expected_next_offset, self.log_end_offset)
-        active = self.segments.active
-        bound_ms = self.config.segment_jitter_ms
-        jitter_ms = self._jitter(bound_ms) if self._jitter and bound_ms else 0
-        try:
-            if active.base_offset == base:
-                assert active.size == 0, "a segment with this base offset holds data"
-                self.segments.remove(active)
-                self.doomed_files += active.mark_deleted()
-            else:
-                if self._is_gaps_note_unsynced:
-                    recovery_notes.sync_gaps(self.files, self.directory)
-                    self._is_gaps_note_unsynced = False
-                active.become_inactive()
-                self._closed_segments.append(active)
-            segment = Segment(
-                self.files,
-                self.directory,
-                base,
-                self.config,
-                now_ms=now_ms,
-                jitter_ms=jitter_ms,
-                create=True,
-            )
-            self.segments.add(segment)
-            self.producer_state.map_end_offset = base
-            self.snapshots.take(self.producer_state)
-        except OSError as error:
-            self._fail("rolling", error)
-        self.flush_due_offset = base
-        return segment
+        return offset >= self.local.recovery_point and now_ms - since_ms >= self.config.flush_ms
 
     def flush(self, up_to_offset: int | None = None) -> None:
         """Force everything below an offset (the log end) to disk. Blocks; any thread may call."""
-        truncations = self._truncations
+        local = self.local
+        truncations = local.truncations  # before the log end is read: see `LocalLog`
         target = self.log_end_offset
         if up_to_offset is not None:
             # What was asked for may have been truncated before this flush began.
             target = min(target, up_to_offset)
-        start = self.recovery_point
-        if target <= start and not self._closed_segments:
+        start = local.recovery_point
+        if target <= start and not local.has_closed_segments:
             return
         try:
-            self._sync_range(start, target)
+            local.sync(start, target)
+            self.snapshots.sync(target)
+            self._sync_metadata()
         except OSError as error:
-            if self.is_closed:
+            if local.is_closed:
                 return
-            self._fail("flushing", error)
-        before, offset = self._flushed
-        self._flushed = truncations, max(offset, target) if before == truncations else target
+            local.fail("flushing", error)
+        local.mark_flushed(truncations, target)
 
-    def _sync_range(self, start: int, target: int) -> None:
-        segments = self.segments.covering(start, target)
-        for segment in segments:
-            segment.sync()
-        # A flush before it was rolled left the indexes of the then active segment out.
-        while self._closed_segments:
-            segment = self._closed_segments.pop()
-            try:
-                segment.sync()
-            except OSError:
-                self._closed_segments.append(segment)
-                raise
-        if any(segment.base_offset >= start for segment in segments):
-            self.files.sync_directory(self.directory)
-            if start == 0:
-                self.files.sync_directory(self.health.path)
-        self.snapshots.sync(target)
-        self._sync_metadata()
+    def _sync_metadata(self) -> None:
+        """Before the recovery point moves: topic id and leader epochs. Blocks."""
+        epochs_synced = self.leader_epochs.sync()
+        if self._metadata.sync(self.local.directory) or epochs_synced:
+            self.files.sync_directory(self.local.directory)
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -330,64 +426,109 @@ class Log(LogState):
         include_aborted: bool = False,
     ) -> LogRead:
         """Batches from the one that holds `offset` on, below `upper_bound_offset`."""
-        if not self.log_start_offset <= offset <= self.log_end_offset:
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Received request for offset {offset} for partition {self.name}, but we only "
-                f"have log segments in the range {self.log_start_offset} to "
-                f"{self.log_end_offset}.",
+                f"have log segments in the range {self.log_start_offset} to {end_offset}.",
             )
-        if self.health.error is not None or self.is_closed:
-            raise self._offline()
-        aborted: list[AbortedTransaction] | None = [] if include_aborted else None
+        local = self.local
+        if self.health.error is not None or local.is_closed:
+            raise local.offline_error()
         if offset >= upper_bound_offset:
-            return LogRead(offset, EMPTY_SLICE, False, aborted)
-        try:
-            segment = self.segments.floor(offset)
-            while segment is not None:
-                limit = self._readable_end(segment, upper_bound_offset)
-                found = segment.read(offset, max_bytes, limit, min_one_batch=min_one_batch)
-                if found is not None:
-                    if include_aborted:
-                        aborted = log_lookup.aborted_transactions(
-                            self.segments, segment, offset, found, self.log_end_offset
-                        )
-                    incomplete = (
-                        not min_one_batch
-                        and found.size >= max_bytes
-                        and segment.first_batch_is_cut(found)
-                    )
-                    return LogRead(offset, found, incomplete, aborted)
-                segment = self.segments.after(segment)
-        except OSError as error:
-            self._fail("reading", error)
-        return LogRead(offset, EMPTY_SLICE, False, aborted)
+            return LogRead(offset, EMPTY_SLICE, False, [] if include_aborted else None)
+        return local.read(
+            offset, max_bytes, upper_bound_offset, end_offset, min_one_batch, include_aborted
+        )
 
-    def _readable_end(self, segment: Segment, upper_bound_offset: int) -> int:
-        """The position in `segment` at which the upper bound lies."""
-        if upper_bound_offset >= self.log_end_offset:
-            return segment.size
-        following = self.segments.after(segment)
-        if following is not None and upper_bound_offset >= following.base_offset:
-            return segment.size
-        position = segment.position_of(upper_bound_offset)
-        return segment.size if position is None else position
+    def batches_to_search(self, timestamp: int) -> Iterator[LateBatch]:
+        """Where the first message at or after a time may be, in order."""
+        return log_lookup.late_batches(self.segments, timestamp, self.log_start_offset)
 
-    def offset_for_timestamp(self, timestamp: int) -> log_lookup.TimestampOffset | None:
+    def latest_batches(self) -> Iterator[LateBatch]:
+        """Where the first message that has the largest timestamp may be."""
+        return log_lookup.latest_batches(self.segments)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first message at or after a time (ListOffsets)."""
-        return log_lookup.offset_for_timestamp(self, timestamp)
+        return log_lookup.search(self.batches_to_search(timestamp), self.name)
 
-    def offset_of_max_timestamp(self) -> log_lookup.TimestampOffset | None:
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first message that has the largest timestamp (ListOffsets -3)."""
-        return log_lookup.offset_of_max_timestamp(self)
+        return log_lookup.search(self.latest_batches(), self.name)
 
     def legacy_segment_offsets_before(
         self, timestamp: int, max_count: int, now_ms: int
     ) -> list[int]:
         """Segment base offsets that were last written before a time (ListOffsets v0)."""
-        return log_lookup.legacy_segment_offsets_before(self, timestamp, max_count, now_ms)
+        return log_lookup.legacy_offsets_before(
+            self.segments, self.log_start_offset, self.log_end_offset, timestamp, max_count, now_ms
+        )
 
-    # -- truncating and deleting -----------------------------------------------------------
+    # -- offsets and epochs ----------------------------------------------------------------
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        unstable = self.producer_state.first_unstable_offset
+        return None if unstable is None else max(unstable, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.producer_state.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        epoch = self.leader_epochs.latest_epoch
+        return None if epoch < 0 else epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def assign_epoch_start(self, epoch: int, start_offset: int) -> None:
+        """This broker became leader of `epoch`, or a batch of it is at `start_offset`."""
+        if self.config.record_version < NEWEST_RECORD_VERSION:
+            return
+        try:
+            self.leader_epochs.assign(epoch, start_offset)
+        except OSError as error:
+            self.local.fail("writing the leader epochs", error)
+
+    def update_high_watermark(self, high_watermark: int) -> int:
+        """Set the high watermark, bounded by the log's ends; returns what it is now."""
+        bounded = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
+        self.high_watermark = bounded
+        self.producer_state.high_watermark_updated(bounded)
+        return bounded
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Forget what is below `offset` (DeleteRecords, or the leader did)."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} of partition {self.name} "
+                f"since it is larger than the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        try:
+            self.leader_epochs.truncate_from_start(offset)
+        except OSError as error:
+            self.local.fail("raising the log start offset", error)
+        self.producer_state.log_start_offset_updated(offset)
+        self.snapshots.refresh_last(offset)
+        return True
+
+    # -- truncating ------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop all messages at and above `offset`; False if there are none.
@@ -396,6 +537,7 @@ class Log(LogState):
         appended next follows on. (In Kafka it ends at `offset`: with a hole.)
         """
         assert offset >= 0
+        local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
             if offset >= self.log_end_offset:
@@ -404,84 +546,161 @@ class Log(LogState):
             if self.segments.first.base_offset > offset:
                 self.truncate_fully_and_start_at(offset, now_ms)
                 return True
-            holder = self.segments.floor(offset)
-            assert holder is not None
-            end = holder.end_below(offset)
+            end = local.end_below(offset)
             if end < self.log_start_offset <= offset:
                 self.truncate_fully_and_start_at(self.log_start_offset, now_ms)
                 return True
-            offset = end
-            self._begin_truncation(offset)
-            for segment in self.segments.from_base(offset + 1):
-                self._doom(segment)
-            active = self.segments.active
-            active.truncate_to(offset, self.config)
-            self._end_truncation(offset)
-            self.leader_epochs.truncate_from_end(offset)
-            self.log_start_offset = min(offset, self.log_start_offset)
-            memory = self.producer_state.memory()
-            rebuild_producer_state(
-                self.producer_state,
-                self.snapshots,
-                self.segments,
-                self.log_start_offset,
-                offset,
-                now_ms=now_ms,
-                expiration_ms=self.producer_expiration_ms,
-            )
-            self.producer_state.recall(memory)
+            self._begin_truncation(end)
+            local.truncate_to(end)
+            self.log_end_offset = end
+            local.end_truncation()
+            self.leader_epochs.truncate_from_end(end)
+            self.log_start_offset = min(end, self.log_start_offset)
+            self._rebuild_producers(end, now_ms)
         except OSError as error:
-            self._fail("truncating", error)
+            local.fail("truncating", error)
         # Also without a change: of the transactions just read again, most are replicated.
         self.update_high_watermark(self.high_watermark)
         return True
+
+    def _begin_truncation(self, offset: int) -> None:
+        self.local.begin_truncation(offset)
+        if self.first_dirty_offset is not None:
+            self.first_dirty_offset = min(self.first_dirty_offset, offset)
+
+    def _rebuild_producers(self, end_offset: int, now_ms: int) -> None:
+        memory = self.producer_state.memory()
+        rebuild_producer_state(
+            self.producer_state,
+            self.snapshots,
+            self.segments,
+            self.log_start_offset,
+            end_offset,
+            now_ms=now_ms,
+            expiration_ms=self.producer_expiration_ms,
+        )
+        self.producer_state.recall(memory)
 
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int = 0, log_start_offset: int | None = None
     ) -> None:
         """Drop everything and begin anew at `offset`."""
+        local = self.local
         require_descriptors(self.files, f"truncating {self.name}")
         try:
             self._begin_truncation(offset)
-            for segment in self.segments:
-                self._doom(segment)
-            self.segments.add(
-                Segment(self.files, self.directory, offset, self.config, now_ms=now_ms, create=True)
-            )
+            local.restart_at(offset, now_ms)
             self.leader_epochs.clear()
             self.snapshots.delete_all()
             self.producer_state.clear(offset)
             self.snapshots.take(self.producer_state)
         except OSError as error:
-            self._fail("truncating", error)
+            local.fail("truncating", error)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self._end_truncation(offset)
+        self.log_end_offset = offset
+        local.end_truncation()
         self.update_high_watermark(offset)
 
-    def _doom(self, segment: Segment) -> None:
-        """Take a segment out of the log; its files go after file.delete.delay.ms."""
-        self.segments.remove(segment)
-        self.doomed_files += segment.mark_deleted()
+    # -- segments that go ------------------------------------------------------------------
 
-    def take_doomed_files(self) -> list[str]:
-        doomed, self.doomed_files = self.doomed_files, []
-        return doomed
-
-    def _append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
-        """Cut off what a failed write left, so that no torn batch stays; then go offline."""
+    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
+        """Delete the oldest segments, and with them the snapshots at their beginning."""
         try:
-            segment.undo_append(size_before)
-        except OSError as undo_error:
-            error.add_note(f"cutting off the partial write failed too: {undo_error}")
-        self._fail("appending", error)
+            if len(segments) == len(self.segments):
+                self.roll(now_ms)
+            following = self.segments.after(segments[-1])
+            assert following is not None
+            # First the offset: whoever looks an older one up must not find a gap.
+            self.maybe_increment_log_start_offset(following.base_offset)
+            for segment in segments:
+                self.local.remove(segment)
+                self._delete_snapshot(segment.base_offset)
+        except OSError as error:
+            self.local.fail("deleting segments", error)
 
-    def larger_than_segment(self, size: int) -> KafkaError:
-        return KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"Message batch size is {size} bytes in append to partition {self.name}, which "
-            f"exceeds the maximum configured segment size of {self.config.segment_bytes}.",
-        )
+    def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
+        """Put what a cleaning has made of `sources` into their place."""
+        require_descriptors(self.files, f"replacing segments of {self.name}")
+        try:
+            self.local.replace_segments(base_offset, sources, now_ms)
+            for source in sources:
+                if source.base_offset != base_offset:
+                    self._delete_snapshot(source.base_offset)
+        except OSError as error:
+            self.local.fail("replacing segments", error)
 
+    def _delete_snapshot(self, offset: int) -> None:
+        if offset in self.snapshots.offsets:
+            self.snapshots.delete(offset)
 
-def _max_timestamp(entry: tuple[int, BatchHeader]) -> int:
-    return entry[1].max_timestamp
+    # -- life cycle ------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> str:
+        return self.local.directory
+
+    @property
+    def is_closed(self) -> bool:
+        return self.local.is_closed
+
+    @property
+    def topic_id(self) -> bytes | None:
+        return self._metadata.topic_id
+
+    @property
+    def is_topic_id_lost(self) -> bool:
+        """Whether there was one that cannot be read: it may be of an earlier topic of the name."""
+        return self._metadata.is_lost
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Name the topic in `partition.metadata`; the next flush forces that to disk."""
+        assert self.topic_id in (None, topic_id), f"{self.name} has another topic id"
+        try:
+            self._metadata.assign(self.local.directory, topic_id, sync=self.recovery_point > 0)
+        except OSError as error:
+            self.local.fail("writing partition.metadata", error)
+
+    def take_stored_topic_id(self, topic_id: bytes | None, *, is_lost: bool = False) -> None:
+        """What `partition.metadata` said; whether that was ever forced to disk is not known."""
+        self._metadata.take_stored(topic_id, is_lost=is_lost)
+
+    def set_config(self, config: LogConfig) -> None:
+        """A config is not refused for a broken disk; whoever uses the log next is told."""
+        self.config = config
+        self.local.set_config(config)
+        if config.record_version < NEWEST_RECORD_VERSION:
+            # Batches below v2 have no leader epochs: followers go by the high watermark.
+            try:
+                self.leader_epochs.clear()
+            except OSError as error:
+                self.health.fail(error)
+
+    def close(self) -> None:
+        """Snapshot the producers and trim all files; the caller flushed before."""
+        if self.is_closed:
+            return
+        try:
+            self.leader_epochs.flush()
+            self._sync_metadata()
+            if self.producer_state.map_end_offset > self.snapshots.last_snapshot_offset:
+                self.snapshots.take(self.producer_state)
+                self.snapshots.sync(self.producer_state.map_end_offset)
+            self.local.close()
+        except OSError as error:
+            self.local.fail("closing", error)
+
+    def release(self) -> None:
+        """Let go of the files of an offline or deleted log."""
+        self.local.release()
+
+    def rename_for_delete(self, name: str) -> str:
+        """Give the directory a name that ends in `-delete`; the log takes no more requests."""
+        self.local.release()
+        self.local.rename(name)
+        return self.local.directory
+
+    def move(self, name: str) -> None:
+        """Give the partition directory another name and go on in it; no flush may be under way."""
+        self.local.move(name)
+        self.snapshots.moved_to(self.local.directory)
+        self.leader_epochs.moved_to(self.local.directory)

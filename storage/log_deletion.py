@@ -15,8 +15,7 @@ from collections.abc import Callable
 from .checkpoints import TopicPartition
 from .files import Files
 from .log import Log
-from .log_base import delete_name
-from .log_directory import LogDirectory
+from .log_directory import LogDirectory, delete_name
 from .log_table import LogTable
 from .log_upkeep import LogUpkeep
 
@@ -57,7 +56,8 @@ class LogDeletion:
 
     def delete(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
         """A log that the table does not know any more. Its files go after file.delete.delay.ms."""
-        path = log.rename_for_delete(self.unique_id(now_ms))
+        name = delete_name(log.topic, log.partition, self.unique_id(now_ms))
+        path = log.rename_for_delete(name)
         self._upkeep.doom(directory, path, now_ms + log.config.file_delete_delay_ms)
         self._upkeep.checkpoint_soon(directory)
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ..protocol.errors import ErrorCode
 from . import checkpoints
 from .checkpoints import CheckpointError, MetaProperties, TopicPartition
+from .directory_health import DirectoryHealth
 from .files import DirectoryLock, Files, is_out_of_descriptors
-from .log import DirectoryHealth
 
 logger = logging.getLogger(__name__)
 
@@ -253,6 +253,12 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     if _TOPIC_NAME.fullmatch(topic) is None or topic in (".", ".."):
         return None
     return topic, partition
+
+
+def delete_name(topic: str, partition: int, unique_id: str) -> str:
+    """The name of a partition's directory that is to be deleted; a long topic is cut."""
+    suffix = f"-{partition}.{unique_id}{DELETE_SUFFIX}"
+    return topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def future_name(topic: str, partition: int, unique_id: str) -> str:

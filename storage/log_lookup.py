@@ -1,4 +1,4 @@
-"""Look-ups in a log by time, and the aborted transactions of a range of offsets.
+"""Look-ups in the segments of a log by time, and the aborted transactions of a range of offsets.
 
 Mirrors: UnifiedLog.fetchOffsetByTimestamp, legacyFetchOffsetsBefore,
 LocalLog.addAbortedTransactions.
@@ -7,16 +7,13 @@ LocalLog.addAbortedTransactions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .files import FileSlice
 from .segment import LateBatch, Segment
 from .segments import Segments
 from .transaction_index import AbortedTransaction
-
-if TYPE_CHECKING:
-    from .log import Log
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -28,20 +25,20 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def late_batches(log: Log, timestamp: int) -> Iterator[LateBatch]:
+def late_batches(segments: Segments, timestamp: int, log_start_offset: int) -> Iterator[LateBatch]:
     """Where the first message at or after `timestamp` and the log start may be, in order.
 
     Apache Kafka gives up if the first segment that is late enough has the messages in question
     below the log start; here the search goes on.
     """
-    for segment in log.segments:
+    for segment in segments:
         if segment.largest_timestamp >= timestamp:
-            yield from segment.late_batches(timestamp, log.log_start_offset)
+            yield from segment.late_batches(timestamp, log_start_offset)
 
 
-def latest_batches(log: Log) -> Iterator[LateBatch]:
+def latest_batches(segments: Segments) -> Iterator[LateBatch]:
     """Where the first message with the largest timestamp of all segments may be."""
-    return max(log.segments, key=_max_timestamp).latest_batches()
+    return max(segments, key=_max_timestamp).latest_batches()
 
 
 def search(batches: Iterable[LateBatch], name: str) -> TimestampOffset | None:
@@ -56,26 +53,22 @@ def search(batches: Iterable[LateBatch], name: str) -> TimestampOffset | None:
     return None
 
 
-def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
-    return search(late_batches(log, timestamp), log.name)
-
-
-def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
-    return search(latest_batches(log), log.name)
-
-
 def _max_timestamp(segment: Segment) -> int:
     return segment.max_timestamp
 
 
-def legacy_segment_offsets_before(
-    log: Log, timestamp: int, max_count: int, now_ms: int
+def legacy_offsets_before(
+    segments: Segments,
+    log_start_offset: int,
+    log_end_offset: int,
+    timestamp: int,
+    max_count: int,
+    now_ms: int,
 ) -> list[int]:
     """Base offsets (and the log end) last written at or before a time, newest first."""
-    segments = list(log.segments)
-    times = [(max(s.base_offset, log.log_start_offset), s.modified_ms) for s in segments]
-    if segments[-1].size > 0:
-        times.append((log.log_end_offset, now_ms))
+    times = [(max(s.base_offset, log_start_offset), s.modified_ms) for s in segments]
+    if segments.active.size > 0:
+        times.append((log_end_offset, now_ms))
     if timestamp == LATEST_TIMESTAMP:
         newest = len(times) - 1
     elif timestamp == EARLIEST_TIMESTAMP:

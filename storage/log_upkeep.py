@@ -112,7 +112,7 @@ class LogUpkeep:
         }
         unchecked, self._unchecked = self._unchecked, set()
         unchecked |= {
-            log.health.path for log in self._table.current.online() if log.take_truncated()
+            log.health.path for log in self._table.current.online() if log.local.take_truncated()
         }
         cleaned, self._cleaned = {log.health.path for log in self._cleaned}, []
         jobs: list[Job] = []
@@ -173,10 +173,11 @@ class LogUpkeep:
     def _deletion_jobs(self, now_ms: int) -> list[Job]:
         for kind in (self._table.current, self._table.future):
             for log in kind.online():
-                if log.doomed_files:
+                doomed = log.local.take_doomed_files()
+                if doomed:
                     directory = kind.homes[log.topic, log.partition]
                     due_ms = now_ms + log.config.file_delete_delay_ms
-                    self._doomed += [(due_ms, directory, path) for path in log.take_doomed_files()]
+                    self._doomed += [(due_ms, directory, path) for path in doomed]
         due = [entry for entry in self._doomed if entry[0] <= now_ms]
         if due:
             self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]

@@ -7,7 +7,7 @@ the log start offset (DeleteRecords) goes in any case. At equal size or age a se
 
 For logs with `cleanup.policy=delete` the broker's upkeep calls `delete_old_segments`, for those
 that are compacted (`compact,delete` too) the cleaner calls it between its cleanings. It belongs to
-the thread of the log, and renames files; unlinking them comes later (`Log.take_doomed_files`).
+the thread of the log, and renames files; unlinking them comes later (`LocalLog.take_doomed_files`).
 
 Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments. Leaves out tiered storage.
 """
@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 
-from ..protocol.errors import ErrorCode, KafkaError
 from .log import Log
 from .segment import Segment
 
@@ -51,23 +50,7 @@ def _delete(log: Log, now_ms: int, breaching: Iterator[Segment], limit: int) -> 
     doomed = list(islice(breaching, limit))
     if not doomed:
         return 0
-    try:
-        if len(doomed) == len(log.segments):
-            log.roll(now_ms)
-        following = log.segments.after(doomed[-1])
-        assert following is not None
-        # First the offset: whoever looks an older one up must not find a gap.
-        log.maybe_increment_log_start_offset(following.base_offset)
-        for segment in doomed:
-            log.segments.remove(segment)
-            log.doomed_files += segment.mark_deleted()
-            if segment.base_offset in log.snapshots.offsets:
-                log.snapshots.delete(segment.base_offset)
-    except OSError as error:
-        log.health.fail(error)
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"Error while deleting segments of {log.name}: {error}"
-        ) from error
+    log.delete_segments(doomed, now_ms)
     return len(doomed)
 
 

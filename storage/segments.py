@@ -12,11 +12,14 @@ from .segment import Segment
 
 
 class Segments:
-    __slots__ = ("_bases", "_values")
+    __slots__ = ("_bases", "_values", "active")
 
     def __init__(self) -> None:
+        # Side by side: base offsets, which grow, and the segments.
         self._bases: list[int] = []
         self._values: list[Segment] = []
+        # The last one, at hand for appends and fetches; there is none before the first `add`.
+        self.active: Segment
 
     def __len__(self) -> int:
         return len(self._values)
@@ -33,12 +36,15 @@ class Segments:
         assert index == len(self._bases) or self._bases[index] != segment.base_offset
         self._bases.insert(index, segment.base_offset)
         self._values.insert(index, segment)
+        self.active = self._values[-1]
 
     def remove(self, segment: Segment) -> None:
         index = bisect_left(self._bases, segment.base_offset)
         assert self._values[index] is segment
         del self._bases[index]
         del self._values[index]
+        if self._values:
+            self.active = self._values[-1]
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """Put one segment into the place of neighbours, in one step for other threads."""
@@ -48,6 +54,7 @@ class Segments:
         values = [*self._values[:start], new, *self._values[end:]]
         self._bases = [segment.base_offset for segment in values]
         self._values = values
+        self.active = values[-1]
 
     @property
     def base_offsets(self) -> list[int]:
@@ -56,10 +63,6 @@ class Segments:
     @property
     def first(self) -> Segment:
         return self._values[0]
-
-    @property
-    def active(self) -> Segment:
-        return self._values[-1]
 
     def floor(self, offset: int) -> Segment | None:
         """The last segment that begins at or below `offset`."""

@@ -110,7 +110,7 @@ class CleanerManager:
         except OSError as error:
             log.health.fail(error)
             return None
-        log.watch_cuts(CUT_WATCHER)
+        log.local.watch_cuts(CUT_WATCHER)
         self._running[cleaning.key] = cleaning
         return cleaning
 
@@ -158,7 +158,7 @@ class CleanerManager:
             or self._logs.future_log(*cleaning.key) is not None
             or log.is_closed
             or log.directory != plan.directory
-            or log.lowest_cut(CUT_WATCHER) < plan.end_offset
+            or log.local.lowest_cut(CUT_WATCHER) < plan.end_offset
             or log.log_start_offset >= plan.end_offset
         )
 

@@ -75,12 +75,12 @@ class Replica:
 
     def read(self, log: Log) -> None:
         """Bring the shadow up with the log."""
-        if log is not self.log or log._truncations != self.truncations:
+        if log is not self.log or log.local.truncations != self.truncations:
             self.batches = []
             self.verified = 0
             self.leo = log.log_start_offset
         self.log = log
-        self.truncations = log._truncations
+        self.truncations = log.local.truncations
         while self.leo < log.log_end_offset:
             found = log.read(self.leo, MAX_READ_BYTES, upper_bound_offset=log.log_end_offset)
             before = self.leo
@@ -182,7 +182,7 @@ class Audit:
                 and partition.leader_epoch == replica.epoch
                 and partition.is_leader == replica.is_leader
                 and log is replica.log
-                and log._truncations == replica.truncations
+                and log.local.truncations == replica.truncations
             ):
                 continue
             replica.read(log)

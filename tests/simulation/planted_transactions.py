@@ -17,7 +17,7 @@ from pybroker.coordinator.transaction.core import Core, Found
 from pybroker.coordinator.transaction.machine import TransactionCoordinator
 from pybroker.coordinator.transaction.metadata import TransactionMetadata
 from pybroker.protocol.errors import ErrorCode
-from pybroker.storage.log_base import LogState
+from pybroker.storage.log import Log
 from tests.simulation import transactions
 from tests.simulation.cluster import Result
 from tests.simulation.coordinators import TransactionShell
@@ -34,7 +34,7 @@ def _marker_before_the_log_is_durable() -> Any:
 
 def _lso_past_an_open_transaction() -> Any:
     """Readers of committed data read up to the HW."""
-    return patch.object(LogState, "last_stable_offset", property(lambda self: self.high_watermark))
+    return patch.object(Log, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
 def _epoch_not_bumped_on_timeout() -> Any:

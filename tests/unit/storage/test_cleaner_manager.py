@@ -264,9 +264,7 @@ def test_look_ups_in_a_cleaned_segment(tmp_path: Path) -> None:
         found = compacted.log.read(offset, 1, upper_bound_offset=40).records
         ((_, header),) = iter_batch_headers(found.read())
         assert header.base_offset == offset
-    from pybroker.storage.log_lookup import offset_for_timestamp
-
-    found_time = offset_for_timestamp(compacted.log, 1205)
+    found_time = compacted.log.offset_for_timestamp(1205)
     assert found_time is not None
     assert (found_time.offset, found_time.timestamp) == (21, 1210)
     compacted.reopen()

@@ -212,7 +212,7 @@ def test_a_slice_outlives_its_segment(tmp_path: Path) -> None:
     append(log, 3)
     records = log.read(0, 10**6, upper_bound_offset=3).records
     log.truncate_fully_and_start_at(100)
-    for path in log.take_doomed_files():
+    for path in log.local.take_doomed_files():
         os.unlink(path)
     log.release()
     assert len(list(iter_batch_headers(records.read()))) == 3
@@ -299,7 +299,7 @@ def test_flush_up_to_an_offset(tmp_path: Path) -> None:
     append(log, 7)
     first, second, third = (segment.log_file.path for segment in log.segments)
     assert log.flush_is_due(0)  # what was rolled waits for its flush
-    log.flush(log.flush_due_offset)
+    log.flush(log.local.flush_due_offset)
     assert log.recovery_point == 6
     assert [files.unsynced_bytes(p) for p in (first, second, third)] == [0, 0, SIZE]
     assert not log.flush_is_due(0)
@@ -392,7 +392,7 @@ def test_truncated_files_wait_for_their_deletion(tmp_path: Path) -> None:
     log = log_of(tmp_path, segment_bytes=3 * SIZE)
     append(log, 7)
     log.truncate_to(2)
-    doomed = log.take_doomed_files()
+    doomed = log.local.take_doomed_files()
     assert {os.path.basename(path) for path in doomed} == {
         f"{base:020d}{suffix}.deleted"
         for base in (3, 6)

@@ -1,0 +1,49 @@
+"""What all logs of one directory share: whether its disk works, and what its checkpoints may show.
+
+Mirrors: LogDirFailureChannel (of one directory).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from . import checkpoints
+from .checkpoints import TopicPartition
+from .files import is_out_of_descriptors
+
+logger = logging.getLogger(__name__)
+
+
+class DirectoryHealth:
+    __slots__ = ("_checkpoints", "error", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.error: OSError | None = None  # why it is offline, for good; None: it is online
+        # Of each file the last two: the newer one may not be on disk yet.
+        self._checkpoints: dict[str, list[Mapping[TopicPartition, int]]] = {
+            name: [{}, {}] for name in checkpoints.OFFSET_FILES
+        }
+
+    def fail(self, error: OSError) -> None:
+        if is_out_of_descriptors(error):
+            logger.warning("%s: no fault of log directory %s", error, self.path)
+        elif self.error is None:
+            self.error = error
+
+    def note_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """These are about to be written; what was given before is on disk."""
+        self._checkpoints[name] = [self._checkpoints[name][1], offsets]
+
+    def recovery_points_on_disk(self, key: TopicPartition) -> list[int]:
+        """What the checkpoint may show of a log: one of these."""
+        return [
+            offsets.get(key, 0) for offsets in self._checkpoints[checkpoints.RECOVERY_POINT_FILE]
+        ]
+
+    def may_be_checkpointed(self, key: TopicPartition) -> bool:
+        """Whether a checkpoint on disk may say anything of a log of this name."""
+        return any(
+            key in offsets for last_two in self._checkpoints.values() for offsets in last_two
+        )

@@ -1,0 +1,377 @@
+"""The segments of one partition directory: rolling, reading, flushing, cutting, renaming.
+
+It knows which files there are and how much of them is on disk. Which offsets count (log start,
+high watermark, log end), who has produced them and in which epoch is the business of `Log` above.
+
+Invariants: base offsets of segments grow, and there is always an active one; everything below
+`recovery_point` is on disk. An I/O error takes the whole log directory offline (`health`): from
+then on every operation of its logs is KAFKA_STORAGE_ERROR. All of it belongs to one thread, save
+`sync` and `mark_flushed`: a flush blocks and may run in a worker beside appends.
+
+A truncation is said to begin and to end, and both make the flushes under way void: what one of
+them has synced may have been replaced meanwhile.
+
+Mirrors: LocalLog; its logEndOffset is in `Log`, beside the offsets that it bounds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
+
+from ..protocol.errors import ErrorCode, KafkaError
+from . import log_lookup, recovery_notes
+from .checkpoints import TopicPartition
+from .descriptors import LEFT_BY_SEGMENTS, OutOfDescriptors, require_descriptors
+from .directory_health import DirectoryHealth
+from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
+from .log_config import LogConfig
+from .offset_index import index_path
+from .recovery import LogParts
+from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
+from .transaction_index import AbortedTransaction
+
+NOT_CUT = 2**63 - 1
+
+
+class LogRead(NamedTuple):
+    """What a read found; the bytes are still in the file."""
+
+    start_offset: int
+    records: FileSlice
+    first_batch_incomplete: bool = False
+    aborted_transactions: list[AbortedTransaction] | None = None
+
+
+class LocalLog:
+    __slots__ = (
+        "_closed_segments",
+        "_doomed_files",
+        "_flushed",
+        "_is_gaps_note_unsynced",
+        "_jitter",
+        "_key",
+        "_lowest_cuts",
+        "_recovery_floor",
+        "_truncated",
+        "config",
+        "directory",
+        "files",
+        "flush_due_offset",
+        "health",
+        "is_closed",
+        "name",
+        "segments",
+        "truncations",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        key: TopicPartition,
+        config: LogConfig,
+        parts: LogParts,
+        health: DirectoryHealth,
+        jitter: Callable[[int], int] | None,
+    ) -> None:
+        self.files = files
+        self.directory = directory  # renamed when the log is deleted or moved
+        self._key = key
+        self.name = f"{key[0]}-{key[1]}"
+        self.config = config
+        self.health = health
+        self.segments = parts.segments
+        self.is_closed = False  # for good; the segments' files may be gone
+        self._jitter = jitter
+        # Renamed to `.deleted`, to be removed after file.delete.delay.ms.
+        self._doomed_files: list[str] = []
+
+        # Begun or ended so far, two for each.
+        self.truncations = 0
+        # (truncations before it, offset) of the last flush, which a worker thread writes.
+        self._flushed = (0, parts.recovery_point)
+        # On disk whatever flushes say: at most where the last truncation cut.
+        self._recovery_floor = parts.recovery_point
+        # Below it are segments that were rolled; flushes take the recovery point there.
+        self.flush_due_offset = parts.recovery_point
+        # Rolled, their indexes not forced to disk yet; a flush takes them from here.
+        self._closed_segments: list[Segment] = []
+        # Whether recovery wrote the note of gaps without a sync; the first roll makes up for it.
+        self._is_gaps_note_unsynced = parts.is_gaps_note_unsynced
+
+        # Since somebody asked: whether there was a truncation; where the deepest cut, by watcher.
+        self._truncated = False
+        self._lowest_cuts: dict[str, int] = {}
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        upper_bound_offset: int,
+        end_offset: int,
+        min_one_batch: bool,
+        include_aborted: bool,
+    ) -> LogRead:
+        """Batches from the one that holds `offset` on, below `upper_bound_offset`; the log ends
+        at `end_offset`."""
+        aborted: list[AbortedTransaction] | None = [] if include_aborted else None
+        segments = self.segments
+        try:
+            segment = segments.floor(offset)
+            while segment is not None:
+                limit = (
+                    segment.size
+                    if upper_bound_offset >= end_offset
+                    else self._readable_end(segment, upper_bound_offset)
+                )
+                found = segment.read(offset, max_bytes, limit, min_one_batch=min_one_batch)
+                if found is not None:
+                    if include_aborted:
+                        aborted = log_lookup.aborted_transactions(
+                            segments, segment, offset, found, end_offset
+                        )
+                    incomplete = (
+                        not min_one_batch
+                        and found.size >= max_bytes
+                        and segment.first_batch_is_cut(found)
+                    )
+                    return LogRead(offset, found, incomplete, aborted)
+                segment = segments.after(segment)
+        except OSError as error:
+            self.fail("reading", error)
+        return LogRead(offset, EMPTY_SLICE, False, aborted)
+
+    def _readable_end(self, segment: Segment, upper_bound_offset: int) -> int:
+        """The position in `segment` at which the upper bound lies."""
+        if not segment.is_active:
+            following = self.segments.after(segment)
+            if following is not None and upper_bound_offset >= following.base_offset:
+                return segment.size
+        position = segment.position_of(upper_bound_offset)
+        return segment.size if position is None else position
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def roll(self, base_offset: int, now_ms: int) -> Segment:
+        """Begin a new segment at the log end."""
+        doing = f"beginning a segment of {self.name}"
+        require_descriptors(self.files, doing, leaving=LEFT_BY_SEGMENTS)
+        active = self.segments.active
+        bound_ms = self.config.segment_jitter_ms
+        jitter_ms = self._jitter(bound_ms) if self._jitter and bound_ms else 0
+        try:
+            if active.base_offset == base_offset:
+                assert active.size == 0, "a segment with this base offset holds data"
+                self.remove(active)
+            else:
+                if self._is_gaps_note_unsynced:
+                    recovery_notes.sync_gaps(self.files, self.directory)
+                    self._is_gaps_note_unsynced = False
+                active.become_inactive()
+                self._closed_segments.append(active)
+            segment = self._create(base_offset, now_ms, jitter_ms)
+        except OSError as error:
+            self.fail("rolling", error)
+        self.flush_due_offset = base_offset
+        return segment
+
+    def _create(self, base_offset: int, now_ms: int, jitter_ms: int = 0) -> Segment:
+        segment = Segment(
+            self.files,
+            self.directory,
+            base_offset,
+            self.config,
+            now_ms=now_ms,
+            jitter_ms=jitter_ms,
+            create=True,
+        )
+        self.segments.add(segment)
+        return segment
+
+    def append_failed(self, segment: Segment, size_before: int, error: OSError) -> NoReturn:
+        """Cut off what a failed write left, so that no torn batch stays; then go offline."""
+        try:
+            segment.undo_append(size_before)
+        except OSError as undo_error:
+            error.add_note(f"cutting off the partial write failed too: {undo_error}")
+        self.fail("appending", error)
+
+    def set_config(self, config: LogConfig) -> None:
+        self.config = config
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    # -- flushing --------------------------------------------------------------------------
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk. A flush that met a truncation does not count."""
+        truncations, offset = self._flushed
+        floor = self._recovery_floor
+        return max(offset, floor) if truncations == self.truncations else floor
+
+    @property
+    def has_rolled_unflushed(self) -> bool:
+        """Whether a rolled segment waits to be flushed, or the indexes of one."""
+        return self.flush_due_offset > self.recovery_point or bool(self._closed_segments)
+
+    @property
+    def has_closed_segments(self) -> bool:
+        """Whether there are rolled segments that no flush has taken since."""
+        return bool(self._closed_segments)
+
+    def sync(self, start: int, target: int) -> None:
+        """Force the offsets from `start` to `target` to disk. Blocks; any thread may call."""
+        segments = self.segments.covering(start, target)
+        for segment in segments:
+            segment.sync()
+        # A flush before it was rolled left the indexes of the then active segment out.
+        while self._closed_segments:
+            segment = self._closed_segments.pop()
+            try:
+                segment.sync()
+            except OSError:
+                self._closed_segments.append(segment)
+                raise
+        if any(segment.base_offset >= start for segment in segments):
+            self.files.sync_directory(self.directory)
+            if start == 0:
+                self.files.sync_directory(self.health.path)
+
+    def mark_flushed(self, truncations: int, offset: int) -> None:
+        """All below `offset` is on disk, if no truncation came since there were so many."""
+        before, flushed = self._flushed
+        self._flushed = truncations, max(flushed, offset) if before == truncations else offset
+
+    # -- cutting ---------------------------------------------------------------------------
+
+    def begin_truncation(self, offset: int) -> None:
+        """What is at and above `offset` is about to be replaced; flushes under way are void, and
+        so are checkpoints of the recovery point."""
+        shown = self.health.recovery_points_on_disk(self._key)
+        recovery_notes.note_cut(self.files, self.directory, offset, shown)
+        self._recovery_floor = min(self.recovery_point, offset)
+        self.truncations += 1
+        self._truncated = True
+        for watcher, lowest in self._lowest_cuts.items():
+            self._lowest_cuts[watcher] = min(lowest, offset)
+        self.flush_due_offset = min(self.flush_due_offset, offset)
+
+    def end_truncation(self) -> None:
+        """The log has its new end; a flush that saw the old one is void too."""
+        self.truncations += 1
+
+    def end_below(self, offset: int) -> int:
+        """Where the last batch that lies below `offset` as a whole ends."""
+        holder = self.segments.floor(offset)
+        assert holder is not None
+        return holder.end_below(offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Within a truncation: drop what is at and above the end of a batch."""
+        for segment in self.segments.from_base(offset + 1):
+            self.remove(segment)
+        self.segments.active.truncate_to(offset, self.config)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Within a truncation: drop everything and begin anew."""
+        for segment in self.segments:
+            self.remove(segment)
+        self._create(offset, now_ms)
+
+    def take_truncated(self) -> bool:
+        """Whether the log was truncated since the last call: its checkpoints must be written."""
+        truncated, self._truncated = self._truncated, False
+        return truncated
+
+    def watch_cuts(self, watcher: str) -> int:
+        """Begin, or begin anew, to note truncations; returns the `lowest_cut` of before."""
+        lowest = self._lowest_cuts.get(watcher, NOT_CUT)
+        self._lowest_cuts[watcher] = NOT_CUT
+        return lowest
+
+    def lowest_cut(self, watcher: str) -> int:
+        """Where truncations have cut deepest since `watch_cuts`."""
+        return self._lowest_cuts[watcher]
+
+    # -- segments that go ------------------------------------------------------------------
+
+    def remove(self, segment: Segment) -> None:
+        """Take a segment out of the log; its files go after file.delete.delay.ms."""
+        self.segments.remove(segment)
+        self._doomed_files += segment.mark_deleted()
+
+    def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
+        """Put the segment that lies ready in `.cleaned` files into the place of `sources`.
+
+        In the order of Kafka: after a crash between two renames, a load drops the new segment while
+        some of its files are `.cleaned`, and completes the swap from then on.
+        """
+        self._rename_files(base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
+        for source in sources:
+            self._doomed_files += source.mark_deleted()
+        self._rename_files(base_offset, SWAP_SUFFIX, "")
+        cleaned = Segment(self.files, self.directory, base_offset, self.config, now_ms=now_ms)
+        self.segments.replace(sources, cleaned)
+
+    def _rename_files(self, base_offset: int, old_suffix: str, new_suffix: str) -> None:
+        """Those that there are of the four of a segment."""
+        for suffix in FILE_SUFFIXES:
+            path = index_path(self.directory, base_offset, suffix)
+            if self.files.exists(path + old_suffix):
+                self.files.rename(path + old_suffix, path + new_suffix)
+
+    def take_doomed_files(self) -> list[str]:
+        """What was taken out of the log since the last call and is to be deleted later."""
+        doomed, self._doomed_files = self._doomed_files, []
+        return doomed
+
+    # -- life cycle ------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Trim all files; the caller flushed before."""
+        for segment in self.segments:
+            segment.close()
+        self.is_closed = True
+
+    def release(self) -> None:
+        """Let go of the files of an offline or deleted log."""
+        self.is_closed = True
+        for segment in self.segments:
+            segment.release()
+
+    def rename(self, name: str) -> None:
+        target = os.path.join(os.path.dirname(self.directory), name)
+        try:
+            self.files.rename(self.directory, target)
+        except OSError as error:
+            self.fail("renaming", error)
+        self.directory = target
+
+    def move(self, name: str) -> None:
+        """Give the directory another name and go on in it; no flush may be under way."""
+        self.rename(name)
+        for segment in self.segments:
+            segment.moved_to(self.directory)
+
+    # -- failures --------------------------------------------------------------------------
+
+    def fail(self, doing: str, error: OSError) -> NoReturn:
+        """Take the directory offline, unless only descriptors are wanting; raises KafkaError."""
+        if is_out_of_descriptors(error):
+            raise OutOfDescriptors(f"{doing} to {self.name}") from error
+        self.health.fail(error)
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"Error while {doing} to {self.name} in dir {self.health.path}: {error}",
+        ) from error
+
+    def offline_error(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"The log for partition {self.name} in dir {self.health.path} is offline",
+        )
