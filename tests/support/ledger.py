@@ -309,17 +309,39 @@ class ConfluentReader(ConsumerLoad):
             socket_timeout_ms=10_000,
             fetch_wait_max_ms=100,
         )
+        self.reopened = 0
+        self._consumer = self._open()
+
+    def _open(self) -> Consumer:
         told = {"logger": self._logger, "debug": "cgrp,consumer,metadata,topic,broker"}
-        self._consumer = Consumer(
-            {**self._settings, **told, "log_level": 7, "on_commit": self._answered}
-        )
-        self._consumer.subscribe([topic])
+        consumer = Consumer({**self._settings, **told, "log_level": 7, "on_commit": self._answered})
+        consumer.subscribe([self.topic])
+        return consumer
 
     def poll(self) -> None:
+        is_stuck = False
         for message in self._consumer.consume(500, 0.1):
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 found = consumed(message)
                 self.note(found.partition, found.offset, found.value)
+            else:
+                is_stuck |= error.code() == ConfluentError.NOT_COORDINATOR
+        if is_stuck:
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """Start anew, as a user has to, when the coordinator has moved before it was asked for the
+        committed offsets of a new assignment.
+
+        librdkafka 2.16 hands its NOT_COORDINATOR to the application, finds the new coordinator,
+        sends it heartbeats, and does not ask for the offsets again: its partitions are never read
+        (confluentinc/librdkafka#5586).
+        """
+        self.reopened += 1
+        self._answers.clear()
+        self._consumer.close()
+        self._consumer = self._open()
 
     def _answered(self, error: object, partitions: list[TopicPartition]) -> None:
         good = error is None and all(one.error is None for one in partitions)
