@@ -194,6 +194,7 @@ class Fetches:
         elif self._deletes.has_watchers(partition.key):
             self._waiting.check_deletes(partition.key, partition)
         data.high_watermark = partition.log.high_watermark
+        data.last_stable_offset = partition.log.last_stable_offset
         return data
 
 
