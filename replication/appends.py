@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.log import AppendOrigin
-from ..storage.validation import Sent
+from ..storage.validation import AppendInput
 from ..storage.verification import NOT_VERIFIED, VerificationGuard
 from .delayed_operations import DelayedProduce
 from .hosted_partitions import HostedPartitions
@@ -68,7 +68,7 @@ class Appends:
         token: object,
         required_acks: int,
         timeout_ms: int,
-        entries: Mapping[PartitionKey, Sent],
+        entries: Mapping[PartitionKey, AppendInput],
         now_ms: int,
         request_version: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
@@ -123,7 +123,7 @@ class Appends:
     def append_one(
         self,
         key: PartitionKey,
-        records: Sent,
+        records: AppendInput,
         required_acks: int,
         now_ms: int,
         request_version: int | None,

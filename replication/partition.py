@@ -16,7 +16,7 @@ methods say what has moved.
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.replication import LeaderAndIsrPartitionState
 from ..storage.log import AppendInfo, AppendOrigin, Log
-from ..storage.validation import Sent
+from ..storage.validation import AppendInput
 from ..storage.verification import VerificationGuard
 from .isr import IsrState, RemoteReplica
 from .metadata_cache import MetadataCache
@@ -225,7 +225,7 @@ class Partition:
 
     def append_as_leader(
         self,
-        records: Sent,
+        records: AppendInput,
         acks_all: bool,
         now_ms: int,
         origin: AppendOrigin,

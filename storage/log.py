@@ -46,7 +46,7 @@ from .producer_state import BatchMetadata
 from .recovery import LogParts, rebuild_producer_state
 from .segment import MAX_RELATIVE_OFFSET, LateBatch, Segment
 from .transaction_index import AbortedTransaction
-from .validation import Examined, Sent, validate
+from .validation import AppendInput, Examined, validate
 from .verification import VerificationGuard
 
 __all__ = [
@@ -143,7 +143,7 @@ class Log:
 
     def append_as_leader(
         self,
-        records: Sent,
+        records: AppendInput,
         *,
         leader_epoch: int,
         now_ms: int,
@@ -231,7 +231,7 @@ class Log:
 
     def _append_old_format(
         self,
-        records: Sent,
+        records: AppendInput,
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin,

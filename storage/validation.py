@@ -86,7 +86,7 @@ class Examined:
 
 
 # What a leader is given to append.
-Sent = Records | Examined
+AppendInput = Records | Examined
 
 
 def takes_long(records: Records, config: LogConfig, full: bool) -> bool:
@@ -124,7 +124,7 @@ def examine(
 
 
 def validate(
-    records: Sent,
+    records: AppendInput,
     config: LogConfig,
     next_offset: int,
     leader_epoch: int,
