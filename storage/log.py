@@ -46,7 +46,7 @@ from .producer_state import BatchMetadata
 from .recovery import LogParts, rebuild_producer_state
 from .segment import MAX_RELATIVE_OFFSET, LateBatch, Segment
 from .transaction_index import AbortedTransaction
-from .validation import AppendInput, Examined, validate
+from .validation import AppendInput, PreValidatedBatch, validate
 from .verification import VerificationGuard
 
 __all__ = [
@@ -240,7 +240,7 @@ class Log:
         """To a log that stores v0 or v1: it knows no leader epochs and no producers, and each
         entry of a set is indexed for itself."""
         config, first_offset = self.config, self.log_end_offset
-        if isinstance(records, Examined):
+        if isinstance(records, PreValidatedBatch):
             records = records.source
         request = AppendRequest(
             config, first_offset, leader_epoch, now_ms, origin, request_version, self.name, True

@@ -5,8 +5,8 @@ records are looked at only where a rule is about records: a compacted topic need
 bounds are set, the codec changes, or `full` validation is on (Apache Kafka always looks at all
 records). The rules are in `append_rules`; old formats, sent or stored, in `old_formats`.
 
-To look at all records of a batch of 1 MB can take seconds: `takes_long` tells, `examine` does it in
-another thread, before the batch has its turn, and `validate` takes what was found.
+To look at all records of a batch of 1 MB can take seconds: `takes_long` tells, `pre_validate`
+does it in another thread, before the batch has its turn, and `validate` takes what was found.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords, LogValidator, ProduceRequest.validateRecords.
 """
@@ -69,7 +69,7 @@ Validated = tuple[Records, BatchHeader, int]
 
 
 @final
-class Examined:
+class PreValidatedBatch:
     """A client's batch, with all that could be found out about it before it had an offset."""
 
     __slots__ = ("config", "found", "source")
@@ -86,7 +86,7 @@ class Examined:
 
 
 # What a leader is given to append.
-AppendInput = Records | Examined
+AppendInput = Records | PreValidatedBatch
 
 
 def takes_long(records: Records, config: LogConfig, full: bool) -> bool:
@@ -102,14 +102,14 @@ def takes_long(records: Records, config: LogConfig, full: bool) -> bool:
     return bool(codec) or len(records) > QUICK_BYTES
 
 
-def examine(
+def pre_validate(
     records: bytes,
     config: LogConfig,
     now_ms: int,
     request_version: int | None,
     name: str,
     full: bool,
-) -> Examined:
+) -> PreValidatedBatch:
     """What of `validate` takes long, for a client's batch; in any thread."""
     client = AppendOrigin.CLIENT
     source = memoryview(records)
@@ -120,7 +120,7 @@ def examine(
         )
     except KafkaError as error:
         found = error
-    return Examined(source, config, found)
+    return PreValidatedBatch(source, config, found)
 
 
 def validate(
@@ -139,7 +139,7 @@ def validate(
     None if `records` holds no complete batch. Raises KafkaError with the code of 3.9. The first
     lines let the plain good batch through; whatever is odd about it is found out below.
     """
-    if type(records) is Examined:
+    if type(records) is PreValidatedBatch:
         return _take(
             records,
             AppendRequest(
@@ -181,11 +181,11 @@ def validate(
     )
 
 
-def _take(examined: Examined, request: AppendRequest) -> Validated | None:
+def _take(batch: PreValidatedBatch, request: AppendRequest) -> Validated | None:
     """What was found, unless the topic's config has changed since: then all is looked at again."""
-    found = examined.found
-    if examined.config is not request.config:
-        return _validate_any(examined.source, request)
+    found = batch.found
+    if batch.config is not request.config:
+        return _validate_any(batch.source, request)
     if isinstance(found, KafkaError):
         raise found
     if found is None:

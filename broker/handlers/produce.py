@@ -6,7 +6,7 @@ failure closes the connection. v10+ names the current leader and its address whe
 the wrong broker (KIP-951); v8+ names the records that are to blame (KIP-467).
 
 Transactional batches go through transactional_produce.py first. Batches whose records all have to
-be looked at, and may be many, are examined in a worker thread before they are appended: on the
+be looked at, and may be many, are validated in a worker thread before they are appended: on the
 event loop that would keep everybody else waiting for seconds (1 MB may hold a million records).
 
 Mirrors KafkaApis.handleProduceRequest. Leaves out authorization and quotas, which come with
@@ -33,7 +33,7 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...replication.types import Done, PartitionKey, ProduceResult, ProduceResults
-from ...storage.validation import QUICK_BYTES, Examined, examine, takes_long
+from ...storage.validation import QUICK_BYTES, PreValidatedBatch, pre_validate, takes_long
 from ..network.request import Handler, Request
 from ..replicas.replica_runtime import ReplicaShell
 from .leaders import current_leader
@@ -199,7 +199,7 @@ class ProduceHandler:
                 continue
             log = partition.log
             entries[key], took = await trio.to_thread.run_sync(
-                _examine_timed,
+                _pre_validate_timed,
                 bytes(entries[key]),
                 log.config,
                 self._clock(),
@@ -335,9 +335,9 @@ class ProduceHandler:
         response.node_endpoints = list(endpoints.values())
 
 
-def _examine_timed(*arguments: Any) -> tuple[Examined, float]:
+def _pre_validate_timed(*arguments: Any) -> tuple[PreValidatedBatch, float]:
     started_at = perf_counter()
-    return examine(*arguments), perf_counter() - started_at
+    return pre_validate(*arguments), perf_counter() - started_at
 
 
 def _asks_for_one(body: ProduceRequest) -> bool:

@@ -1,4 +1,4 @@
-"""A batch that was examined before its turn ends up in the log like one that was not."""
+"""A batch that was validated before its turn ends up in the log like one that was not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pybroker.protocol.records.convert import MAX_RECORDS, read_produced
 from pybroker.storage.append_info import InvalidRecords
 from pybroker.storage.log import Log
 from pybroker.storage.log_config import LogConfig
-from pybroker.storage.validation import QUICK_BYTES, examine, takes_long
+from pybroker.storage.validation import QUICK_BYTES, pre_validate, takes_long
 from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import log_of
 
@@ -86,7 +86,7 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, str]) -> None:
     examined = log_of(tmp_path / "examined", **overrides)
     outcomes = set()
     for version, sent in batches():
-        found = examine(sent, examined.config, examined_ms, version, examined.name, False)
+        found = pre_validate(sent, examined.config, examined_ms, version, examined.name, False)
         expected = outcome(direct, bytearray(sent), version)
         assert outcome(examined, found, version) == expected, (version, sent)
         outcomes.add(expected[0])
@@ -101,7 +101,7 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, str]) -> None:
 def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str, str]) -> None:
     sent = bytes(build_batch(RECORDS, compression=Compression.GZIP))
     log = log_of(tmp_path, **{"compression.type": "zstd"})
-    found = examine(sent, log.config, EARLIER_MS, 9, log.name, False)
+    found = pre_validate(sent, log.config, EARLIER_MS, 9, log.name, False)
     log.set_config(LogConfig.from_overrides(later, {"inter.broker.protocol.version": "2.8"}))
     *_, stored = outcome(log, found, 9)
     headers = [header for _, header in iter_batch_headers(stored)]
@@ -113,7 +113,7 @@ def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str,
 
 
 def test_offsets_follow_on(tmp_path: Path) -> None:
-    """Two are examined at the same time; the second one's offsets begin where the first one's end,
+    """Two are validated at the same time; the second one's offsets begin where the first one's end,
     and a duplicate is known as one."""
     log = log_of(tmp_path, **{"cleanup.policy": "compact"})
     first, second = (
@@ -128,7 +128,10 @@ def test_offsets_follow_on(tmp_path: Path) -> None:
         )
         for sequence in (0, len(RECORDS))
     )
-    found = [examine(b, log.config, NOW_MS, 9, log.name, False) for b in (first, second, first)]
+    found = [
+        pre_validate(batch, log.config, NOW_MS, 9, log.name, False)
+        for batch in (first, second, first)
+    ]
     infos = [
         log.append_as_leader(records, leader_epoch=4, now_ms=NOW_MS)  # type: ignore[arg-type]
         for records in found
@@ -182,7 +185,7 @@ def test_more_records_than_are_made(tmp_path: Path) -> None:
     count = max(MAX_RECORDS, log.config.max_message_bytes) + 1
     header = read_batch_header(build_batch(RECORDS, compression=Compression.ZSTD))
     bomb = assemble(header._replace(record_count=count, last_offset_delta=count - 1), b"", None)
-    code, message, _ = outcome(log, examine(bytes(bomb), log.config, 0, 9, "t-0", False), 9)
+    code, message, _ = outcome(log, pre_validate(bytes(bomb), log.config, 0, 9, "t-0", False), 9)
     assert code is ErrorCode.INVALID_RECORD
     assert f"a batch of {count} records" in message
     log.close()
