@@ -5,8 +5,9 @@ records are looked at only where a rule is about records: a compacted topic need
 bounds are set, the codec changes, or `full` validation is on (Apache Kafka always looks at all
 records). The rules are in `append_rules`; old formats, sent or stored, in `old_formats`.
 
-To look at all records of a batch of 1 MB can take seconds: `takes_long` tells, `pre_validate`
-does it in another thread, before the batch has its turn, and `validate` takes what was found.
+To look at all records of a batch of 1 MB can take seconds: `needs_record_scan` tells,
+`pre_validate` does it in another thread, before the batch has its turn, and `validate` takes what
+was found.
 
 Mirrors: UnifiedLog.analyzeAndValidateRecords, LogValidator, ProduceRequest.validateRecords.
 """
@@ -89,7 +90,7 @@ class PreValidatedBatch:
 AppendInput = Records | PreValidatedBatch
 
 
-def takes_long(records: Records, config: LogConfig, full: bool) -> bool:
+def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
     """Whether each record of a client's batch has to be looked at, and may be one of very many."""
     if len(records) < HEADER_SIZE or config.record_version < MAGIC_V2:
         return False

@@ -33,7 +33,7 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...replication.types import Done, PartitionKey, ProduceResult, ProduceResults
-from ...storage.validation import QUICK_BYTES, PreValidatedBatch, pre_validate, takes_long
+from ...storage.validation import QUICK_BYTES, PreValidatedBatch, needs_record_scan, pre_validate
 from ..network.request import Handler, Request
 from ..replicas.replica_runtime import ReplicaShell
 from .leaders import current_leader
@@ -186,7 +186,7 @@ class ProduceHandler:
         if partition is None or not partition.is_leader:
             return False
         log = partition.log
-        return takes_long(records, log.config, log.validate_fully)
+        return needs_record_scan(records, log.config, log.validate_fully)
 
     async def _examine(
         self, entries: dict[PartitionKey, Any], keys: Iterable[PartitionKey], guards: Guards,

@@ -23,7 +23,7 @@ from pybroker.protocol.records.convert import MAX_RECORDS, read_produced
 from pybroker.storage.append_info import InvalidRecords
 from pybroker.storage.log import Log
 from pybroker.storage.log_config import LogConfig
-from pybroker.storage.validation import QUICK_BYTES, pre_validate, takes_long
+from pybroker.storage.validation import QUICK_BYTES, needs_record_scan, pre_validate
 from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import log_of
 
@@ -170,13 +170,13 @@ LARGE = [SimpleRecord(EARLIER_MS, b"k", bytes(QUICK_BYTES))]
 )
 def test_what_takes_long(sent: bytearray, overrides: dict[str, str], answer: bool) -> None:
     config = LogConfig.from_overrides(overrides, {})
-    assert takes_long(sent, config, False) is answer
+    assert needs_record_scan(sent, config, False) is answer
 
 
 def test_full_validation_takes_long() -> None:
     config = LogConfig.from_overrides({}, {})
-    assert takes_long(build_batch(LARGE), config, True)
-    assert not takes_long(build_batch(RECORDS), config, True)
+    assert needs_record_scan(build_batch(LARGE), config, True)
+    assert not needs_record_scan(build_batch(RECORDS), config, True)
 
 
 def test_more_records_than_are_made(tmp_path: Path) -> None:
