@@ -47,7 +47,7 @@ class LogRead(NamedTuple):
 class LocalLog:
     __slots__ = (
         "_closed_segments",
-        "_doomed_files",
+        "_deleted_files",
         "_flushed",
         "_is_gaps_note_unsynced",
         "_jitter",
@@ -86,7 +86,7 @@ class LocalLog:
         self.is_closed = False  # for good; the segments' files may be gone
         self._jitter = jitter
         # Renamed to `.deleted`, to be removed after file.delete.delay.ms.
-        self._doomed_files: list[str] = []
+        self._deleted_files: list[str] = []
 
         # Begun or ended so far, two for each.
         self.truncations = 0
@@ -303,7 +303,7 @@ class LocalLog:
     def remove(self, segment: Segment) -> None:
         """Take a segment out of the log; its files go after file.delete.delay.ms."""
         self.segments.remove(segment)
-        self._doomed_files += segment.mark_deleted()
+        self._deleted_files += segment.mark_deleted()
 
     def replace_segments(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> None:
         """Put the segment that lies ready in `.cleaned` files into the place of `sources`.
@@ -313,7 +313,7 @@ class LocalLog:
         """
         self._rename_files(base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         for source in sources:
-            self._doomed_files += source.mark_deleted()
+            self._deleted_files += source.mark_deleted()
         self._rename_files(base_offset, SWAP_SUFFIX, "")
         cleaned = Segment(self.files, self.directory, base_offset, self.config, now_ms=now_ms)
         self.segments.replace(sources, cleaned)
@@ -325,10 +325,10 @@ class LocalLog:
             if self.files.exists(path + old_suffix):
                 self.files.rename(path + old_suffix, path + new_suffix)
 
-    def take_doomed_files(self) -> list[str]:
+    def take_deleted_files(self) -> list[str]:
         """What was taken out of the log since the last call and is to be deleted later."""
-        doomed, self._doomed_files = self._doomed_files, []
-        return doomed
+        deleted, self._deleted_files = self._deleted_files, []
+        return deleted
 
     # -- life cycle ------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class LogDeletion:
         """A log that the table does not know any more. Its files go after file.delete.delay.ms."""
         name = delete_name(log.topic, log.partition, self.unique_id(now_ms))
         path = log.rename_for_delete(name)
-        self._upkeep.doom(directory, path, now_ms + log.config.file_delete_delay_ms)
+        self._upkeep.schedule_deletion(directory, path, now_ms + log.config.file_delete_delay_ms)
         self._upkeep.checkpoint_soon(directory)
 
     def delete_unloaded(self, key: TopicPartition, path: str, now_ms: int) -> None:
@@ -70,7 +70,7 @@ class LogDeletion:
         except OSError as error:
             logger.error("%s cannot be removed: %s", path, error)
             return
-        self._upkeep.doom(directory, target, now_ms)
+        self._upkeep.schedule_deletion(directory, target, now_ms)
         self._upkeep.checkpoint_soon(directory)
 
     def delete_failed(self, key: TopicPartition, now_ms: int) -> bool:

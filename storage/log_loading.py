@@ -186,7 +186,7 @@ class LogLoading:
         for name in directory.partition_names():
             path = os.path.join(directory.path, name)
             if name.endswith(DELETE_SUFFIX):
-                self._upkeep.doom(directory, path, self._now_ms)
+                self._upkeep.schedule_deletion(directory, path, self._now_ms)
                 continue
             future = parse_future_name(name)
             key = future or parse_partition_name(name)
@@ -227,7 +227,7 @@ class LogLoading:
         except OSError as error:
             directory.fail(error)
         else:
-            self._upkeep.doom(directory, target, self._now_ms)
+            self._upkeep.schedule_deletion(directory, target, self._now_ms)
         return True
 
     def _drop_future(self, key: TopicPartition, path: str, reason: str) -> None:

@@ -45,7 +45,7 @@ class LogUpkeep:
     __slots__ = (
         "_cleaned",
         "_config",
-        "_doomed",
+        "_deletions",
         "_latest_ms",
         "_next_run",
         "_table",
@@ -55,7 +55,7 @@ class LogUpkeep:
     def __init__(self, table: LogTable, config: LogManagerConfig) -> None:
         self._table = table
         self._config = config
-        self._doomed: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
+        self._deletions: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
         self._cleaned: list[Log] = []  # compacted further than their checkpoint says
         self._next_run: dict[str, int] = {}  # of a periodic task: when it is due, ms
@@ -71,9 +71,9 @@ class LogUpkeep:
         first = now_ms + config.high_watermark_checkpoint_interval_ms
         self._next_run[HIGH_WATERMARK_FILE] = first
 
-    def doom(self, directory: LogDirectory, path: str, due_ms: int) -> None:
+    def schedule_deletion(self, directory: LogDirectory, path: str, due_ms: int) -> None:
         """Remove a file or a directory when its time has come."""
-        self._doomed.append((due_ms, directory, path))
+        self._deletions.append((due_ms, directory, path))
 
     def checkpoint_soon(self, directory: LogDirectory) -> None:
         """What is in its checkpoints is not true any more."""
@@ -141,7 +141,9 @@ class LogUpkeep:
         back_ms = self._latest_ms - now_ms
         if back_ms > 0:
             self._next_run = {name: due_ms - back_ms for name, due_ms in self._next_run.items()}
-            self._doomed = [(due_ms - back_ms, home, path) for due_ms, home, path in self._doomed]
+            self._deletions = [
+                (due_ms - back_ms, home, path) for due_ms, home, path in self._deletions
+            ]
         self._latest_ms = now_ms
 
     def _is_due(self, name: str, now_ms: int, interval_ms: int) -> bool:
@@ -173,14 +175,14 @@ class LogUpkeep:
     def _deletion_jobs(self, now_ms: int) -> list[Job]:
         for kind in (self._table.current, self._table.future):
             for log in kind.online():
-                doomed = log.local.take_doomed_files()
-                if doomed:
+                deleted = log.local.take_deleted_files()
+                if deleted:
                     directory = kind.homes[log.topic, log.partition]
                     due_ms = now_ms + log.config.file_delete_delay_ms
-                    self._doomed += [(due_ms, directory, path) for path in doomed]
-        due = [entry for entry in self._doomed if entry[0] <= now_ms]
+                    self._deletions += [(due_ms, directory, path) for path in deleted]
+        due = [entry for entry in self._deletions if entry[0] <= now_ms]
         if due:
-            self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
+            self._deletions = [entry for entry in self._deletions if entry[0] > now_ms]
         return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
 
     # -- retention -------------------------------------------------------------------------

@@ -7,7 +7,8 @@ the log start offset (DeleteRecords) goes in any case. At equal size or age a se
 
 For logs with `cleanup.policy=delete` the broker's upkeep calls `delete_old_segments`, for those
 that are compacted (`compact,delete` too) the cleaner calls it between its cleanings. It belongs to
-the thread of the log, and renames files; unlinking them comes later (`LocalLog.take_doomed_files`).
+the thread of the log, and renames files; to unlink them comes later
+(`LocalLog.take_deleted_files`).
 
 Mirrors: UnifiedLog.deleteOldSegments, LocalLog.deletableSegments. Leaves out tiered storage.
 """
@@ -47,20 +48,20 @@ def delete_segments_below_start(log: Log, now_ms: int, limit: int = NO_LIMIT) ->
 
 
 def _delete(log: Log, now_ms: int, breaching: Iterator[Segment], limit: int) -> int:
-    doomed = list(islice(breaching, limit))
-    if not doomed:
+    chosen = list(islice(breaching, limit))
+    if not chosen:
         return 0
-    log.delete_segments(doomed, now_ms)
-    return len(doomed)
+    log.delete_segments(chosen, now_ms)
+    return len(chosen)
 
 
 def _delete_old(log: Log, now_ms: int, limit: int) -> int:
     """By time. It says why: records with timestamps of long ago go soon after they came."""
-    doomed = list(islice(_breaching_time(log, now_ms), limit))
-    if not doomed:
+    too_old = list(islice(_breaching_time(log, now_ms), limit))
+    if not too_old:
         return 0
-    newest_ms = max(segment.largest_timestamp for segment in doomed)
-    count = _delete(log, now_ms, iter(doomed), limit)
+    newest_ms = max(segment.largest_timestamp for segment in too_old)
+    count = _delete(log, now_ms, iter(too_old), limit)
     retention_ms = log.config.retention_ms
     logger.info(
         "%s: deleted %d old segment%s, up to offset %d: their newest record is of %s (%d), %s old;"

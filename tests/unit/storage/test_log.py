@@ -212,7 +212,7 @@ def test_a_slice_outlives_its_segment(tmp_path: Path) -> None:
     append(log, 3)
     records = log.read(0, 10**6, upper_bound_offset=3).records
     log.truncate_fully_and_start_at(100)
-    for path in log.local.take_doomed_files():
+    for path in log.local.take_deleted_files():
         os.unlink(path)
     log.release()
     assert len(list(iter_batch_headers(records.read()))) == 3
@@ -392,13 +392,13 @@ def test_truncated_files_wait_for_their_deletion(tmp_path: Path) -> None:
     log = log_of(tmp_path, segment_bytes=3 * SIZE)
     append(log, 7)
     log.truncate_to(2)
-    doomed = log.local.take_doomed_files()
-    assert {os.path.basename(path) for path in doomed} == {
+    deleted = log.local.take_deleted_files()
+    assert {os.path.basename(path) for path in deleted} == {
         f"{base:020d}{suffix}.deleted"
         for base in (3, 6)
         for suffix in (".log", ".index", ".timeindex")
     }
-    assert all(os.path.exists(path) for path in doomed)
+    assert all(os.path.exists(path) for path in deleted)
     append(log, 2)
     assert log.log_end_offset == 4
 
