@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..storage.log_lookup import TimestampOffset
-from ..storage.segment import LateBatch
+from ..storage.segment import BatchToSearch
 from .delayed_operations import DelayedDeleteRecords
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
@@ -69,7 +69,7 @@ class Offsets:
 
     def batches_to_search(
         self, key: PartitionKey, query: OffsetQuery
-    ) -> tuple[str, Iterator[LateBatch]] | None:
+    ) -> tuple[str, Iterator[BatchToSearch]] | None:
         """Where a look-up by time looks, in order, and the log's name; one batch may take long.
 
         None if nothing is to be searched, or if `list_offset` has an error to tell.
@@ -84,7 +84,7 @@ class Offsets:
             return None
         if query.timestamp == MAX_TIMESTAMP:
             return log.name, log.latest_batches()
-        return log.name, log.batches_to_search(query.timestamp)
+        return log.name, log.batches_at_or_after(query.timestamp)
 
     def list_offset(
         self,

@@ -44,7 +44,7 @@ from .old_formats import validate_with_old_format
 from .partition_metadata import PartitionMetadata
 from .producer_state import BatchMetadata
 from .recovery import LogParts, rebuild_producer_state
-from .segment import MAX_RELATIVE_OFFSET, LateBatch, Segment
+from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
 from .verification import VerificationGuard
@@ -442,17 +442,17 @@ class Log:
             offset, max_bytes, upper_bound_offset, end_offset, min_one_batch, include_aborted
         )
 
-    def batches_to_search(self, timestamp: int) -> Iterator[LateBatch]:
+    def batches_at_or_after(self, timestamp: int) -> Iterator[BatchToSearch]:
         """Where the first message at or after a time may be, in order."""
-        return log_lookup.late_batches(self.segments, timestamp, self.log_start_offset)
+        return log_lookup.batches_at_or_after(self.segments, timestamp, self.log_start_offset)
 
-    def latest_batches(self) -> Iterator[LateBatch]:
+    def latest_batches(self) -> Iterator[BatchToSearch]:
         """Where the first message that has the largest timestamp may be."""
         return log_lookup.latest_batches(self.segments)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first message at or after a time (ListOffsets)."""
-        return log_lookup.search(self.batches_to_search(timestamp), self.name)
+        return log_lookup.search(self.batches_at_or_after(timestamp), self.name)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first message that has the largest timestamp (ListOffsets -3)."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .files import FileSlice
-from .segment import LateBatch, Segment
+from .segment import BatchToSearch, Segment
 from .segments import Segments
 from .transaction_index import AbortedTransaction
 
@@ -25,7 +25,9 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def late_batches(segments: Segments, timestamp: int, log_start_offset: int) -> Iterator[LateBatch]:
+def batches_at_or_after(
+    segments: Segments, timestamp: int, log_start_offset: int
+) -> Iterator[BatchToSearch]:
     """Where the first message at or after `timestamp` and the log start may be, in order.
 
     Apache Kafka gives up if the first segment that is late enough has the messages in question
@@ -33,15 +35,15 @@ def late_batches(segments: Segments, timestamp: int, log_start_offset: int) -> I
     """
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
-            yield from segment.late_batches(timestamp, log_start_offset)
+            yield from segment.batches_at_or_after(timestamp, log_start_offset)
 
 
-def latest_batches(segments: Segments) -> Iterator[LateBatch]:
+def latest_batches(segments: Segments) -> Iterator[BatchToSearch]:
     """Where the first message with the largest timestamp of all segments may be."""
     return max(segments, key=_max_timestamp).latest_batches()
 
 
-def search(batches: Iterable[LateBatch], name: str) -> TimestampOffset | None:
+def search(batches: Iterable[BatchToSearch], name: str) -> TimestampOffset | None:
     """What the first of the batches holds in which it is; for a log of this name."""
     try:
         for batch in batches:

@@ -40,7 +40,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT_LIMIT = 128
 
 
-class LateBatch(NamedTuple):
+class BatchToSearch(NamedTuple):
     """A batch that is to be searched for the first message at or after a time."""
 
     data: bytes
@@ -352,14 +352,16 @@ class Segment:
             result = header.next_offset
         return result
 
-    def late_batches(self, timestamp: int, starting_offset: int) -> Iterator[LateBatch]:
+    def batches_at_or_after(self, timestamp: int, starting_offset: int) -> Iterator[BatchToSearch]:
         """Where a message may be that is late enough, from `starting_offset` on."""
         offset = self._offset_before(timestamp)
         start = self._start_below(max(offset, starting_offset))
         for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
             if header.max_timestamp >= timestamp and header.last_offset >= starting_offset:
                 batch = self.log_file.read_at(header.size_in_bytes, position)
-                yield LateBatch(batch, timestamp, starting_offset, header.partition_leader_epoch)
+                yield BatchToSearch(
+                    batch, timestamp, starting_offset, header.partition_leader_epoch
+                )
 
     def _offset_before(self, timestamp: int) -> int:
         """An offset up to which no message is later than `timestamp`: that of the nearest entry of
@@ -375,7 +377,7 @@ class Segment:
         header = None if position is None else self._header_at(position)
         return header is not None and header.max_timestamp == timestamp
 
-    def latest_batches(self) -> Iterator[LateBatch]:
+    def latest_batches(self) -> Iterator[BatchToSearch]:
         """Where a message with the largest timestamp may be."""
         target = self.max_timestamp
         if target < 0:
@@ -384,7 +386,7 @@ class Segment:
         for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
             if header.max_timestamp == target:
                 batch = self.log_file.read_at(header.size_in_bytes, position)
-                yield LateBatch(batch, target, 0, header.partition_leader_epoch)
+                yield BatchToSearch(batch, target, 0, header.partition_leader_epoch)
 
     def upper_bound_offset(self, position: int) -> int | None:
         """The first indexed offset at or behind a position, if the index knows one."""
