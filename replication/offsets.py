@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.records.batch import NO_TIMESTAMP
 from ..storage.log_lookup import TimestampOffset
 from ..storage.segment import BatchToSearch
 from .delayed_operations import DelayedDeleteRecords
@@ -35,7 +36,6 @@ EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
-NO_TIMESTAMP = -1
 HIGH_WATERMARK_OFFSET = -1  # in DeleteRecords: up to the high watermark
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.records.batch import (
+    NO_TIMESTAMP,
     BatchHeader,
     Compression,
     InvalidRecord,
@@ -26,7 +27,6 @@ MAGIC_V2 = 2
 CODEC_BITS = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
 CONTROL_BIT = 0x20
-NO_TIMESTAMP = -1
 _FIRST_PRODUCE_VERSION_OF_V2 = 3
 _FIRST_PRODUCE_VERSION_OF_ZSTD = 7
 

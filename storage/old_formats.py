@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.records.batch import (
+    NO_TIMESTAMP,
     BatchHeader,
     Compression,
     InvalidRecord,
@@ -28,7 +29,6 @@ from ..protocol.records.message_set import set_message_timestamp, set_offset
 from .append_info import AppendOrigin
 from .append_rules import (
     MAGIC_V2,
-    NO_TIMESTAMP,
     AppendRequest,
     Records,
     check_batch,

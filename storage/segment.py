@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaError
-from ..protocol.records.batch import BatchHeader, iter_records
+from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, iter_records
 from .batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
 from .files import EMPTY_SLICE, ByteBuffer, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
-from .time_index import NO_TIMESTAMP, TimeIndex
+from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, TransactionIndex
 
 LOG_SUFFIX = ".log"

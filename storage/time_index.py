@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
 
+from ..protocol.records.batch import NO_TIMESTAMP
 from .files import Files
 from .offset_index import DOUBTED_ENTRIES, IndexFile
 
 _ENTRY = Struct(">qi")
 _TIMESTAMP = Struct(">q")
-
-NO_TIMESTAMP = -1
 
 
 class TimeIndex(IndexFile):

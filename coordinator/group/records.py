@@ -20,7 +20,7 @@ from ...protocol.messages.group_data import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ...protocol.records.record import SimpleRecord
+from ...protocol.records.record import NO_TIMESTAMP, SimpleRecord
 from .group import Group
 from .members import Member, MemberProtocol
 from .offsets import (
@@ -40,7 +40,6 @@ OFFSET_KEY_PREFIXES = frozenset({b"\x00\x00", b"\x00\x01"})
 GROUP_KEY_PREFIX = b"\x00\x02"
 MAX_OFFSET_VALUE_VERSION = 4
 
-_NO_TIMESTAMP = -1
 _VERSION_SIZE_BYTES = 2
 _NO_VERSION = 1 << 16
 
@@ -113,7 +112,7 @@ def group_metadata_value(group: Group, assignments: Mapping[str, bytes]) -> byte
         generation=group.generation_id,
         protocol=group.protocol_name,
         leader=group.leader_id,
-        current_state_timestamp=_NO_TIMESTAMP if timestamp_ms is None else timestamp_ms,
+        current_state_timestamp=NO_TIMESTAMP if timestamp_ms is None else timestamp_ms,
         members=members,
     )
     return encode_versioned(message, GROUP_METADATA_VALUE_VERSION)
@@ -202,6 +201,6 @@ def decode_group_value(group_id: str, partition: int, value: bytes) -> Group:
         protocol_type=message.protocol_type,
         protocol_name=message.protocol,
         leader_id=message.leader,
-        state_timestamp_ms=None if timestamp_ms == _NO_TIMESTAMP else timestamp_ms,
+        state_timestamp_ms=None if timestamp_ms == NO_TIMESTAMP else timestamp_ms,
         members=members,
     )

@@ -14,6 +14,7 @@ epoch of all can be fenced (Kafka throws, and is stuck with it).
 
 from typing import NamedTuple
 
+from ...protocol.records.batch import NO_TIMESTAMP
 from ..connection_order import ConnectionOrder
 from .states import (
     PREPARED,
@@ -27,7 +28,6 @@ TopicPartition = tuple[str, int]
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
-NO_TIMESTAMP = -1
 MAX_PRODUCER_EPOCH = 2**15 - 1
 
 _S = TransactionState
