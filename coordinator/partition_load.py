@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ..protocol.errors import ProtocolError
+from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class PartitionLoad(ABC):
         self.skipped_count = 0
         self._is_decoded = False
 
-    def add(self, records: bytes | bytearray | memoryview) -> None:
+    def add(self, records: Buffer) -> None:
         """Take in complete batches, in log order; a partial batch at the end is left alone."""
         assert not self._is_decoded
         for position, header in iter_batch_headers(records):

@@ -19,6 +19,7 @@ from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import ProtocolError
+from .primitives import Buffer
 
 _INT = Struct(">i")
 _LONG = Struct(">q")
@@ -27,7 +28,6 @@ _REPLY_HEADER = Struct(">iqi")
 _REQUEST_HEADER = Struct(">ii")
 
 
-Buffer = bytes | bytearray | memoryview
 Reader = Callable[[Buffer, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
 R = TypeVar("R")

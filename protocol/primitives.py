@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from .errors import ProtocolError
 
+# Whatever holds bytes: the one alias for it, of all rooms.
 Buffer: TypeAlias = bytes | bytearray | memoryview
 # What a `records` field may hold: a buffer, or something with a length that can be sent in its
 # place, such as a slice of a file.

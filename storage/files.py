@@ -21,7 +21,8 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-ByteBuffer = bytes | bytearray | memoryview
+from ..protocol.primitives import Buffer
+
 T = TypeVar("T")
 # macOS has no fdatasync.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -45,7 +46,7 @@ class DataFile:
     def fileno(self) -> int:
         return self._fd
 
-    def write_at(self, data: ByteBuffer, position: int) -> None:
+    def write_at(self, data: Buffer, position: int) -> None:
         """Write all of `data`; a short write is continued, an error leaves a partial tail."""
         written = os.pwrite(self._fd, data, position)
         if written != len(data):

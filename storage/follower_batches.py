@@ -6,15 +6,15 @@ Mirrors: UnifiedLog.analyzeAndValidateRecords and append, for AppendOrigin.REPLI
 from __future__ import annotations
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, crc_is_valid, iter_batch_headers
 from .append_info import AppendInfo, UnexpectedAppendOffset
-from .files import ByteBuffer
 
 # (position, header) of each batch in a buffer.
 Batches = list[tuple[int, BatchHeader]]
 
 
-def read_follower_batches(records: ByteBuffer, next_offset: int, name: str) -> Batches:
+def read_follower_batches(records: Buffer, next_offset: int, name: str) -> Batches:
     """The complete batches, whose CRCs and growing offsets are checked."""
     try:
         batches = list(iter_batch_headers(records))

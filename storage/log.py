@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from . import log_lookup, recovery_notes
 from .append_info import (
@@ -28,7 +29,7 @@ from .append_info import (
 from .append_rules import MAGIC_V2, AppendRequest
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, ByteBuffer, Files
+from .files import EMPTY_SLICE, Files
 from .follower_batches import (
     Batches,
     fitting_groups,
@@ -178,7 +179,7 @@ class Log:
     def _check_producer(
         self,
         header: BatchHeader,
-        data: ByteBuffer,
+        data: Buffer,
         origin: AppendOrigin,
         guard: VerificationGuard | None,
     ) -> AppendInfo | None:
@@ -190,7 +191,7 @@ class Log:
 
     def _append_batch(
         self,
-        data: ByteBuffer,
+        data: Buffer,
         header: BatchHeader,
         first_offset: int,
         leader_epoch: int,
@@ -261,7 +262,7 @@ class Log:
             self.note_unflushed(info, now_ms)
         return info
 
-    def append_as_follower(self, records: ByteBuffer, *, now_ms: int) -> AppendInfo:
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
         """Append what the leader sent, with its offsets and epochs."""
         if self.health.error is not None or self.local.is_closed:
             raise self.local.offline_error()
@@ -314,7 +315,7 @@ class Log:
         self.producer_state.map_end_offset = last_offset + 1
         return rolled
 
-    def _apply_producer(self, segment: Segment, header: BatchHeader, batch: ByteBuffer) -> None:
+    def _apply_producer(self, segment: Segment, header: BatchHeader, batch: Buffer) -> None:
         aborted = self.producer_state.apply(header, header.base_offset, batch, header.max_timestamp)
         if aborted is not None:
             self._index_aborted(segment, aborted)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.primitives import Buffer
 from ..protocol.records.batch import (
     BatchHeader,
     ControlRecordType,
@@ -26,7 +27,6 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.record import decrement_sequence, increment_sequence
 from .append_info import AppendOrigin
-from .files import ByteBuffer
 from .transaction_index import AbortedTransaction
 from .verification import VerificationGuard, Verifications
 
@@ -151,7 +151,7 @@ class ProducerState:
     def check(
         self,
         header: BatchHeader,
-        buffer: ByteBuffer,
+        buffer: Buffer,
         origin: int,
         where: str,
         guard: VerificationGuard | None = None,
@@ -245,7 +245,7 @@ class ProducerState:
             )
 
     @staticmethod
-    def _check_coordinator_epoch(entry: ProducerEntry, buffer: ByteBuffer, where: str) -> None:
+    def _check_coordinator_epoch(entry: ProducerEntry, buffer: Buffer, where: str) -> None:
         marker = end_txn_marker(buffer)
         if marker is not None and marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
@@ -257,7 +257,7 @@ class ProducerState:
     # -- taking a batch in -----------------------------------------------------------------
 
     def apply(
-        self, header: BatchHeader, base_offset: int, buffer: ByteBuffer, timestamp: int
+        self, header: BatchHeader, base_offset: int, buffer: Buffer, timestamp: int
     ) -> AbortedTransaction | None:
         """Note an appended batch; the entry for the transaction index if it aborts one."""
         producer_id = header.producer_id
@@ -292,7 +292,7 @@ class ProducerState:
         self._update_first_unstable_offset()
 
     def _apply_marker(
-        self, entry: ProducerEntry, header: BatchHeader, offset: int, buffer: ByteBuffer
+        self, entry: ProducerEntry, header: BatchHeader, offset: int, buffer: Buffer
     ) -> AbortedTransaction | None:
         marker = end_txn_marker(buffer)
         if marker is None:
@@ -412,7 +412,7 @@ def _expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
     return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
 
 
-def end_txn_marker(buffer: ByteBuffer) -> EndTxnMarker | None:
+def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
     """The marker in a control batch, None if compaction emptied it or it is of another kind."""
     for record in iter_records(buffer):
         kind = int.from_bytes((record.key or b"")[2:4], "big")

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaError
+from ..protocol.primitives import Buffer
 from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, iter_records
 from .batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
-from .files import EMPTY_SLICE, ByteBuffer, Files, FileSlice, is_out_of_descriptors
+from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
 from .time_index import TimeIndex
@@ -136,9 +137,7 @@ class Segment:
 
     # -- appending -------------------------------------------------------------------------
 
-    def append(
-        self, data: ByteBuffer, first_offset: int, last_offset: int, max_timestamp: int
-    ) -> None:
+    def append(self, data: Buffer, first_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch; on an error nothing of it counts."""
         position = self.size
         self.log_file.write_at(data, position)
@@ -146,7 +145,7 @@ class Segment:
         self.size = position + size
         self._note_batch(position, size, first_offset, last_offset, max_timestamp)
 
-    def append_all(self, data: ByteBuffer, batches: list[tuple[int, BatchHeader]]) -> None:
+    def append_all(self, data: Buffer, batches: list[tuple[int, BatchHeader]]) -> None:
         """Write several batches at once, (position in data, header) each; index each of them."""
         start = self.size
         self.log_file.write_at(data, start)

@@ -21,7 +21,8 @@ from time import perf_counter
 from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
-from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BytesLike
+from ...protocol.primitives import Buffer
+from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from ...protocol.records.convert import down_convert
 from ...storage.batch_scan import scan_batches
@@ -62,7 +63,7 @@ class DownConversion:
         self._start_offset = start_offset
         self._on_taken = on_taken
         self._batches = scan_batches(stored.file, stored.position, stored.position + stored.size)
-        self._first: BytesLike = b""
+        self._first: Buffer = b""
         size = 0
         for _, _, batch in self._batches:
             size = MIN_OVERFLOW_BYTES
@@ -84,7 +85,7 @@ class DownConversion:
         """How many of the announced bytes are still to be taken."""
         return self._left
 
-    def next_chunk(self) -> BytesLike:
+    def next_chunk(self) -> Buffer:
         """The next bytes to send; not to be called when nothing is left."""
         chunk = self._next_converted() or self._overflow()
         if len(chunk) > self._left:
@@ -94,7 +95,7 @@ class DownConversion:
             self._on_taken(self)
         return chunk
 
-    def chunks(self) -> Iterator[BytesLike]:
+    def chunks(self) -> Iterator[Buffer]:
         while self._left:
             yield self.next_chunk()
 
@@ -102,7 +103,7 @@ class DownConversion:
         """All of it, for whoever wants it in one piece."""
         return b"".join(self.chunks())
 
-    def _next_converted(self) -> BytesLike:
+    def _next_converted(self) -> Buffer:
         first, self._first = self._first, b""
         if first:
             return first
@@ -124,7 +125,7 @@ class DownConversion:
             self._batches = iter(())
         return out
 
-    def _convert(self, batch: memoryview, max_bytes: int) -> BytesLike:
+    def _convert(self, batch: memoryview, max_bytes: int) -> Buffer:
         started_at = perf_counter()
         try:
             converted, count = down_convert(

@@ -13,6 +13,7 @@ import socket
 from collections import deque
 from typing import Any, Protocol, runtime_checkable
 
+from ...protocol.primitives import Buffer
 from ..resources import machine
 from .down_conversion import DownConversion
 
@@ -40,7 +41,7 @@ class FilePart(Protocol):
     def fileno(self) -> int: ...
 
 
-Part = bytes | bytearray | memoryview | FilePart | DownConversion
+Part = Buffer | FilePart | DownConversion
 
 
 class SendQueue:
@@ -96,7 +97,7 @@ class SendQueue:
     def _send_buffers(self) -> bool:
         """Send the run of in-memory parts at the front of the queue."""
         out = self.parts
-        run: list[bytes | bytearray | memoryview] = []
+        run: list[Buffer] = []
         total = 0
         for part in out:
             if len(run) == MAX_IOVECS or not isinstance(part, (bytes, bytearray, memoryview)):

@@ -28,6 +28,7 @@ from ...protocol.jute import (
     StatResponse,
     WatcherEvent,
 )
+from ...protocol.primitives import Buffer
 from .acl import digest_id, may_read
 from .constants import (
     NO_ZXID,
@@ -132,7 +133,7 @@ class ZooKeeperMachine:
         if session is not None and session.connection is connection:
             session.connection = None
 
-    def receive(self, connection: Connection, frame: jute.Buffer, now_ms: int) -> None:
+    def receive(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         """One frame without its size. Raises ProtocolError: the connection is to be closed."""
         if connection.session_id == 0:
             self._connect(connection, frame, now_ms)
@@ -189,7 +190,7 @@ class ZooKeeperMachine:
 
     # --- sessions -----------------------------------------------------------------------------
 
-    def _connect(self, connection: Connection, frame: jute.Buffer, now_ms: int) -> None:
+    def _connect(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         request, read_only = jute.read_connect_request(frame)
         if request.last_zxid_seen > self.tree.last_zxid:
             raise ProtocolError(
@@ -230,7 +231,7 @@ class ZooKeeperMachine:
         self.sessions.remove(session_id)
         self._log(session_id, cxid, Op.CLOSE_SESSION, CloseSessionTxn(paths), now_ms)
 
-    def _authenticate(self, connection: Connection, xid: int, body: jute.Buffer) -> None:
+    def _authenticate(self, connection: Connection, xid: int, body: Buffer) -> None:
         packet = jute.decode(AuthPacket, body)
         if packet.scheme == "digest" and packet.auth:
             identity = digest_id(packet.auth)
@@ -244,7 +245,7 @@ class ZooKeeperMachine:
 
     # --- reads --------------------------------------------------------------------------------
 
-    def _read(self, connection: Connection, xid: int, op: int, body: jute.Buffer) -> None:
+    def _read(self, connection: Connection, xid: int, op: int, body: Buffer) -> None:
         try:
             answer = self._reads.answer(
                 op, body, connection, connection.session_id, connection.identities
@@ -256,7 +257,7 @@ class ZooKeeperMachine:
         else:
             self._reply(connection, xid, 0, *answer)
 
-    def _set_watches(self, connection: Connection, xid: int, op: int, body: jute.Buffer) -> None:
+    def _set_watches(self, connection: Connection, xid: int, op: int, body: Buffer) -> None:
         try:
             missed = self._reads.set_watches(op, body, connection)
         except ProtocolError:
@@ -268,9 +269,7 @@ class ZooKeeperMachine:
 
     # --- writes -------------------------------------------------------------------------------
 
-    def _write(
-        self, connection: Connection, xid: int, op: int, body: jute.Buffer, now_ms: int
-    ) -> None:
+    def _write(self, connection: Connection, xid: int, op: int, body: Buffer, now_ms: int) -> None:
         try:
             request = read_write(op, body)
         except ProtocolError:
@@ -285,7 +284,7 @@ class ZooKeeperMachine:
         stats = self._log(session_id, xid, Op(op), txn, now_ms)
         self._reply(connection, xid, 0, *_result(op, txn, stats[0]))
 
-    def _multi(self, connection: Connection, xid: int, body: jute.Buffer, now_ms: int) -> None:
+    def _multi(self, connection: Connection, xid: int, body: Buffer, now_ms: int) -> None:
         overlay = Overlay(self.tree)
         parts: list[tuple[Op, Body]] = []
         try:
@@ -315,7 +314,7 @@ class ZooKeeperMachine:
                 results.append((Op.CREATE2 if is_create2 else op, _result(op, part, stat), 0))
         self._reply(connection, xid, 0, *multi_reply(results))
 
-    def _reconfig(self, connection: Connection, xid: int, body: jute.Buffer, now_ms: int) -> None:
+    def _reconfig(self, connection: Connection, xid: int, body: Buffer, now_ms: int) -> None:
         try:
             jute.decode(ReconfigRequest, body)
         except ProtocolError:

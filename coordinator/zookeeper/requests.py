@@ -34,6 +34,7 @@ from ...protocol.jute import (
     WatchRequest,
     WhoAmIResponse,
 )
+from ...protocol.primitives import Buffer
 from .acl import check_acl, user_name, without_digests
 from .constants import (
     AddWatchMode,
@@ -76,7 +77,7 @@ _MULTI_WRITES = frozenset(WRITE_REQUESTS) - {Op.SET_ACL}
 _MULTI_READS = frozenset({Op.GET_CHILDREN, Op.GET_DATA})
 
 
-def read_multi(body: jute.Buffer, *, reads: bool) -> list[tuple[Op, Any]]:
+def read_multi(body: Buffer, *, reads: bool) -> list[tuple[Op, Any]]:
     """The parts of a multi (or multiRead). Raises ProtocolError: a marshalling error."""
     kinds = _MULTI_READS if reads else _MULTI_WRITES
     parts: list[tuple[Op, Any]] = []
@@ -122,7 +123,7 @@ class Reads:
     def answer(
         self,
         op: int,
-        body: jute.Buffer,
+        body: Buffer,
         watcher: Hashable,
         session_id: int,
         identities: Sequence[Id],
@@ -171,9 +172,7 @@ class Reads:
             return PathsResponse(children)
         return GetChildren2Response(children, node.stat())
 
-    def set_watches(
-        self, op: int, body: jute.Buffer, watcher: Hashable
-    ) -> list[tuple[EventType, str]]:
+    def set_watches(self, op: int, body: Buffer, watcher: Hashable) -> list[tuple[EventType, str]]:
         """Take up the watches of a client that was away; returns what it missed."""
         missed: list[tuple[EventType, str]] = []
         request: Any = jute.decode(SetWatches if op == Op.SET_WATCHES else SetWatches2, body)
@@ -263,7 +262,7 @@ class Reads:
             raise ZkError(ZkCode.NO_WATCHER)
         return None
 
-    def _multi_read(self, body: jute.Buffer, identities: Sequence[Id]) -> list[object]:
+    def _multi_read(self, body: Buffer, identities: Sequence[Id]) -> list[object]:
         results: list[tuple[int, list[object], int]] = []
         for op, part in read_multi(body, reads=True):
             try:
@@ -278,6 +277,6 @@ class Reads:
         return multi_reply(results)
 
 
-def read_write(op: int, body: jute.Buffer) -> WriteRequest:
+def read_write(op: int, body: Buffer) -> WriteRequest:
     request: WriteRequest = jute.decode(WRITE_REQUESTS[op], body)
     return request

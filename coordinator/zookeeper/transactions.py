@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ...protocol import jute
 from ...protocol.errors import ProtocolError
 from ...protocol.jute import ACL, BUFFER, INT, LONG, STRING, record, type_of, vector
+from ...protocol.primitives import Buffer
 from .constants import Op
 
 
@@ -128,7 +129,7 @@ def encode_txn(txn: Txn) -> bytes:
     return bytes(out)
 
 
-def decode_txn(data: jute.Buffer) -> Txn:
+def decode_txn(data: Buffer) -> Txn:
     """Raises ProtocolError for anything that `encode_txn` would not have written."""
     header, position = jute.decode_from(TxnHeader, data, 0)
     body: Body
@@ -141,7 +142,7 @@ def decode_txn(data: jute.Buffer) -> Txn:
     return Txn(header, body)
 
 
-def _decode_multi(data: jute.Buffer, position: int) -> tuple[MultiTxn, int]:
+def _decode_multi(data: Buffer, position: int) -> tuple[MultiTxn, int]:
     (count,), position = jute.decode_from(jute.IntResponse, data, position)
     if not 0 <= count <= (len(data) - position) // 4:
         raise ProtocolError(f"a transaction of {count} parts")
@@ -153,7 +154,7 @@ def _decode_multi(data: jute.Buffer, position: int) -> tuple[MultiTxn, int]:
     return MultiTxn(parts), position
 
 
-def _decode_body(kind: int, data: jute.Buffer, position: int) -> tuple[Body, int]:
+def _decode_body(kind: int, data: Buffer, position: int) -> tuple[Body, int]:
     cls = _BODY_CLASSES.get(kind)
     if cls is None:
         raise ProtocolError(f"no transaction has type {kind}")

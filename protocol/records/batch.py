@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 import crc32c
 
 from ..errors import ProtocolError
+from ..primitives import Buffer
 from .compression import (
     MAX_DECOMPRESSED_BYTES,
-    BytesLike,
     Compression,
     compression_of,
     decompress,
@@ -56,7 +56,6 @@ __all__ = [
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
     "BatchHeader",
-    "BytesLike",
     "Compression",
     "ControlRecordType",
     "EndTxnMarker",
@@ -177,7 +176,7 @@ class BatchHeader(NamedTuple):
         return self.producer_id > NO_PRODUCER_ID
 
 
-def read_batch_header(buffer: BytesLike, offset: int = 0) -> BatchHeader:
+def read_batch_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
     """The header at ``offset``. The batch itself need not be in the buffer whole."""
     try:
         fields = _unpack_header(buffer, offset)
@@ -190,14 +189,14 @@ def read_batch_header(buffer: BytesLike, offset: int = 0) -> BatchHeader:
     return tuple.__new__(BatchHeader, fields)
 
 
-def _read_short_header(buffer: BytesLike, offset: int) -> BatchHeader:
+def _read_short_header(buffer: Buffer, offset: int) -> BatchHeader:
     """Fewer than 61 bytes are left: a small v0/v1 entry, or a batch cut short."""
     if 0 <= offset <= len(buffer) - _LEGACY.size and buffer[offset + MAGIC_OFFSET] in (0, 1):
         return _read_legacy_header(buffer, offset)
     raise ProtocolError(f"a batch header is cut short after {len(buffer) - offset} bytes")
 
 
-def _read_legacy_header(buffer: BytesLike, offset: int) -> BatchHeader:
+def _read_legacy_header(buffer: Buffer, offset: int) -> BatchHeader:
     base_offset, size, crc, magic, attributes = _LEGACY.unpack_from(buffer, offset)
     if not 0 <= magic <= 1:
         raise ProtocolError(f"unknown magic {magic}")
@@ -229,7 +228,7 @@ def _read_legacy_header(buffer: BytesLike, offset: int) -> BatchHeader:
 
 
 def iter_batch_headers(
-    buffer: BytesLike, offset: int = 0, *, allow_partial_tail: bool = True
+    buffer: Buffer, offset: int = 0, *, allow_partial_tail: bool = True
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each complete batch from ``offset`` on.
 
@@ -250,7 +249,7 @@ def iter_batch_headers(
         raise ProtocolError(f"a batch is cut short after {end - offset} bytes")
 
 
-def crc_is_valid(buffer: BytesLike, position: int, header: BatchHeader) -> bool:
+def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch at ``position`` is all there and its CRC is right; copies nothing."""
     end = position + LOG_OVERHEAD + header.batch_length
     if header.magic < 2:
@@ -293,7 +292,7 @@ def update_crc(buffer: bytearray | memoryview, position: int) -> None:
 
 
 def records_block(
-    buffer: BytesLike, position: int, header: BatchHeader, *, max_decompressed_bytes: int
+    buffer: Buffer, position: int, header: BatchHeader, *, max_decompressed_bytes: int
 ) -> bytes:
     """The records of the v2 batch at ``position``, decompressed, still encoded."""
     end = position + header.size_in_bytes
@@ -306,7 +305,7 @@ def records_block(
 
 
 def iter_records(
-    buffer: BytesLike, position: int = 0, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    buffer: Buffer, position: int = 0, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
     """The records of the batch at ``position``, of any magic. The CRC is not looked at."""
     header = read_batch_header(buffer, position)
@@ -326,7 +325,7 @@ def iter_records(
 
 
 def read_records(
-    buffer: BytesLike, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    buffer: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
     """All records of all complete batches, control records left out as clients leave them out."""
     for position, header in iter_batch_headers(buffer):

@@ -24,8 +24,7 @@ import snappy
 import zstandard
 
 from ..errors import ProtocolError
-
-BytesLike = bytes | bytearray | memoryview
+from ..primitives import Buffer
 
 # What one batch may unpack to unless the caller knows better.
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
@@ -83,7 +82,7 @@ def compression_of(attributes: int) -> Compression:
 
 
 def compress(
-    codec: Compression, data: BytesLike, level: int | None = None, *, magic: int = 2
+    codec: Compression, data: Buffer, level: int | None = None, *, magic: int = 2
 ) -> bytes:
     """``data`` compressed at ``level`` (None: the codec's default) for a batch of ``magic``."""
     if codec is Compression.GZIP:
@@ -102,7 +101,7 @@ def compress(
     return bytes(data)
 
 
-def decompress(codec: Compression, data: BytesLike, *, max_bytes: int, magic: int = 2) -> bytes:
+def decompress(codec: Compression, data: Buffer, *, max_bytes: int, magic: int = 2) -> bytes:
     """``data`` unpacked; ProtocolError if it is damaged or unpacks to more than ``max_bytes``."""
     if codec is Compression.NONE:
         if len(data) > max_bytes:
@@ -158,7 +157,7 @@ def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> None:
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
         while not member.eof:
-            pending: BytesLike = member.unconsumed_tail
+            pending: Buffer = member.unconsumed_tail
             if not pending:
                 pending = data[position : position + _SLICE_BYTES]
                 position += len(pending)
@@ -172,7 +171,7 @@ def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> None:
             return
 
 
-def _compress_snappy(data: BytesLike) -> bytes:
+def _compress_snappy(data: Buffer) -> bytes:
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
     for start in range(0, len(view), _SNAPPY_BLOCK_BYTES):
@@ -221,7 +220,7 @@ def _unpack_snappy_block(block: memoryview, output: _Output) -> None:
     output.add(chunk)
 
 
-def _compress_lz4(data: BytesLike, level: int | None, magic: int) -> bytes:
+def _compress_lz4(data: Buffer, level: int | None, magic: int) -> bytes:
     if level is None or level == LZ4_DEFAULT_LEVEL:
         library_level = 0
     else:

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ..errors import ProtocolError
-from .compression import BytesLike
+from ..primitives import Buffer
 
 _KEY = Struct(">hh")
 _END_TXN_VALUE = Struct(">hi")
@@ -31,7 +31,7 @@ def control_record_key(kind: ControlRecordType) -> bytes:
     return _KEY.pack(_CURRENT_VERSION, kind)
 
 
-def parse_control_record_type(key: BytesLike | None) -> ControlRecordType:
+def parse_control_record_type(key: Buffer | None) -> ControlRecordType:
     """The type named by a control record's key; newer versions may append fields to it."""
     if key is None or len(key) < _KEY.size:
         raise ProtocolError("a control record's key is cut short")
@@ -54,7 +54,7 @@ class EndTxnMarker(NamedTuple):
         return _END_TXN_VALUE.pack(_CURRENT_VERSION, self.coordinator_epoch)
 
     @classmethod
-    def parse(cls, key: BytesLike | None, value: BytesLike | None) -> "EndTxnMarker":
+    def parse(cls, key: Buffer | None, value: Buffer | None) -> "EndTxnMarker":
         kind = parse_control_record_type(key)
         if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
             raise ProtocolError(f"{kind.name} is not a transaction marker")

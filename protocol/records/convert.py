@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..errors import ErrorCode, KafkaError, ProtocolError
+from ..primitives import Buffer
 from .batch import (
     BatchHeader,
     iter_batch_headers,
@@ -18,7 +19,6 @@ from .batch import (
 from .builder import assemble, build_batch
 from .compression import (
     MAX_DECOMPRESSED_BYTES,
-    BytesLike,
     Compression,
     UnpacksTooLarge,
 )
@@ -39,7 +39,7 @@ Entry = tuple[BatchHeader, list[Record]]
 
 
 def read_produced(
-    records: BytesLike,
+    records: Buffer,
     *,
     max_records: int = MAX_RECORDS,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
@@ -132,12 +132,12 @@ def convert_produced(
 
 
 def down_convert(
-    batch: BytesLike,
+    batch: Buffer,
     to_magic: int,
     start_offset: int,
     *,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> tuple[BytesLike, int]:
+) -> tuple[Buffer, int]:
     """One stored batch for a consumer that reads ``to_magic`` at most, empty if nothing is left;
     and how many records were converted: 0 for a batch that stays as it is.
 
@@ -174,7 +174,7 @@ def down_convert(
 
 
 def recompress(
-    batch: BytesLike,
+    batch: Buffer,
     compression: Compression,
     level: int | None = None,
     *,

@@ -18,9 +18,9 @@ from struct import Struct
 from typing import Final
 
 from ..errors import ProtocolError
+from ..primitives import Buffer
 from .compression import (
     MAX_DECOMPRESSED_BYTES,
-    BytesLike,
     Compression,
     UnpacksTooLarge,
     compress,
@@ -52,7 +52,7 @@ _TIMESTAMP_OFFSET: Final = 18
 _KEY_OFFSET: Final = (18, 26)
 
 
-def message_crc_is_valid(buffer: BytesLike, position: int, size: int, crc: int) -> bool:
+def message_crc_is_valid(buffer: Buffer, position: int, size: int, crc: int) -> bool:
     """Whether ``crc`` is that of the message at ``position``, whose size field says ``size``."""
     end = position + LOG_OVERHEAD + size
     return (
@@ -61,7 +61,7 @@ def message_crc_is_valid(buffer: BytesLike, position: int, size: int, crc: int) 
 
 
 def read_message(
-    buffer: BytesLike,
+    buffer: Buffer,
     position: int = 0,
     *,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
@@ -98,7 +98,7 @@ def read_message(
 
 
 def inner_checksums(
-    buffer: BytesLike, position: int, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    buffer: Buffer, position: int, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> list[tuple[int, bool]]:
     """The CRC of each message of the entry at ``position``, and whether it is right."""
     view = memoryview(buffer)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...protocol.primitives import Buffer
 from ...protocol.records.batch import (
     DELETE_HORIZON_BIT,
     BatchHeader,
@@ -26,7 +27,6 @@ from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, compression_
 from ...protocol.records.message_set import encode_message_set
 from ...protocol.records.record import MAX_INT64, MIN_INT64
 from ...protocol.records.varint import encode_varlong, wrap_int64
-from ..files import ByteBuffer
 from .offset_map import OffsetMap
 from .record_scan import Chosen, choose_records, timestamp_delta
 
@@ -34,7 +34,7 @@ from .record_scan import Chosen, choose_records, timestamp_delta
 class Kept(NamedTuple):
     """What goes into the new segment for one batch; None where nothing does."""
 
-    batch: ByteBuffer | None
+    batch: Buffer | None
     header: BatchHeader  # of `batch`
     read: int
     kept: int
@@ -56,7 +56,7 @@ class BatchFilter:
         horizon_ms = header.delete_horizon_ms
         return horizon_ms is not None and horizon_ms <= self._now_ms
 
-    def keep_data(self, batch: ByteBuffer, header: BatchHeader, *, keep_empty: bool) -> Kept:
+    def keep_data(self, batch: Buffer, header: BatchHeader, *, keep_empty: bool) -> Kept:
         """A data batch, of which the last record of each key stays."""
         if header.magic < 2:
             return self._keep_legacy(batch, header)
@@ -83,7 +83,7 @@ class BatchFilter:
             horizon_ms = self._delete_horizon_ms
         return _rebuilt(header, block, chosen, horizon_ms)
 
-    def keep_marker(self, batch: ByteBuffer, header: BatchHeader, *, removable: bool) -> Kept:
+    def keep_marker(self, batch: Buffer, header: BatchHeader, *, removable: bool) -> Kept:
         """A control batch that stays; if it may go some day, it gets its delete horizon now."""
         count = header.record_count
         if count == 0 or header.has_delete_horizon or not removable:
@@ -92,7 +92,7 @@ class BatchFilter:
         every = choose_records(block, count, header.base_offset, _nothing, -1, False)
         return _rebuilt(header, block, every, self._delete_horizon_ms)
 
-    def _keep_legacy(self, batch: ByteBuffer, header: BatchHeader) -> Kept:
+    def _keep_legacy(self, batch: Buffer, header: BatchHeader) -> Kept:
         look_up = self._map.look_up
         latest = self._map.latest_offset
         records = list(iter_records(batch))
@@ -142,7 +142,7 @@ def _emptied(header: BatchHeader, read: int, keep_empty: bool, invalid: int = 0)
     return Kept(empty, _length_of(header, empty), read, 0, invalid)
 
 
-def _length_of(header: BatchHeader, batch: ByteBuffer) -> BatchHeader:
+def _length_of(header: BatchHeader, batch: Buffer) -> BatchHeader:
     overhead = header.size_in_bytes - header.batch_length
     return header._replace(batch_length=len(batch) - overhead)
 

@@ -18,10 +18,11 @@ import os
 from collections.abc import Callable, Iterator
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.primitives import Buffer
 from ...protocol.records.batch import BatchHeader, crc_is_valid, iter_records, records_block
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES
 from ..batch_scan import scan_batches
-from ..files import ByteBuffer, DataFile, Files
+from ..files import DataFile, Files
 from ..log_config import LogConfig
 from ..offset_index import OffsetIndex, index_path
 from ..recovery_notes import note_gaps
@@ -144,7 +145,7 @@ class Cleaner:
         self._pace(unpaced)
         return True
 
-    def _map_batch(self, batch: ByteBuffer, header: BatchHeader, start: int) -> bool:
+    def _map_batch(self, batch: Buffer, header: BatchHeader, start: int) -> bool:
         if header.magic >= 2:
             if not header.record_count:
                 return True
@@ -286,7 +287,7 @@ class Cleaner:
         stats.bytes_read += size
         self._pace(unpaced)
 
-    def _clean_batch(self, batch: ByteBuffer, header: BatchHeader) -> Kept:
+    def _clean_batch(self, batch: Buffer, header: BatchHeader) -> Kept:
         if header.is_control:
             removable = self._transactions.on_control_batch(header, batch)
             discard = removable and (
@@ -328,7 +329,7 @@ class _Writer:
         self._batches: list[tuple[int, BatchHeader]] = []
         self._unsynced = 0
 
-    def add(self, batch: ByteBuffer, header: BatchHeader) -> None:
+    def add(self, batch: Buffer, header: BatchHeader) -> None:
         self._batches.append((len(self._data), header))
         self._data += batch
         if len(self._data) >= self._limit:
@@ -349,7 +350,7 @@ class _Writer:
         self._pace(size)
 
 
-def _check_crc(batch: ByteBuffer, header: BatchHeader, file: DataFile) -> None:
+def _check_crc(batch: Buffer, header: BatchHeader, file: DataFile) -> None:
     """A damaged batch must not get a new, right CRC. Apache Kafka's cleaner does not look."""
     if not crc_is_valid(batch, 0, header):
         raise KafkaError(

@@ -12,8 +12,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from ...protocol.primitives import Buffer
 from ...protocol.records.batch import BatchHeader, ControlRecordType
-from ..files import ByteBuffer
 from ..producer_state import end_txn_marker
 from ..transaction_index import AbortedTransaction, TransactionIndex
 
@@ -38,7 +38,7 @@ class CleanedTransactions:
             transaction = heapq.heappop(self._known)[1]
             self._aborting.setdefault(transaction.producer_id, (transaction, False))
 
-    def on_control_batch(self, header: BatchHeader, batch: ByteBuffer) -> bool:
+    def on_control_batch(self, header: BatchHeader, batch: Buffer) -> bool:
         """Whether this control batch is needed no longer."""
         self._begin_up_to(header.last_offset)
         if header.record_count == 0:

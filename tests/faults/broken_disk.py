@@ -13,7 +13,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from pybroker.broker.cli.main import main
-from pybroker.storage.files import ByteBuffer, DataFile, Files
+from pybroker.protocol.primitives import Buffer
+from pybroker.storage.files import DataFile, Files
 
 MARK = Path(sys.argv[-1]).parent / "broken-disk"
 
@@ -26,7 +27,7 @@ def check(path: str) -> None:
 class BreakableDataFile(DataFile):
     __slots__ = ()
 
-    def write_at(self, data: ByteBuffer, position: int) -> None:
+    def write_at(self, data: Buffer, position: int) -> None:
         check(self.path)
         super().write_at(data, position)
 

@@ -14,7 +14,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from pybroker.storage.files import ByteBuffer, DataFile, DirectoryLock, Files
+from pybroker.protocol.primitives import Buffer
+from pybroker.storage.files import DataFile, DirectoryLock, Files
 
 
 class Inode:
@@ -39,7 +40,7 @@ class MemoryFile(DataFile):
         self._disk = disk
         self._life = disk.life
 
-    def write_at(self, data: ByteBuffer, position: int) -> None:
+    def write_at(self, data: Buffer, position: int) -> None:
         assert self._life == self._disk.life, f"a dead process writes to {self.path}"
         content = self._inode.data
         if position > len(content):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pybroker.protocol.primitives import Buffer
 from pybroker.protocol.records.batch import (
     DELETE_HORIZON_BIT,
     NO_TIMESTAMP,
     BatchHeader,
-    BytesLike,
     Compression,
     Record,
     SimpleRecord,
@@ -24,7 +24,7 @@ from pybroker.protocol.records.record import encode_record
 
 
 def up_convert(
-    message_set: BytesLike,
+    message_set: Buffer,
     *,
     compression: Compression | None = None,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
@@ -39,7 +39,7 @@ def up_convert(
 
 
 def down_convert_all(
-    records: BytesLike,
+    records: Buffer,
     to_magic: int,
     start_offset: int,
     *,

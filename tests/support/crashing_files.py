@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from pybroker.storage.files import ByteBuffer, DataFile
+from pybroker.protocol.primitives import Buffer
+from pybroker.storage.files import DataFile
 from tests.support.faulty_files import FaultyDataFile, FaultyFiles
 
 
@@ -41,7 +42,7 @@ class CrashingFiles(FaultyFiles):
 class CrashingDataFile(FaultyDataFile):
     __slots__ = ()
 
-    def write_at(self, data: ByteBuffer, position: int) -> None:
+    def write_at(self, data: Buffer, position: int) -> None:
         assert isinstance(self._owner, CrashingFiles)
         self._owner.step()
         super().write_at(data, position)

@@ -16,7 +16,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pybroker.storage.files import ByteBuffer, DataFile, Files
+from pybroker.protocol.primitives import Buffer
+from pybroker.storage.files import DataFile, Files
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class FaultyDataFile(DataFile):
         super().__init__(fd, path)
         self._owner = owner
 
-    def write_at(self, data: ByteBuffer, position: int) -> None:
+    def write_at(self, data: Buffer, position: int) -> None:
         owner = self._owner
         inode = self.fileno()
         keep = owner.take_short_write(self.path)
