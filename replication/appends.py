@@ -90,7 +90,7 @@ class Appends:
                 key, records, required_acks, now_ms, request_version, origin, guard
             )
             results[key] = result
-            if result.is_open:
+            if result.is_pending:
                 if open_keys is None:
                     open_keys = {key}
                 else:
@@ -130,7 +130,7 @@ class Appends:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> ProduceResult:
-        """Append to one partition; `is_open` says that the result has to wait."""
+        """Append to one partition; `is_pending` says that the result has to wait."""
         partition = self._partitions.get(key)
         if partition is None:
             return self._missing(key)
@@ -169,11 +169,11 @@ class Appends:
         )
         if required_acks == ACKS_ALL:
             if partition.log.high_watermark < required_offset:
-                result.is_open = True
+                result.is_pending = True
             elif len(partition.isr.maximal) < partition.effective_min_isr:
                 result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         elif required_acks:
-            result.is_open = not partition.is_durable(required_offset)
+            result.is_pending = not partition.is_durable(required_offset)
         return result
 
     def _missing(self, key: PartitionKey) -> ProduceResult:

@@ -62,7 +62,7 @@ class ProduceResult:
         "base_offset",
         "error_code",
         "error_message",
-        "is_open",
+        "is_pending",
         "log_append_time_ms",
         "log_start_offset",
         "record_errors",
@@ -87,7 +87,7 @@ class ProduceResult:
         self.error_message = error_message
         self.record_errors = record_errors
         # Appended, but what was asked (replicas, disk) has not come yet.
-        self.is_open = False
+        self.is_pending = False
 
 
 ProduceResults = dict[PartitionKey, ProduceResult]

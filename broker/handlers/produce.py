@@ -110,7 +110,7 @@ class ProduceHandler:
             attributes & _CODEC
             or len(records) > QUICK_BYTES
             or request.api_version < _FIRST_VERSION_OF_V2
-        ) and self._takes_long(key, records):
+        ) and self._needs_record_scan(key, records):
             return False
         acks = body.acks
         now_ms = self._clock()
@@ -120,7 +120,7 @@ class ProduceHandler:
         if appends.converted_bytes != converted_before:
             seconds = perf_counter() - request.started_at
             request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
-        if result.is_open:
+        if result.is_pending:
             appends.wait(
                 _ProduceWait(self, request), acks, body.timeout_ms, {key: result}, {key}, now_ms
             )
@@ -171,7 +171,9 @@ class ProduceHandler:
     ) -> None:  # fmt: skip
         """Append when what takes long is done; `refused` is what is answered already."""
         if self._wait is not None:
-            long = [key for key, records in entries.items() if self._takes_long(key, records)]
+            long = [
+                key for key, records in entries.items() if self._needs_record_scan(key, records)
+            ]
             if long:
                 # In the connection's buffer they would not outlive this call for sure.
                 copies = {key: bytearray(records) for key, records in entries.items()}
@@ -179,7 +181,7 @@ class ProduceHandler:
                 return
         self._append_now(request, entries, guards, refused)
 
-    def _takes_long(self, key: PartitionKey, records: Any) -> bool:
+    def _needs_record_scan(self, key: PartitionKey, records: Any) -> bool:
         if self._wait is None:
             return False
         partition = self._shell.manager.partitions.get(key)

@@ -168,12 +168,12 @@ LARGE = [SimpleRecord(EARLIER_MS, b"k", bytes(QUICK_BYTES))]
         (b"", {"cleanup.policy": "compact"}, False),
     ],
 )
-def test_what_takes_long(sent: bytearray, overrides: dict[str, str], answer: bool) -> None:
+def test_what_needs_a_record_scan(sent: bytearray, overrides: dict[str, str], answer: bool) -> None:
     config = LogConfig.from_overrides(overrides, {})
     assert needs_record_scan(sent, config, False) is answer
 
 
-def test_full_validation_takes_long() -> None:
+def test_full_validation_needs_a_record_scan() -> None:
     config = LogConfig.from_overrides({}, {})
     assert needs_record_scan(build_batch(LARGE), config, True)
     assert not needs_record_scan(build_batch(RECORDS), config, True)
