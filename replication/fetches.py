@@ -149,6 +149,7 @@ class Fetches:
             or replica.broker_epoch != params.replica_epoch
             or entry.fetch_offset != end_offset
             or replica.log_end_offset != end_offset
+            or replica.log_start_offset != entry.log_start_offset
             or replica.last_fetch_leader_end_offset != end_offset
             or data.high_watermark != log.high_watermark
             or data.log_start_offset != log.log_start_offset
