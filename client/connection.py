@@ -15,10 +15,9 @@ import trio
 
 from ..protocol.api import API_TABLE, ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
-from ..protocol.framing import decode_response, encode_request
 from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
-from .frames import FrameReader, send_frame
+from .exchanges import STREAM_ERRORS, Exchanges
 
 CLIENT_ID = "pybroker-client"
 CLIENT_VERSION = "0.1"
@@ -39,10 +38,9 @@ class Connection:
     def __init__(self, stream: trio.SocketStream, address: str) -> None:
         self._stream = stream
         self._address = address
-        self._lock = trio.Lock()
-        self._correlation_id = 0
-        self._frames = FrameReader()
-        self._versions: dict[int, tuple[int, int]] = {}
+        self._lock = trio.Lock()  # held from a request to its answer
+        self._exchanges = Exchanges(CLIENT_ID)
+        self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
         self.is_open = True
 
     @classmethod
@@ -79,9 +77,9 @@ class Connection:
             client_software_name=CLIENT_ID, client_software_version=CLIENT_VERSION
         )
         self._versions = {key: (0, API_TABLE[key].max_version)}
-        answer = cast(ApiVersionsResponse, await self._exchange(key, self.version(key), request))
+        answer = cast(ApiVersionsResponse, await self._exchange(self.version(key), request))
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = cast(ApiVersionsResponse, await self._exchange(key, 0, ApiVersionsRequest()))
+            answer = cast(ApiVersionsResponse, await self._exchange(0, ApiVersionsRequest()))
         if answer.error_code:
             raise ClientError(f"{self._address} refuses: {ErrorCode(answer.error_code).name}")
         self._versions = {
@@ -100,31 +98,21 @@ class Connection:
 
     async def request(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
         """Send one request, wait for its answer. Raises ClientError."""
-        answer = await self._exchange(key, self.version(key), message)
+        answer = await self._exchange(self.version(key), message)
         assert isinstance(answer, answer_class)
         return answer
 
-    async def _exchange(self, key: ApiKey, version: int, message: Message) -> Message:
+    async def _exchange(self, version: int, message: Message) -> Message:
         async with self._lock:
             if not self.is_open:
                 raise ClientError(f"the connection to {self._address} is closed")
-            self._correlation_id += 1
-            parts = encode_request(key, version, self._correlation_id, CLIENT_ID, message)
             try:
                 with trio.fail_after(REQUEST_TIMEOUT_SECONDS):
-                    await send_frame(self._stream, b"".join(cast(list[bytes], parts)))
-                    frame = await self._frames.read(self._stream)
-                if key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\0\x23":
-                    version = 0  # an unsupported version is answered in version 0
-                correlation_id, answer = decode_response(key, version, frame)
-                if correlation_id != self._correlation_id:
-                    raise ProtocolError("the answer belongs to another request")
-            except (OSError, ProtocolError, trio.BrokenResourceError, trio.TooSlowError) as error:
+                    return await self._exchanges.ask(self._stream, message, version)
+            except (*STREAM_ERRORS, ProtocolError, trio.TooSlowError) as error:
                 await self.aclose()
                 what = str(error) or "no answer in time"
                 raise ClientError(f"the connection to {self._address} failed: {what}") from error
             except trio.Cancelled:
-                self.is_open = False
-                await trio.aclose_forcefully(self._stream)
+                await self.aclose()
                 raise
-        return answer

@@ -4,23 +4,16 @@ Leaves out TLS and SASL, for which `connect` is the place.
 """
 
 from collections.abc import Awaitable, Callable
-from itertools import count
-from struct import Struct
 from typing import TypeAlias
 
 import trio
 
-from ...client.frames import FrameReader, send_frame
-from ...protocol.codec import encode
+from ...client.exchanges import STREAM_ERRORS, Exchanges
 from ...protocol.errors import ProtocolError
-from ...protocol.framing import decode_response, encode_request_header
 from ...protocol.schema import Message
 from ...replication.metadata_cache import Endpoint
 
 REQUEST_TIMEOUT_MS = 30_000
-MAX_CORRELATION_ID = 2**31
-
-_SIZE = Struct(">i")
 
 Connect: TypeAlias = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
@@ -50,12 +43,10 @@ class BrokerConnection:
     ) -> None:
         """With `reuse_buffer` a response's bytes are good until the next request only."""
         self.endpoint = endpoint
-        self._frames = FrameReader(reuse_buffer=reuse_buffer)
-        self._client_id = client_id
-        self._connect = connect
         self.timeout_ms = timeout_ms
-        self._stream: trio.abc.Stream | None = None
-        self._correlation_ids = count()
+        self._connect = connect
+        self._stream: trio.abc.Stream | None = None  # nothing is on its way in it
+        self._exchanges = Exchanges(client_id, reuse_buffer=reuse_buffer)
 
     async def send(self, message: Message, api_version: int) -> Message:
         """The response; ChannelError if the connection fails or nothing comes in time."""
@@ -67,30 +58,18 @@ class BrokerConnection:
         """As `send`, for a caller with a time limit of its own."""
         answered = False
         try:
-            response = await self._exchange(message, api_version)
+            if self._stream is None:
+                self._stream = await self._connect(self.endpoint)
+            response = await self._exchanges.ask(self._stream, message, api_version)
             answered = True
             return response
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except STREAM_ERRORS as error:
             raise ChannelError(f"connection failed: {error}") from error
         except ProtocolError as error:
             raise ChannelError(f"cannot read the answer: {error}") from error
         finally:
             if not answered:
                 self.close()
-
-    async def _exchange(self, message: Message, api_version: int) -> Message:
-        if self._stream is None:
-            self._stream = await self._connect(self.endpoint)
-        correlation_id = next(self._correlation_ids) % MAX_CORRELATION_ID
-        api_key = message._spec.api_key
-        header = encode_request_header(api_key, api_version, correlation_id, self._client_id)
-        body = encode(message, api_version)
-        await send_frame(self._stream, _SIZE.pack(len(header) + len(body)) + header + body)
-        frame = await self._frames.read(self._stream)
-        answered_id, response = decode_response(api_key, api_version, frame)
-        if answered_id != correlation_id:
-            raise ProtocolError(f"answer {answered_id} to request {correlation_id}")
-        return response
 
     def close(self) -> None:
         """Drop the connection; the next request opens another."""
