@@ -71,7 +71,7 @@ from .observability.metrics import BrokerMetrics
 from .replicas.alter_partition_sender import AlterPartitionSender
 from .replicas.fetcher_runtime import FetcherRuntime
 from .replicas.log_dir_mover import LogDirMover
-from .replicas.replica_runtime import ReplicaShell
+from .replicas.replica_runtime import ReplicaRuntime
 
 
 class Ground(NamedTuple):
@@ -93,7 +93,7 @@ class Replicas(NamedTuple):
     """What hosts partitions, and what moves and follows them."""
 
     manager: ReplicaManager
-    shell: ReplicaShell
+    runtime: ReplicaRuntime
     fetchers: FetcherRuntime
     mover: LogDirMover
 
@@ -141,16 +141,16 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         settings.socket_settings(config),
         ground.metrics,
     )
-    control = _control(ground, cache, replicas.shell, register_broker)
+    control = _control(ground, cache, replicas.runtime, register_broker)
     parts = Parts(
         cache=cache,
         dispatcher=dispatcher,
         sockets=sockets,
         replicas=replicas,
         control=control,
-        coordinators=_coordinators(ground, cache, replicas.shell, control.producer_ids),
+        coordinators=_coordinators(ground, cache, replicas.runtime, control.producer_ids),
         cleaner=CleanerRuntime(ground.logs, config, ground.clock),
-        orders=ControllerOrders(replicas.shell),
+        orders=ControllerOrders(replicas.runtime),
     )
     _register_orders(ground, parts)
     _register_controller(ground, parts)
@@ -176,27 +176,27 @@ def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
     )
     settings.apply_replication_quotas(config, manager)
     ground.metrics.topic_stats = manager.hosted.topic_stats
-    shell = ReplicaShell(manager, clock)
-    shell.flusher.set_max_threads(config.get_int("num.io.threads"))
+    runtime = ReplicaRuntime(manager, clock)
+    runtime.flusher.set_max_threads(config.get_int("num.io.threads"))
     fetchers = FetcherRuntime(
-        shell,
+        runtime,
         config.inter_broker_listener,
         settings.fetcher_config(config),
         fetchers_per_source=config.get_int("num.replica.fetchers"),
         timeout_ms=config.get_int("replica.socket.timeout.ms"),
     )
-    shell.on_flush = fetchers.on_flush
-    mover = LogDirMover(shell, settings.copies_at_once(config))
+    runtime.on_flush = fetchers.on_flush
+    mover = LogDirMover(runtime, settings.copies_at_once(config))
     ground.topic_configs.on_change.append(
         lambda topic, changed: manager.apply_topic_config(topic, changed, clock())
     )
-    return Replicas(manager, shell, fetchers, mover)
+    return Replicas(manager, runtime, fetchers, mover)
 
 
 def _control(
     ground: Ground,
     cache: MetadataCache,
-    shell: ReplicaShell,
+    replicas: ReplicaRuntime,
     register_broker: Callable[[], Awaitable[None]],
 ) -> Control:
     config, zookeeper, broker_id = ground.config, ground.zookeeper, ground.broker_id
@@ -206,9 +206,9 @@ def _control(
         config.inter_broker_listener,
         request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
     )
-    isr_changes = AlterPartitionSender(broker_id, shell, client, zookeeper)
-    shell.on_isr_change = isr_changes.propose
-    shell.on_failed_log_dir = isr_changes.log_dir_failed
+    isr_changes = AlterPartitionSender(broker_id, replicas, client, zookeeper)
+    replicas.on_isr_change = isr_changes.propose
+    replicas.on_failed_log_dir = isr_changes.log_dir_failed
     return Control(
         controller=ControllerRuntime(
             zookeeper,
@@ -222,7 +222,7 @@ def _control(
         waits=MetadataWaits(cache),
         producer_ids=ProducerIds(
             allocate_from_controller(
-                client, broker_id, lambda: shell.manager.leadership.broker_epoch
+                client, broker_id, lambda: replicas.manager.leadership.broker_epoch
             )
         ),
         isr_changes=isr_changes,
@@ -230,19 +230,19 @@ def _control(
 
 
 def _coordinators(
-    ground: Ground, cache: MetadataCache, shell: ReplicaShell, producer_ids: ProducerIds
+    ground: Ground, cache: MetadataCache, replicas: ReplicaRuntime, producer_ids: ProducerIds
 ) -> Coordinators:
     config, clock = ground.config, ground.clock
     return Coordinators(
         groups=GroupRuntime(
-            shell,
+            replicas,
             group_config(config),
             clock=clock,
             commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
             load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
         ),
         transactions=TransactionRuntime(
-            shell,
+            replicas,
             transaction_config(config),
             producer_ids,
             listener=config.inter_broker_listener,
@@ -308,28 +308,28 @@ def _register_controller(ground: Ground, parts: Parts) -> None:
 def _register_records(ground: Ground, parts: Parts) -> None:
     """Produce, Fetch, offsets, and the data side of transactions."""
     register, spawn, config = parts.dispatcher.register, parts.dispatcher.spawn, ground.config
-    shell, manager = parts.replicas.shell, parts.replicas.manager
+    replicas, manager = parts.replicas.runtime, parts.replicas.manager
     groups, verifier = parts.coordinators.groups, parts.coordinators.verifier
 
     def verifies() -> bool:
         return config.get_boolean("transaction.partition.verification.enable")
 
-    transactions = TransactionalProduce(shell, verifier, verifies)
-    register(ProduceHandler(shell, transactions, spawn).handlers())
-    register(TxnOffsetCommitHandler(groups, shell, verifier, verifies).handlers())
+    transactions = TransactionalProduce(replicas, verifier, verifies)
+    register(ProduceHandler(replicas, transactions, spawn).handlers())
+    register(TxnOffsetCommitHandler(groups, replicas, verifier, verifies).handlers())
     timeout_ms = config.get_int("request.timeout.ms")
-    register(WriteTxnMarkersHandler(shell, groups.on_markers, timeout_ms).handlers())
+    register(WriteTxnMarkersHandler(replicas, groups.on_markers, timeout_ms).handlers())
     register(DescribeProducersHandler(manager).handlers())
     longest_ms = config.get_int("transaction.max.timeout.ms")
     register_transaction_gauges(ground.metrics, manager, verifier, ground.clock, longest_ms)
     slots = config.get_int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessions(random.randint, slots)
     register_session_gauges(ground.metrics, sessions)
-    register(FetchHandler(shell, sessions, spawn).handlers())
-    register(ListOffsetsHandler(shell, spawn).handlers())
+    register(FetchHandler(replicas, sessions, spawn).handlers())
+    register(ListOffsetsHandler(replicas, spawn).handlers())
     register(OffsetForLeaderEpochHandler(manager).handlers())
-    register(DeleteRecordsHandler(shell).handlers())
-    register(AlterReplicaLogDirsHandler(shell, parts.replicas.mover).handlers())
+    register(DeleteRecordsHandler(replicas).handlers())
+    register(AlterReplicaLogDirsHandler(replicas, parts.replicas.mover).handlers())
 
 
 def _register_cluster(ground: Ground, parts: Parts) -> None:

@@ -32,7 +32,8 @@ class ConfigChanges:
         ground, parts = self._ground, self._parts
         kind, _, name = entity.partition("/")
         if entity == topic_entity(name):
-            ground.topic_configs.changed(name, values)
+            with parts.replicas.runtime.settling:
+                ground.topic_configs.changed(name, values)
             parts.control.controller.topic_config_changed(name, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
@@ -47,8 +48,8 @@ class ConfigChanges:
                     parts.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
                         settings.connections_by_address, ground.config
                     )
-                self._apply()
-        parts.replicas.shell.settle()
+                with parts.replicas.runtime.settling:
+                    self._apply()
 
     def _apply(self) -> None:
         config, parts = self._ground.config, self._parts
@@ -66,7 +67,7 @@ class ConfigChanges:
         replicas.fetchers.resize(config.get_int("num.replica.fetchers"))
         self._background.total_tokens = config.get_int("background.threads")
         parts.cleaner.configs_changed()
-        replicas.shell.flusher.set_max_threads(config.get_int("num.io.threads"))
+        replicas.runtime.flusher.set_max_threads(config.get_int("num.io.threads"))
         parts.control.controller.unclean_default_changed(
             config.get_boolean("unclean.leader.election.enable")
         )

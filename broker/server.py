@@ -253,7 +253,7 @@ class Broker:
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
         groups, transactions, verifier = parts.coordinators
-        await services.start("replicas", replicas.shell.run)
+        await services.start("replicas", replicas.runtime.run)
         await services.start("fetchers", replicas.fetchers.run)
         await services.start("moves", replicas.mover.run)
         await self._register()
@@ -275,7 +275,7 @@ class Broker:
             "storage",
             run_storage_jobs,
             self.logs,
-            replicas.shell,
+            replicas.runtime,
             self.clock,
             self.background,
             parts.orders.retry_refused,

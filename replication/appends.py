@@ -156,7 +156,7 @@ class Appends:
                 self.converted_bytes += info.size_bytes
             if partition.maybe_advance_high_watermark(now_ms):
                 self._waiting.high_watermark_moved(key, partition)
-            elif self._fetches.has_watchers(key):
+            elif key in self._fetches.watched:
                 self._waiting.check_fetches(key, partition)
             if self._collected.operations:
                 self._collected.appended(info.size_bytes, self._effects)

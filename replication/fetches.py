@@ -192,7 +192,7 @@ class Fetches:
             self._effects.append(proposal)
         if moved:
             self._waiting.high_watermark_moved(partition.key, partition)
-        elif self._deletes.has_watchers(partition.key):
+        elif partition.key in self._deletes.watched:
             self._waiting.check_deletes(partition.key, partition)
         data.high_watermark = partition.log.high_watermark
         data.last_stable_offset = partition.log.last_stable_offset

@@ -6,7 +6,7 @@ asks for the operations of a key, decides which of them are complete, and takes 
 
 Invariants: an operation is either waiting (on all its keys, and in the wheel if it has a deadline)
 or gone entirely; it leaves exactly once, by `remove` or by `expire`. A key without operations is
-not in the map, so `has_watchers` is one dict look-up on the hot path.
+not in `watched`, so that the hot path needs one dict look-up to see that nobody waits.
 
 Mirrors Kafka's DelayedOperationPurgatory. Leaves out its try-watch-try dance (no threads here) and
 its purge of finished entries: watchers are ordered sets, a finished operation leaves them at once.
@@ -37,13 +37,14 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class Purgatory(Generic[OperationT]):
-    __slots__ = ("_size", "_watchers", "_wheel", "expired_count", "name")
+    __slots__ = ("_size", "_wheel", "expired_count", "name", "watched")
 
     def __init__(self, name: str, now_ms: int = 0) -> None:
         self.name = name
         self.expired_count = 0
         self._size = 0
-        self._watchers: dict[Hashable, dict[OperationT, None]] = {}
+        # Who waits on each key, oldest first; for others to look up only.
+        self.watched: dict[Hashable, dict[OperationT, None]] = {}
         self._wheel = TimerWheel(now_ms)
 
     def __len__(self) -> int:
@@ -56,7 +57,7 @@ class Purgatory(Generic[OperationT]):
         assert not operation.keys, "operation is waiting already"
         operation.keys = tuple(keys)
         assert operation.keys, "an operation must wait for something"
-        watchers = self._watchers
+        watchers = self.watched
         for key in operation.keys:
             if key in watchers:
                 watchers[key][operation] = None
@@ -66,12 +67,9 @@ class Purgatory(Generic[OperationT]):
             self._wheel.schedule(operation, deadline_ms)
         self._size += 1
 
-    def has_watchers(self, key: Hashable) -> bool:
-        return key in self._watchers
-
     def watchers(self, key: Hashable) -> list[OperationT]:
         """The operations waiting on `key`, oldest first (a copy: removing is safe meanwhile)."""
-        waiting = self._watchers.get(key)
+        waiting = self.watched.get(key)
         return [] if waiting is None else list(waiting)
 
     def remove(self, operation: OperationT) -> bool:
@@ -95,7 +93,7 @@ class Purgatory(Generic[OperationT]):
     def restart(self, now_ms: int) -> list[OperationT]:
         """The clock went back, so no deadline holds: take all out, begin anew at `now_ms`."""
         everyone = dict.fromkeys(
-            operation for waiting in self._watchers.values() for operation in waiting
+            operation for waiting in self.watched.values() for operation in waiting
         )
         for operation in everyone:
             self.remove(operation)
@@ -106,7 +104,7 @@ class Purgatory(Generic[OperationT]):
         return self._wheel.next_deadline_ms()
 
     def _forget(self, operation: OperationT) -> None:
-        watchers = self._watchers
+        watchers = self.watched
         for key in operation.keys:
             waiting = watchers[key]
             if len(waiting) == 1:

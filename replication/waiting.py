@@ -62,21 +62,21 @@ class WaitingOperations:
     # -- a partition has changed --------------------------------------------------------------
 
     def high_watermark_moved(self, key: PartitionKey, partition: Partition) -> None:
-        if self.fetches.has_watchers(key):
+        if key in self.fetches.watched:
             self.check_fetches(key, partition)
-        if self.produces.has_watchers(key):
+        if key in self.produces.watched:
             self._check_produces(key, partition)
-        if self.deletes.has_watchers(key):
+        if key in self.deletes.watched:
             self.check_deletes(key, partition)
 
     def check(self, key: PartitionKey) -> None:
         """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
         partition = self._partitions.get(key)
-        if self.produces.has_watchers(key):
+        if key in self.produces.watched:
             self._check_produces(key, partition)
-        if self.fetches.has_watchers(key):
+        if key in self.fetches.watched:
             self.check_fetches(key, partition)
-        if self.deletes.has_watchers(key):
+        if key in self.deletes.watched:
             self.check_deletes(key, partition)
 
     def check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:

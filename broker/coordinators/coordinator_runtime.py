@@ -28,9 +28,9 @@ from ...coordinator.partition_load import PartitionLoad
 from ...replication.controller import znodes
 from ...replication.controller.operations import GetData, ZkCode
 from ...replication.partition import Partition
-from ...replication.types import Done, ProduceResults, RoleChange
+from ...replication.types import ProduceResults, RoleChange
 from ...storage.log import AppendOrigin
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:
     import logging
@@ -157,7 +157,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
 
     def __init__(
         self,
-        replicas: ReplicaShell,
+        replicas: SettledReplicas,
         machine: MachineT,
         performers: Mapping[type, Callable[[Any], None]],
         *,
@@ -238,20 +238,19 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     ) -> None:
         now_ms = self.now_ms
         key = (self.topic, append.partition)
-        outcome = self._replicas.manager.appends.append(
-            AppendWaiter(self, append),
+        results = self._replicas.append(
             required_acks,
             timeout_ms,
             {key: append.batch},
             now_ms,
+            AppendWaiter,
+            self,
+            append,
             origin=AppendOrigin.COORDINATOR,
             guards=None if guard is None else {key: guard},
         )
-        if isinstance(outcome, Done):
-            self.append_completed(append, outcome.result)
-        else:
-            self._replicas.parked(timeout_ms, now_ms)
-        self._replicas.settle()
+        if results is not None:
+            self.append_completed(append, results)
 
     @abstractmethod
     def append_completed(self, append: Any, results: ProduceResults) -> None:
@@ -304,7 +303,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         load = self._begin_load(partition, epoch)
         if load is None:
             return
-        replica = self._replicas.manager.partitions.get((self.topic, partition))
+        replica = self._replicas.hosted.partitions.get((self.topic, partition))
         if replica is None:
             self.log.error("%s-%d is led here but has no log", self.topic, partition)
             self.machine.abandon_load(load)

@@ -22,7 +22,7 @@ from ...coordinator.group.states import GroupState
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...replication.types import PartitionKey, ProduceResults
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
 
     def __init__(
         self,
-        replicas: ReplicaShell,
+        replicas: SettledReplicas,
         config: GroupConfig,
         *,
         clock: Callable[[], int],

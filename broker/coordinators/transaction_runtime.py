@@ -33,7 +33,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...replication.types import ACKS_ALL, ProduceResults
 from ..cluster.broker_connection import Connect, connect_plaintext
 from ..cluster.topic_creation import TRANSACTIONS_TOPIC
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from .marker_sender import MarkerSender, Results
 
@@ -79,7 +79,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
 
     def __init__(
         self,
-        replicas: ReplicaShell,
+        replicas: SettledReplicas,
         config: TransactionConfig,
         producer_ids: ProducerIds,
         *,

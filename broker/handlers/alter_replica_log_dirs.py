@@ -19,14 +19,14 @@ from ...protocol.messages.log_dirs import (
 from ...replication.types import PartitionKey
 from ..network.request import Handler, Request
 from ..replicas.log_dir_mover import LogDirMover
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 
 class AlterReplicaLogDirsHandler:
-    __slots__ = ("_mover", "_shell")
+    __slots__ = ("_mover", "_replicas")
 
-    def __init__(self, shell: ReplicaShell, mover: LogDirMover) -> None:
-        self._shell = shell
+    def __init__(self, replicas: SettledReplicas, mover: LogDirMover) -> None:
+        self._replicas = replicas
         self._mover = mover
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
@@ -40,10 +40,10 @@ class AlterReplicaLogDirsHandler:
             for topic in directory.topics
             for partition in topic.partitions
         }
-        results = self._shell.manager.moves.alter_log_dirs(wanted, self._shell.clock())
-        self._mover.begin()
-        request.respond(_response(results, request.throttle_ms))
-        self._shell.settle()
+        with self._replicas.settling as manager:
+            results = manager.moves.alter_log_dirs(wanted, self._replicas.clock())
+            self._mover.begin()
+            request.respond(_response(results, request.throttle_ms))
 
 
 def _response(

@@ -32,7 +32,7 @@ from ...protocol.messages.replication import (
 from ...replication.metadata_cache import MetadataUpdate
 from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
 from ..network.request import Handler, Request
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 log = logging.getLogger("pybroker.broker.replication")
 
@@ -41,13 +41,12 @@ _FIRST_VERSION_BY_TOPIC = 5
 
 class ControllerOrders:
     __slots__ = (
-        "_controller_epoch", "_manager", "_newest_connection", "_shell", "on_leadership",
+        "_controller_epoch", "_newest_connection", "_replicas", "on_leadership",
         "on_metadata", "on_stopped",
     )  # fmt: skip
 
-    def __init__(self, shell: ReplicaShell) -> None:
-        self._shell = shell
-        self._manager = shell.manager
+    def __init__(self, replicas: SettledReplicas) -> None:
+        self._replicas = replicas
         # The latest connection on which a controller of this epoch has spoken.
         self._controller_epoch = -1
         self._newest_connection = -1
@@ -77,53 +76,53 @@ class ControllerOrders:
         body: LeaderAndIsrRequest = request.body
         if self._close_if_late(request):
             return
-        result = self._manager.leadership.become_leader_or_follower(body, self._shell.clock())
-        if result.error_code is ErrorCode.NONE:
-            for listener in self.on_leadership:
-                listener(result)
-        request.respond(_leader_and_isr_response(result, request.api_version))
-        self._shell.settle()
+        with self._replicas.settling as manager:
+            result = manager.leadership.become_leader_or_follower(body, self._replicas.clock())
+            if result.error_code is ErrorCode.NONE:
+                for listener in self.on_leadership:
+                    listener(result)
+            request.respond(_leader_and_isr_response(result, request.api_version))
 
     def retry_refused(self) -> None:
         """Begin replicas for which there were no file descriptors."""
-        if self._manager.leadership.refused:
-            result = self._manager.leadership.retry_refused(self._shell.clock())
-            for listener in self.on_leadership:
-                listener(result)
-            self._shell.settle()
+        with self._replicas.settling as manager:
+            if manager.leadership.refused:
+                result = manager.leadership.retry_refused(self._replicas.clock())
+                for listener in self.on_leadership:
+                    listener(result)
 
     def stop_replica(self, request: Request) -> None:
         body: StopReplicaRequest = request.body
         if self._close_if_late(request):
             return
-        result = self._manager.leadership.stop_replicas(body, self._shell.clock())
-        if result.error_code is ErrorCode.NONE:
-            for listener in self.on_stopped:
-                listener(result)
-        request.respond(
-            StopReplicaResponse(
-                error_code=result.error_code,
-                partition_errors=[
-                    StopReplicaPartitionError(
-                        topic_name=topic, partition_index=index, error_code=error
-                    )
-                    for (topic, index), error in result.partition_errors.items()
-                ],
+        with self._replicas.settling as manager:
+            result = manager.leadership.stop_replicas(body, self._replicas.clock())
+            if result.error_code is ErrorCode.NONE:
+                for listener in self.on_stopped:
+                    listener(result)
+            request.respond(
+                StopReplicaResponse(
+                    error_code=result.error_code,
+                    partition_errors=[
+                        StopReplicaPartitionError(
+                            topic_name=topic, partition_index=index, error_code=error
+                        )
+                        for (topic, index), error in result.partition_errors.items()
+                    ],
+                )
             )
-        )
-        self._shell.settle()
 
     def update_metadata(self, request: Request) -> None:
         body: UpdateMetadataRequest = request.body
         if self._close_if_late(request):
             return
-        error = self._manager.leadership.check_sender(body.controller_epoch, body.broker_epoch)
-        if error is ErrorCode.NONE:
-            update = self._manager.metadata.update(body)
-            for listener in self.on_metadata:
-                listener(update)
-        request.respond(UpdateMetadataResponse(error_code=error))
-        self._shell.settle()
+        with self._replicas.settling as manager:
+            error = manager.leadership.check_sender(body.controller_epoch, body.broker_epoch)
+            if error is ErrorCode.NONE:
+                update = manager.metadata.update(body)
+                for listener in self.on_metadata:
+                    listener(update)
+            request.respond(UpdateMetadataResponse(error_code=error))
 
 
 def _leader_and_isr_response(result: LeadershipResult, version: int) -> LeaderAndIsrResponse:

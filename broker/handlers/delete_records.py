@@ -13,41 +13,38 @@ from ...protocol.messages.offsets import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ...replication.types import DeleteRecordsResult, DeleteRecordsResults, Done, PartitionKey
+from ...replication.types import DeleteRecordsResult, DeleteRecordsResults, PartitionKey
 from ..network.request import Handler, Request
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 
 class DeleteRecordsHandler:
-    __slots__ = ("_manager", "_shell")
+    __slots__ = ("_replicas",)
 
-    def __init__(self, shell: ReplicaShell) -> None:
-        self._shell = shell
-        self._manager = shell.manager
+    def __init__(self, replicas: SettledReplicas) -> None:
+        self._replicas = replicas
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.DELETE_RECORDS: self.delete_records}
 
     def delete_records(self, request: Request) -> None:
         body: DeleteRecordsRequest = request.body
-        manager = self._manager
+        metadata = self._replicas.hosted.metadata
         unknown: DeleteRecordsResults = {}
         wanted: dict[PartitionKey, int] = {}
         for topic in body.topics:
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)
-                if manager.metadata.partition_state(*key) is None:
+                if metadata.partition_state(*key) is None:
                     unknown[key] = DeleteRecordsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     wanted[key] = partition.offset
-        now_ms = self._shell.clock()
-        wait = _DeleteRecordsWait(request, unknown)
-        outcome = manager.offsets.delete_records(wait, wanted, body.timeout_ms, now_ms)
-        if isinstance(outcome, Done):
-            wait.complete(outcome.result)
-        else:
-            self._shell.parked(body.timeout_ms, now_ms)
-        self._shell.settle()
+        now_ms = self._replicas.clock()
+        results = self._replicas.delete_records(
+            wanted, body.timeout_ms, now_ms, _DeleteRecordsWait, request, unknown
+        )
+        if results is not None:
+            _DeleteRecordsWait(request, unknown).complete(results)
 
 
 class _DeleteRecordsWait:

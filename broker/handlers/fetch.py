@@ -33,7 +33,6 @@ from ...replication.types import (
     CONSUMER_REPLICA_ID,
     ZERO_TOPIC_ID,
     ClientMetadata,
-    Done,
     FetchEntry,
     FetchParams,
     FetchResults,
@@ -45,7 +44,7 @@ from ..network.down_conversion import DownConversion
 from ..network.request import LARGE_FRAME_BYTES, Handler, Request
 from ..network.turns import Steps, distinct
 from ..observability.metrics import Conversions
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 from .leaders import current_leader
 
 _ANY_CLIENT = ClientMetadata("", "", "")
@@ -64,11 +63,19 @@ Entries = dict[SessionKey, FetchEntry]
 
 
 class FetchHandler:
-    __slots__ = ("_clock", "_converters", "_manager", "_metadata", "_sessions", "_shell", "_wait")
+    __slots__ = (
+        "_clock",
+        "_converters",
+        "_manager",
+        "_metadata",
+        "_replicas",
+        "_sessions",
+        "_wait",
+    )
 
     def __init__(
         self,
-        shell: ReplicaShell,
+        replicas: SettledReplicas,
         sessions: FetchSessions,
         wait: Callable[..., None] | None = None,
     ) -> None:
@@ -76,11 +83,11 @@ class FetchHandler:
         (Dispatcher.spawn); without it that is done in one go."""
         self._wait = wait
         self._converters = trio.CapacityLimiter(MAX_CONVERTERS)
-        self._shell = shell
-        self._manager = shell.manager
-        self._metadata = shell.manager.metadata
+        self._replicas = replicas
+        self._manager = replicas.manager
+        self._metadata = replicas.manager.metadata
         self._sessions = sessions
-        self._clock = shell.clock
+        self._clock = replicas.clock
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {ApiKey.FETCH: self.fetch}
@@ -134,15 +141,9 @@ class FetchHandler:
                 if entry.topic is None:
                     entry.topic = self._metadata.topic_name(entry.topic_id)
         params = self._params(request, body, version, replica_id)
-        manager = self._manager
-        outcome = manager.fetches.fetch(None, params, entries, now_ms)
-        if isinstance(outcome, Done):
-            self.answer(request, context, outcome.result)
-        else:
-            outcome.operation.token = _FetchWait(self, request, context)
-            self._shell.parked(params.max_wait_ms, now_ms)
-        if manager.completed or manager.effects:
-            self._shell.settle()
+        results = self._replicas.fetch(params, entries, now_ms, _FetchWait, self, request, context)
+        if results is not None:
+            self.answer(request, context, results)
 
     def answer(self, request: Request, context: FetchContext, results: FetchResults) -> None:
         version = request.api_version

@@ -30,6 +30,7 @@ from ...replication.offsets import (
     OffsetQuery,
     Searched,
 )
+from ...replication.replica_manager import ReplicaManager
 from ...replication.types import (
     CONSUMER_REPLICA_ID,
     DEBUG_REPLICA_ID,
@@ -38,7 +39,7 @@ from ...replication.types import (
 )
 from ...storage.log_lookup import search
 from ..network.request import Handler, Request
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
@@ -49,13 +50,12 @@ Searches = dict[PartitionKey, Searched | ErrorCode]
 
 
 class ListOffsetsHandler:
-    __slots__ = ("_manager", "_searchers", "_shell", "_wait")
+    __slots__ = ("_replicas", "_searchers", "_wait")
 
-    def __init__(self, shell: ReplicaShell, wait: Callable[..., None] | None = None) -> None:
+    def __init__(self, replicas: SettledReplicas, wait: Callable[..., None] | None = None) -> None:
         """`wait(coroutine_function, request)` runs what takes long beside others
         (Dispatcher.spawn); without it that is done in one go."""
-        self._shell = shell
-        self._manager = shell.manager
+        self._replicas = replicas
         self._wait = wait
         self._searchers = trio.CapacityLimiter(MAX_SEARCHERS)
 
@@ -89,7 +89,7 @@ class ListOffsetsHandler:
         self._list(request, searches)
 
     async def _search(self, key: PartitionKey, query: OffsetQuery) -> Searched | ErrorCode | None:
-        to_search = self._manager.offsets.batches_to_search(key, query)
+        to_search = self._replicas.manager.offsets.batches_to_search(key, query)
         if to_search is None:
             return None
         name, batches = to_search
@@ -115,23 +115,28 @@ class ListOffsetsHandler:
             for partition in topic.partitions
         )
         topics = []
-        for topic in body.topics:
-            partitions = []
-            for partition in topic.partitions:
-                key = (topic.name, partition.partition_index)
-                if version == 0:
-                    partitions.append(self._list_legacy(body, key, partition))
-                elif counts[key] > 1:
-                    partitions.append(_no_offset(key, ErrorCode.INVALID_REQUEST))
-                else:
-                    searched = searches.get(key)
-                    partitions.append(self._list_one(body, key, partition, version, searched))
-            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-        request.respond(ListOffsetsResponse(throttle_time_ms=request.throttle_ms, topics=topics))
-        self._shell.settle()
+        with self._replicas.settling as manager:
+            for topic in body.topics:
+                partitions = []
+                for partition in topic.partitions:
+                    key = (topic.name, partition.partition_index)
+                    if version == 0:
+                        partitions.append(self._list_legacy(manager, body, key, partition))
+                    elif counts[key] > 1:
+                        partitions.append(_no_offset(key, ErrorCode.INVALID_REQUEST))
+                    else:
+                        searched = searches.get(key)
+                        partitions.append(
+                            self._list_one(manager, body, key, partition, version, searched)
+                        )
+                topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+            request.respond(
+                ListOffsetsResponse(throttle_time_ms=request.throttle_ms, topics=topics)
+            )
 
     def _list_one(
         self,
+        manager: ReplicaManager,
         body: ListOffsetsRequest,
         key: PartitionKey,
         partition: ListOffsetsPartition,
@@ -144,7 +149,7 @@ class ListOffsetsHandler:
         if isinstance(searched, ErrorCode):
             found = OffsetAnswer(searched)
         else:
-            found = self._manager.offsets.list_offset(key, _query(body, partition), searched)
+            found = manager.offsets.list_offset(key, _query(body, partition), searched)
         error = found.error_code
         if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
             error = ErrorCode.LEADER_NOT_AVAILABLE
@@ -158,15 +163,16 @@ class ListOffsetsHandler:
 
     def _list_legacy(
         self,
+        manager: ReplicaManager,
         body: ListOffsetsRequest,
         key: PartitionKey,
         partition: ListOffsetsPartition,
     ) -> ListOffsetsPartitionResponse:
-        error, found = self._manager.offsets.legacy_offsets(
+        error, found = manager.offsets.legacy_offsets(
             key,
             partition.timestamp,
             partition.max_num_offsets,
-            self._shell.clock(),
+            self._replicas.clock(),
             is_consumer=body.replica_id == CONSUMER_REPLICA_ID,
             only_leader=body.replica_id != DEBUG_REPLICA_ID,
         )

@@ -13,6 +13,8 @@ Mirrors KafkaApis.handleProduceRequest. Leaves out authorization and quotas, whi
 security.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -32,10 +34,10 @@ from ...protocol.messages.produce import (
     ProduceResponseNodeEndpoint,
     TopicProduceResponse,
 )
-from ...replication.types import Done, PartitionKey, ProduceResult, ProduceResults
+from ...replication.types import ACKS_ALL, PartitionKey, ProduceResult, ProduceResults
 from ...storage.validation import QUICK_BYTES, PreValidatedBatch, needs_record_scan, pre_validate
 from ..network.request import Handler, Request
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 from .leaders import current_leader
 from .quick_answers import QuickAnswers
 from .transactional_produce import Guards, TransactionalProduce
@@ -62,21 +64,21 @@ _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
 class ProduceHandler:
-    __slots__ = ("_clock", "_examiners", "_quick", "_shell", "_transactions", "_wait")
+    __slots__ = ("_clock", "_examiners", "_quick", "_replicas", "_transactions", "_wait")
 
     def __init__(
         self,
-        shell: ReplicaShell,
+        replicas: SettledReplicas,
         transactions: TransactionalProduce | None = None,
         wait: Callable[..., None] | None = None,
     ) -> None:
         """Without `transactions` nothing is verified. `wait(coroutine_function, request)` runs what
         takes long beside others (Dispatcher.spawn); without it that is done in one go."""
-        self._shell = shell
+        self._replicas = replicas
         self._wait = wait
         self._examiners = trio.CapacityLimiter(MAX_EXAMINERS)
         self._transactions = transactions
-        self._clock = shell.clock
+        self._clock = replicas.clock
         self._quick = QuickAnswers()
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
@@ -96,13 +98,12 @@ class ProduceHandler:
             return False
         partition = topic.partition_data[0]
         records: Any = partition.records
-        shell = self._shell
-        manager = shell.manager
+        replicas = self._replicas
         if (
             records is None
             or len(records) <= _ATTRIBUTES_POSITION
             or (attributes := records[_ATTRIBUTES_POSITION]) & _TRANSACTIONAL
-            or topic.name in manager.config.internal_topics
+            or topic.name in replicas.hosted.config.internal_topics
         ):
             return False
         key = (topic.name, partition.index)
@@ -114,27 +115,22 @@ class ProduceHandler:
             return False
         acks = body.acks
         now_ms = self._clock()
-        appends = manager.appends
+        appends = replicas.manager.appends
         converted_before = appends.converted_bytes
-        result = appends.append_one(key, records, acks, now_ms, request.api_version)
+        result = replicas.append_one(
+            key, records, acks, body.timeout_ms, now_ms, request.api_version, self._waits, request
+        )
         if appends.converted_bytes != converted_before:
             seconds = perf_counter() - request.started_at
             request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
-        if result.is_pending:
-            appends.wait(
-                _ProduceWait(self, request), acks, body.timeout_ms, {key: result}, {key}, now_ms
-            )
-            if acks == -1:
-                shell.parked(body.timeout_ms, now_ms)
-                request.appended()
-        elif result.error_code or request.throttle_ms:
+        if result is None:
+            return True
+        if result.error_code or request.throttle_ms:
             self.answer(request, {key: result})
         else:
             request.respond_encoded(
                 self._quick.frame(request.api_version, request.correlation_id, key, result)
             )
-        if manager.completed or manager.effects:
-            shell.settle()
         return True
 
     def _produce_any(self, request: Request, body: ProduceRequest) -> None:
@@ -184,7 +180,7 @@ class ProduceHandler:
     def _needs_record_scan(self, key: PartitionKey, records: Any) -> bool:
         if self._wait is None:
             return False
-        partition = self._shell.manager.partitions.get(key)
+        partition = self._replicas.hosted.partitions.get(key)
         if partition is None or not partition.is_leader:
             return False
         log = partition.log
@@ -196,7 +192,7 @@ class ProduceHandler:
     ) -> None:  # fmt: skip
         seconds = 0.0
         for key in keys:
-            partition = self._shell.manager.partitions.get(key)
+            partition = self._replicas.hosted.partitions.get(key)
             if partition is None:
                 continue
             log = partition.log
@@ -221,17 +217,17 @@ class ProduceHandler:
         body: ProduceRequest = request.body
         acks = body.acks
         now_ms = self._clock()
-        shell = self._shell
-        manager = shell.manager
-        appends = manager.appends
+        appends = self._replicas.manager.appends
         converted_before = appends.converted_bytes
-        outcome = appends.append(
-            None,
+        results = self._replicas.append(
             acks,
             body.timeout_ms,
             entries,
             now_ms,
-            request.api_version,
+            self._waits,
+            request,
+            refused,
+            request_version=request.api_version,
             internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             guards=guards,
         )
@@ -240,15 +236,14 @@ class ProduceHandler:
             if seconds is None:
                 seconds = perf_counter() - request.started_at
             request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
-        if isinstance(outcome, Done):
-            self.answer(request, {**outcome.result, **refused} if refused else outcome.result)
-        else:
-            outcome.operation.token = _ProduceWait(self, request, refused)
-            if acks == -1:
-                shell.parked(body.timeout_ms, now_ms)
-                request.appended()
-        if manager.completed or manager.effects:
-            shell.settle()
+        if results is not None:
+            self.answer(request, {**results, **refused} if refused else results)
+
+    def _waits(self, request: Request, refused: ProduceResults | None = None) -> _ProduceWait:
+        """With acks=all the next request of the connection may come: the records are in the log."""
+        if request.body.acks == ACKS_ALL:
+            request.appended()
+        return _ProduceWait(self, request, refused)
 
     def answer(self, request: Request, results: ProduceResults) -> None:
         body: ProduceRequest = request.body
@@ -320,7 +315,7 @@ class ProduceHandler:
                 if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     continue
                 leader = current_leader(
-                    self._shell.manager, (topic.name, partition.index), listener
+                    self._replicas.manager, (topic.name, partition.index), listener
                 )
                 if leader is None:
                     continue

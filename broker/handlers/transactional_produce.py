@@ -23,7 +23,7 @@ from ...replication.producers import begin_verification
 from ...replication.types import PartitionKey, ProduceResult, ProduceResults
 from ...storage.verification import VerificationGuard
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:
     from ..network.request import Request
@@ -49,15 +49,15 @@ _AS_NOT_ENOUGH_REPLICAS = frozenset(
 
 
 class TransactionalProduce:
-    __slots__ = ("_is_enabled", "_shell", "_verifier")
+    __slots__ = ("_is_enabled", "_replicas", "_verifier")
 
     def __init__(
         self,
-        shell: ReplicaShell,
+        replicas: SettledReplicas,
         verifier: TransactionVerifier,
         is_enabled: Callable[[], bool],
     ) -> None:
-        self._shell = shell
+        self._replicas = replicas
         self._verifier = verifier
         self._is_enabled = is_enabled
 
@@ -73,12 +73,12 @@ class TransactionalProduce:
             append(request, entries, None, {})
             return
         ((producer_id, producer_epoch),) = producers
-        now_ms = self._shell.clock()
+        now_ms = self._replicas.clock()
         refused: ProduceResults = {}
         guards: dict[PartitionKey, VerificationGuard] = {}
         for key, header in headers.items():
             guard = begin_verification(
-                self._shell.manager.hosted,
+                self._replicas.manager.hosted,
                 key,
                 producer_id,
                 producer_epoch,

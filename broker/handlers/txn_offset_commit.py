@@ -23,7 +23,7 @@ from ...replication.producers import begin_verification
 from ...storage.verification import NOT_VERIFIED, VerificationGuard
 from ..coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -39,7 +39,7 @@ class TxnOffsetCommitHandler:
     def __init__(
         self,
         runtime: GroupRuntime,
-        replicas: ReplicaShell,
+        replicas: SettledReplicas,
         verifier: TransactionVerifier,
         is_enabled: Callable[[], bool],
     ) -> None:

@@ -32,9 +32,9 @@ from ...protocol.messages.transactions import (
 )
 from ...protocol.records.batch import ControlRecordType, EndTxnMarker
 from ...protocol.records.builder import build_end_txn_marker
-from ...replication.types import ACKS_ALL, Done, PartitionKey, ProduceResults
+from ...replication.types import ACKS_ALL, PartitionKey, ProduceResults
 from ...storage.log import AppendOrigin
-from ..replicas.replica_runtime import ReplicaShell
+from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -52,13 +52,13 @@ OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
 
 
 class WriteTxnMarkersHandler:
-    __slots__ = ("_connections", "_on_offsets_ended", "_shell", "_timeout_ms")
+    __slots__ = ("_connections", "_on_offsets_ended", "_replicas", "_timeout_ms")
 
     def __init__(
-        self, shell: ReplicaShell, on_offsets_ended: OnOffsetsEnded, timeout_ms: int
+        self, replicas: SettledReplicas, on_offsets_ended: OnOffsetsEnded, timeout_ms: int
     ) -> None:
         """`timeout_ms`: how long followers are waited for (request.timeout.ms)."""
-        self._shell = shell
+        self._replicas = replicas
         self._connections = ConnectionOrders[str](MAX_COORDINATORS)
         self._on_offsets_ended = on_offsets_ended
         self._timeout_ms = timeout_ms
@@ -77,9 +77,8 @@ class WriteTxnMarkersHandler:
             log.info("Late markers of %s are left out", request.client_id)
             request.close()
             return
-        shell = self._shell
-        manager = shell.manager
-        now_ms = shell.clock()
+        replicas, partitions = self._replicas, self._replicas.hosted.partitions
+        now_ms = replicas.clock()
         write = _Write(request, self._on_offsets_ended, len(body.markers))
         for index, marker in enumerate(body.markers):
             entries: dict[PartitionKey, bytearray] = {}
@@ -87,7 +86,7 @@ class WriteTxnMarkersHandler:
             for topic in marker.topics:
                 for partition in topic.partition_indexes:
                     key = (topic.name, partition)
-                    hosted = manager.partitions.get(key)
+                    hosted = partitions.get(key)
                     if hosted is None:
                         errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     elif hosted.log.config.record_version < _MAGIC_V2:
@@ -95,20 +94,19 @@ class WriteTxnMarkersHandler:
                     else:
                         entries[key] = _control_batch(marker, now_ms)
             write.errors.append(errors)
-            outcome = manager.appends.append(
-                _MarkerWait(write, index),
+            results = replicas.append(
                 ACKS_ALL,
                 self._timeout_ms,
                 entries,
                 now_ms,
+                _MarkerWait,
+                write,
+                index,
                 origin=AppendOrigin.COORDINATOR,
             )
-            if isinstance(outcome, Done):
-                write.appended(index, outcome.result)
-            else:
-                shell.parked(self._timeout_ms, now_ms)
+            if results is not None:
+                write.appended(index, results)
         write.answer_if_complete()
-        shell.settle()
 
 
 class _Write:

@@ -20,7 +20,7 @@ from ...replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
 from ...replication.types import AlterIsr, FailedLogDir
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
 from ..cluster.zookeeper_client import ZooKeeperClient
-from .replica_runtime import ReplicaShell
+from .settled_replicas import SettledReplicas
 
 log = logging.getLogger("pybroker.broker.isr")
 
@@ -28,17 +28,18 @@ RETRY_DELAY_MS = 50
 
 
 class AlterPartitionSender:
-    """Set `shell.on_isr_change` to `propose` and `shell.on_failed_log_dir` to `log_dir_failed`."""
+    """Set the runtime's `on_isr_change` to `propose`, its `on_failed_log_dir` to
+    `log_dir_failed`."""
 
     def __init__(
         self,
         broker_id: int,
-        shell: ReplicaShell,
+        replicas: SettledReplicas,
         client: ControllerClient,
         zookeeper: ZooKeeperClient,
     ) -> None:
         self._broker_id = broker_id
-        self._shell = shell
+        self._replicas = replicas
         self._client = client
         self._zookeeper = zookeeper
         self._proposals = IsrProposals(broker_id)
@@ -75,20 +76,19 @@ class AlterPartitionSender:
             await trio.sleep(RETRY_DELAY_MS / 1000)
 
     async def _send(self) -> None:
-        shell = self._shell
         try:
             response = await self._client.request(
-                lambda: self._proposals.request(shell.manager.leadership.broker_epoch),
+                lambda: self._proposals.request(self._replicas.manager.leadership.broker_epoch),
                 ALTER_PARTITION_VERSION,
             )
         except ControllerUnavailable as error:
             log.warning("ISR changes are not answered: %s", error)
             response = AlterPartitionResponse(error_code=ErrorCode.NETWORK_EXCEPTION)
         assert isinstance(response, AlterPartitionResponse)
-        now_ms = shell.clock()
-        for decided in self._proposals.answered(response):
-            shell.manager.isr_changes.altered(*decided, now_ms)
-        shell.settle()
+        now_ms = self._replicas.clock()
+        with self._replicas.settling as manager:
+            for decided in self._proposals.answered(response):
+                manager.isr_changes.altered(*decided, now_ms)
         if response.error_code != ErrorCode.NONE:
             log.info("AlterPartition: %s", ErrorCode(response.error_code).name)
             await trio.sleep(RETRY_DELAY_MS / 1000)

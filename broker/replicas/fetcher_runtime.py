@@ -6,7 +6,7 @@ be reached again. An idle long poll is given up when partitions come to its fetc
 have to wait behind it.
 
 Invariants: one exchange of a fetcher at a time; a fetcher without partitions ends; whatever a
-fetcher has done is settled by the shell (effects, completed operations) before it asks again.
+fetcher has done is settled (effects, completed operations) before it asks again.
 
 Mirrors ReplicaFetcherManager, ReplicaFetcherThread.doWork, BrokerBlockingSender.
 """
@@ -28,7 +28,7 @@ from ...replication.metadata_cache import Endpoint, MetadataUpdate
 from ...replication.types import FlushNeeded, LeadershipResult, StopResult
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 from ..observability.metrics import BrokerMetrics
-from .replica_runtime import ReplicaShell
+from .settled_replicas import SettledReplicas
 
 log = logging.getLogger("pybroker.broker.fetcher")
 
@@ -46,7 +46,7 @@ class FetcherRuntime:
         "_connect",
         "_listener",
         "_nursery",
-        "_shell",
+        "_replicas",
         "_tasks",
         "_timeout_ms",
         "fetchers",
@@ -54,7 +54,7 @@ class FetcherRuntime:
 
     def __init__(
         self,
-        shell: ReplicaShell,
+        replicas: SettledReplicas,
         listener: str,
         config: FetcherConfig | None = None,
         *,
@@ -62,14 +62,14 @@ class FetcherRuntime:
         timeout_ms: int = 30_000,
         connect: Connect = connect_plaintext,
     ) -> None:
-        self._shell = shell
+        self._replicas = replicas
         self._listener = listener
         self._timeout_ms = timeout_ms
         self._connect = connect
         self._nursery: trio.Nursery | None = None
         self._tasks: dict[FollowerFetcher, _FetcherTask] = {}
         self.fetchers = FollowerFetchers(
-            shell.manager, config or FetcherConfig(), fetchers_per_source
+            replicas.manager, config or FetcherConfig(), fetchers_per_source
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -79,7 +79,7 @@ class FetcherRuntime:
             await trio.sleep_forever()
 
     def register_gauges(self, metrics: BrokerMetrics) -> None:
-        fetchers, manager = "kafka_server_replicafetchermanager_", self._shell.manager
+        fetchers, manager = "kafka_server_replicafetchermanager_", self._replicas.manager
         metrics.gauge(fetchers + "maxlag", lambda: self.fetchers.max_lag)
         metrics.gauge(fetchers + "failedpartitionscount", lambda: self.fetchers.failed_count)
         metrics.gauge_family(
@@ -146,10 +146,10 @@ class FetcherRuntime:
     # -- for the tasks ----------------------------------------------------------------------------
 
     def endpoint_of(self, fetcher: FollowerFetcher) -> Endpoint | None:
-        return self._shell.manager.metadata.broker_endpoint(fetcher.source_id, self._listener)
+        return self._replicas.manager.metadata.broker_endpoint(fetcher.source_id, self._listener)
 
     def new_connection(self, fetcher: FollowerFetcher, endpoint: Endpoint) -> BrokerConnection:
-        broker_id = self._shell.manager.config.broker_id
+        broker_id = self._replicas.manager.config.broker_id
         return BrokerConnection(
             endpoint,
             f"broker-{broker_id}-fetcher-{fetcher.fetcher_id}",
@@ -159,8 +159,8 @@ class FetcherRuntime:
         )
 
     @property
-    def shell(self) -> ReplicaShell:
-        return self._shell
+    def replicas(self) -> SettledReplicas:
+        return self._replicas
 
     def ended(self, fetcher: FollowerFetcher) -> None:
         del self._tasks[fetcher]
@@ -197,17 +197,16 @@ class _FetcherTask:
             self._poll.deadline = min(self._poll.deadline, interrupted_at)
 
     async def run(self) -> None:
-        fetcher, shell = self._fetcher, self._runtime.shell
+        fetcher, replicas = self._fetcher, self._runtime.replicas
         try:
             while fetcher.table.states:
                 self.wake = trio.Event()
-                step = fetcher.next_step(shell.clock())
+                with replicas.settling:
+                    step = fetcher.next_step(replicas.clock())
                 if isinstance(step, Wait):
-                    shell.settle()
                     await self._wait(step)
                 else:
                     await self._exchange(step)
-                    shell.settle()
             self._runtime.ended(fetcher)
         finally:
             if self._connection is not None:
@@ -216,12 +215,14 @@ class _FetcherTask:
     async def _wait(self, step: Wait) -> None:
         if not self._fetcher.table.states:
             return
-        timeout_ms = inf if step.until_ms is None else step.until_ms - self._runtime.shell.clock()
+        timeout_ms = (
+            inf if step.until_ms is None else step.until_ms - self._runtime.replicas.clock()
+        )
         with trio.move_on_after(max(0, timeout_ms) / _MS):
             await self.wake.wait()
 
     async def _exchange(self, step: Exchange) -> None:
-        fetcher, clock = self._fetcher, self._runtime.shell.clock
+        fetcher, clock = self._fetcher, self._runtime.replicas.clock
         endpoint = self._runtime.endpoint_of(fetcher)
         if endpoint != self.endpoint:
             if self._connection is not None:
@@ -260,10 +261,16 @@ class _FetcherTask:
 
     async def _take(self, step: Exchange, response: Message) -> None:
         """Handle an answer; others get their turn if it is long (many small batches)."""
-        shell = self._runtime.shell
+        replicas = self._runtime.replicas
+        answer = self._fetcher.take_answer(step, response, replicas.clock())
+        while not self._take_turn(answer):
+            await trio.lowlevel.checkpoint()
+
+    def _take_turn(self, answer: Iterator[None]) -> bool:
+        """Whether the whole answer has been taken now."""
         turn_ends = perf_counter() + MAX_TURN_MS / _MS
-        for _ in self._fetcher.take_answer(step, response, shell.clock()):
-            if perf_counter() > turn_ends:
-                shell.settle()
-                await trio.lowlevel.checkpoint()
-                turn_ends = perf_counter() + MAX_TURN_MS / _MS
+        with self._runtime.replicas.settling:
+            for _ in answer:
+                if perf_counter() > turn_ends:
+                    return False
+        return True

@@ -4,7 +4,7 @@ Job: a task for each move drives it step by step; what reads or flushes much run
 `num.replica.alter.log.dirs.threads` of them copy at a time (one a log directory unless set), the
 others wait for their turn.
 
-Invariants: whatever a step has done is settled by the shell before the next one; a move that fails
+Invariants: whatever a step has done is settled before the next one; a move that fails
 ends, the replica stays where it is until it is asked for again or the broker starts anew.
 
 Mirrors ReplicaAlterLogDirsManager and ReplicaAlterLogDirsThread.
@@ -22,7 +22,7 @@ from ...replication.hosted_partitions import Move
 from ...replication.log_dir_moves import Over, Pause, Prepare, Read
 from ...replication.types import LeadershipResult
 from ..observability.metrics import BrokerMetrics
-from .replica_runtime import ReplicaShell
+from .settled_replicas import SettledReplicas
 
 log = logging.getLogger("pybroker.broker.moves")
 
@@ -30,11 +30,11 @@ _MS = 1000
 
 
 class LogDirMover:
-    __slots__ = ("_limiter", "_manager", "_nursery", "_shell", "_tasks")
+    __slots__ = ("_limiter", "_manager", "_nursery", "_replicas", "_tasks")
 
-    def __init__(self, shell: ReplicaShell, copies_at_once: int) -> None:
-        self._shell = shell
-        self._manager = shell.manager
+    def __init__(self, replicas: SettledReplicas, copies_at_once: int) -> None:
+        self._replicas = replicas
+        self._manager = replicas.manager
         self._limiter = trio.CapacityLimiter(copies_at_once)
         self._nursery: trio.Nursery | None = None
         self._tasks: set[Move] = set()
@@ -72,20 +72,21 @@ class LogDirMover:
                 while await self._step(move):
                     pass
         except KafkaError as error:
-            self._manager.moves.failed(move, error)
+            with self._replicas.settling as manager:
+                manager.moves.failed(move, error)
         finally:
             self._tasks.discard(move)
-            self._shell.settle()
 
     async def _step(self, move: Move) -> bool:
-        manager, clock = self._manager, self._shell.clock
-        step = manager.moves.next_step(move, clock())
-        self._shell.settle()
+        clock = self._replicas.clock
+        with self._replicas.settling as manager:
+            step = manager.moves.next_step(move, clock())
         if isinstance(step, Over):
             return False
         if isinstance(step, Read):
             data = await trio.to_thread.run_sync(log_dir_moves.read_piece, move, step.piece)
-            manager.moves.copied(move, data, clock())
+            with self._replicas.settling as manager:
+                manager.moves.copied(move, data, clock())
         elif isinstance(step, Prepare):
             await trio.to_thread.run_sync(step.run)
             log_dir_moves.prepared(move)

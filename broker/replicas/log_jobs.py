@@ -15,7 +15,7 @@ import trio
 
 from ...storage.files import is_out_of_descriptors
 from ...storage.log_manager import Job, LogManager
-from .replica_runtime import ReplicaShell
+from .settled_replicas import SettledReplicas
 
 log = logging.getLogger("pybroker.broker.replicas.log_jobs")
 
@@ -23,7 +23,7 @@ TICK_SECONDS = 1.0
 
 
 async def run_storage_jobs(
-    manager: LogManager, replicas: ReplicaShell, clock: Callable[[], int],
+    manager: LogManager, replicas: SettledReplicas, clock: Callable[[], int],
     limiter: trio.CapacityLimiter, retry_refused: Callable[[], None],
 ) -> None:  # fmt: skip
     """Until cancelled; a job that has begun is waited for, and tried again as long as there are
@@ -39,8 +39,8 @@ async def run_storage_jobs(
         for job in manager.tick(clock()):
             await _run_job(job, limiter)
         retry_refused()
-        replicas.manager.waiting.check_log_dirs()
-        replicas.settle()
+        with replicas.settling as replica_manager:
+            replica_manager.waiting.check_log_dirs()
         manager.check_any_online()
 
 

@@ -1,8 +1,6 @@
-"""Drives the replica manager: settles what it completed, performs its effects, keeps its timers.
+"""Drives the replica manager: performs its effects, keeps its timers, shrinks ISRs.
 
-Whoever calls the manager calls `settle` afterwards. Tokens of waiting operations are objects with
-`complete(result)`; they are called from here, when the manager's call has returned, so nothing
-re-enters the manager in the middle of a state change.
+How others call the manager is in `settled_replicas`.
 
 Followers' fetches that have records to fetch are collected and answered together, from a task of
 their own, when the round that brought the records is over or a little later: see follower_pace.
@@ -16,14 +14,14 @@ import logging
 from collections.abc import Callable
 from math import inf
 from time import perf_counter, thread_time
-from typing import Any
 
 import trio
 
 from ...replication.replica_manager import ReplicaManager
-from ...replication.types import AlterIsr, FailedLogDir, FlushNeeded, FollowersWait
+from ...replication.types import AlterIsr, Effect, FailedLogDir, FlushNeeded, FollowersWait
 from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
+from .settled_replicas import SettledReplicas
 
 _log = logging.getLogger("pybroker.broker.replicas.replica_runtime")
 
@@ -33,16 +31,14 @@ MAX_TIMER_SLEEP_MS = 1000
 CLOCK_STEP_MS = 500
 
 
-class ReplicaShell:
+class ReplicaRuntime(SettledReplicas):
     __slots__ = (
         "_followers_wait",
         "_is_urgent",
         "_pace",
         "_sleep_until_ms",
         "_wake",
-        "clock",
         "flusher",
-        "manager",
         "on_failed_log_dir",
         "on_flush",
         "on_isr_change",
@@ -57,8 +53,7 @@ class ReplicaShell:
         on_failed_log_dir: Callable[[FailedLogDir], None] | None = None,
         on_flush: Callable[[FlushNeeded, int | None], None] | None = None,
     ) -> None:
-        self.manager = manager
-        self.clock = clock
+        super().__init__(manager, clock)
         self.flusher = LogFlusher(self._flushed, self._flush_failed)
         self.on_isr_change = on_isr_change
         self.on_failed_log_dir = on_failed_log_dir
@@ -69,28 +64,18 @@ class ReplicaShell:
         self._followers_wait = trio.Event()
         self._is_urgent = trio.Event()
 
-    def settle(self) -> None:
-        """Perform the effects and answer the completed operations of the last calls."""
-        manager = self.manager
-        while manager.effects or manager.completed:
-            for effect in manager.take_effects():
-                if isinstance(effect, FlushNeeded):
-                    self.flusher.request(effect)
-                elif isinstance(effect, FollowersWait):
-                    self._followers_wait.set()
-                    if effect.is_urgent:
-                        self._is_urgent.set()
-                elif isinstance(effect, AlterIsr):
-                    if self.on_isr_change is not None:
-                        self.on_isr_change(effect)
-                elif self.on_failed_log_dir is not None:
-                    self.on_failed_log_dir(effect)
-            for token, result in manager.take_completed():
-                waiter: Any = token
-                try:
-                    waiter.complete(result)
-                except Exception:
-                    _log.exception("Answering %r failed", waiter)
+    def perform(self, effect: Effect) -> None:
+        if isinstance(effect, FlushNeeded):
+            self.flusher.request(effect)
+        elif isinstance(effect, FollowersWait):
+            self._followers_wait.set()
+            if effect.is_urgent:
+                self._is_urgent.set()
+        elif isinstance(effect, AlterIsr):
+            if self.on_isr_change is not None:
+                self.on_isr_change(effect)
+        elif self.on_failed_log_dir is not None:
+            self.on_failed_log_dir(effect)
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
         """Something waits for at most `wait_ms`: see that the timer task wakes up in time."""

@@ -17,6 +17,7 @@ from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.network.request import ConnectionInfo
+from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
@@ -51,6 +52,7 @@ from pybroker.replication.replica_manager import ReplicaManager
 from pybroker.replication.types import (
     ACKS_ALL,
     AlterIsr,
+    Effect,
     FlushNeeded,
     FollowersWait,
     PartitionKey,
@@ -109,29 +111,23 @@ def produce_request(
     )
 
 
-class Shell:
-    """`broker.replicas.replica_runtime` for handlers: settles at once, flushes after a while."""
+class SimulatedReplicas(SettledReplicas):
+    """`broker.replicas.replica_runtime` on virtual time: flushes after a while."""
 
     def __init__(self, broker: "Broker", manager: ReplicaManager) -> None:
+        super().__init__(manager, lambda: broker.kernel.now_ms)
         self._broker = broker
-        self.manager = manager
 
-    def clock(self) -> int:
-        return self._broker.kernel.now_ms
+    def perform(self, effect: Effect) -> None:
+        if isinstance(effect, FlushNeeded):
+            self._broker.request_flush(effect)
+        elif isinstance(effect, FollowersWait):
+            self._tell_followers(effect)
+        elif isinstance(effect, AlterIsr):
+            self._broker.propose(effect)
 
-    def settle(self) -> None:
-        manager = self.manager
-        while manager.effects or manager.completed:
-            for effect in manager.take_effects():
-                if isinstance(effect, FlushNeeded):
-                    self._broker.request_flush(effect)
-                elif isinstance(effect, FollowersWait):
-                    self._tell_followers(effect)
-                elif isinstance(effect, AlterIsr):
-                    self._broker.propose(effect)
-            for token, result in manager.take_completed():
-                waiter: Any = token
-                waiter.complete(result)
+    def answer_failed(self, waiter: Waiter, error: Exception) -> None:
+        raise error  # the seed has failed
 
     def _tell_followers(self, effect: FollowersWait) -> None:
         kernel = self._broker.kernel
@@ -139,16 +135,16 @@ class Shell:
         kernel.after(pause_ms, self._broker.process, self._answer_followers)
 
     def _answer_followers(self) -> None:
-        self.manager.waiting.answer_followers()
-        self.settle()
+        with self.settling as manager:
+            manager.waiting.answer_followers()
 
     def parked(self, wait_ms: int, now_ms: int) -> None:
         del now_ms
         self._broker.kernel.after(wait_ms + 1, self._broker.process, self._tick)
 
     def _tick(self) -> None:
-        self.manager.waiting.tick(self._broker.kernel.now_ms)
-        self.settle()
+        with self.settling as manager:
+            manager.waiting.tick(self._broker.kernel.now_ms)
 
 
 class Request:
@@ -257,17 +253,17 @@ class Broker:
         )
         self.manager.waiting.collected.urgent_bytes = URGENT_BYTES
         self.manager.waiting.collected.paces = True
-        self.shell: Any = Shell(self, self.manager)
+        self.replicas = SimulatedReplicas(self, self.manager)
         self.fetchers = FollowerFetchers(
             self.manager, FetcherConfig(truncates_on_fetch=settings.truncates_on_fetch)
         )
         self._tasks: dict[FollowerFetcher, FetcherTask] = {}
         sessions = FetchSessions(kernel.random.randint)
-        self._fetches = FetchHandler(self.shell, sessions)
+        self._fetches = FetchHandler(self.replicas, sessions)
         self._produces = self.new_produce_handler()
-        self._offsets = ListOffsetsHandler(self.shell)
+        self._offsets = ListOffsetsHandler(self.replicas)
         self._leader_epochs = OffsetForLeaderEpochHandler(self.manager)
-        self._replication = ControllerOrders(self.shell)
+        self._replication = ControllerOrders(self.replicas)
         self._replication.on_leadership.append(self._leadership_changed)
         self._replication.on_stopped.append(self._stopped)
         self._replication.on_metadata.append(lambda _update: self._metadata_changed())
@@ -302,7 +298,7 @@ class Broker:
         self._run_storage_jobs()
 
     def new_produce_handler(self) -> ProduceHandler:
-        return ProduceHandler(self.shell)
+        return ProduceHandler(self.replicas)
 
     def _describe_logs(self) -> str:
         return " ".join(repr(log) for log in self.log_manager.logs()) or "no logs"
@@ -485,17 +481,17 @@ class Broker:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._try_proposals)
             return
-        for decided in self._isr_proposals.answered(response):
-            self.manager.isr_changes.altered(*decided, self.kernel.now_ms)
-        self.shell.settle()
+        with self.replicas.settling as manager:
+            for decided in self._isr_proposals.answered(response):
+                manager.isr_changes.altered(*decided, self.kernel.now_ms)
         if response.error_code:
             self.kernel.after(CONTROLLER_RETRY_MS, self.process, self._send_proposals)
         else:
             self._send_proposals()
 
     def _check_isr(self) -> None:
-        self.manager.isr_changes.maybe_shrink(self.kernel.now_ms)
-        self.shell.settle()
+        with self.replicas.settling as manager:
+            manager.isr_changes.maybe_shrink(self.kernel.now_ms)
         interval_ms = self.cluster.settings.replica_lag_ms // 2
         self.kernel.after(interval_ms, self.process, self._check_isr)
 
@@ -521,7 +517,7 @@ class Broker:
             task = self._tasks.get(fetcher)
             if task is not None:
                 self.kernel.after(0, self.process, task.wake)
-        self.shell.settle()
+        self.replicas.settle()
         self._flushing.discard(key)
         if key in self._wanted_flushes:
             self._flushing.add(key)
@@ -532,6 +528,6 @@ class Broker:
             pass
         for job in self.log_manager.tick(self.kernel.now_ms):
             job.run()
-        self.manager.waiting.check_log_dirs()
-        self.shell.settle()
+        with self.replicas.settling as manager:
+            manager.waiting.check_log_dirs()
         self.kernel.after(STORAGE_JOBS_MS, self.process, self._run_storage_jobs)

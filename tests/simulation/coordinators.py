@@ -32,7 +32,7 @@ from pybroker.coordinator.transaction.markers import (
     markers_request,
 )
 from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.replication.types import ACKS_ALL, Done, PartitionKey, RoleChange
+from pybroker.replication.types import ACKS_ALL, PartitionKey, RoleChange
 from pybroker.storage.log import AppendOrigin
 from tests.simulation.fetchers import LISTENER
 
@@ -101,16 +101,12 @@ class _Shell:
         self, append: Any, acks: int, timeout_ms: int, guards: dict[PartitionKey, Any] | None
     ) -> None:
         key = (self.topic, append.partition)
-        manager = self.broker.manager
-        outcome = manager.appends.append(
-            _AppendWait(self, append), acks, timeout_ms, {key: append.batch}, self.now_ms,
+        results = self.broker.replicas.append(
+            acks, timeout_ms, {key: append.batch}, self.now_ms, _AppendWait, self, append,
             origin=AppendOrigin.COORDINATOR, guards=guards,
         )  # fmt: skip
-        if isinstance(outcome, Done):
-            self.append_completed(append, outcome.result)
-        else:
-            self.broker.shell.parked(timeout_ms, self.now_ms)
-        self.broker.shell.settle()
+        if results is not None:
+            self.append_completed(append, results)
 
     def append_completed(self, append: Any, results: Any) -> None:
         raise AssertionError

@@ -51,7 +51,7 @@ class FetcherTask:
             self._next()
 
     def _next(self) -> None:
-        self._broker.shell.settle()
+        self._broker.replicas.settle()
         self._turn += 1
         self.run(self._turn)
 
@@ -66,7 +66,7 @@ class FetcherTask:
         kernel = broker.kernel
         step = fetcher.next_step(kernel.now_ms)
         if isinstance(step, Wait):
-            broker.shell.settle()
+            broker.replicas.settle()
             if not fetcher.table.states:
                 kernel.after(0, broker.process, self.run, turn)
             elif step.until_ms is not None:

@@ -68,19 +68,20 @@ class TransactionalBroker(Broker):
 
     def new_produce_handler(self) -> ProduceHandler:
         verifier: Any = Verifier(self)
-        return ProduceHandler(self.shell, TransactionalProduce(self.shell, verifier, lambda: True))
+        transactions = TransactionalProduce(self.replicas, verifier, lambda: True)
+        return ProduceHandler(self.replicas, transactions)
 
     def start(self) -> None:
         super().start()
-        shell: Any = self.shell
+        replicas = self.replicas
         self.transactions = TransactionShell(self)
         self.groups = GroupShell(self)
         verifier: Any = Verifier(self)
         transactions: Any = self.transactions
         groups: Any = self.groups
         nothing: Any = None
-        offsets = TxnOffsetCommitHandler(groups, shell, verifier, lambda: True)
-        markers = WriteTxnMarkersHandler(shell, self.groups.on_markers, REQUEST_TIMEOUT_MS)
+        offsets = TxnOffsetCommitHandler(groups, replicas, verifier, lambda: True)
+        markers = WriteTxnMarkersHandler(replicas, self.groups.on_markers, REQUEST_TIMEOUT_MS)
         handlers = TransactionHandlers(
             transactions, nothing, self.manager.metadata, offsets_partition_for=lambda _group: 0
         )

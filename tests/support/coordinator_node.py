@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from pybroker.broker.coordinators.coordinator_runtime import CoordinatorRuntime
-from pybroker.broker.replicas.replica_runtime import ReplicaShell
+from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.protocol.errors import ErrorCode
 from tests.support.replication import ME, NOW, ReplicaCluster
 
@@ -35,7 +35,7 @@ class CoordinatorNode(Generic[RuntimeT]):
         self.clock: Callable[[], int] = lambda: (
             NOW + self.clock_offset_ms + int((trio.current_time() - start) * 1000)
         )
-        self.shell = ReplicaShell(self.cluster.manager, self.clock)
+        self.replica_runtime = ReplicaRuntime(self.cluster.manager, self.clock)
 
     def lead(self, leader: int = ME, *, epoch: int = 0) -> None:
         """The controller makes somebody the leader of the partition."""
@@ -45,7 +45,7 @@ class CoordinatorNode(Generic[RuntimeT]):
             leader, replicas=self.replicas, topic=topic, topic_id=TOPIC_ID, leader_epoch=epoch
         )
         assert result.error_code == ErrorCode.NONE
-        self.shell.settle()
+        self.replica_runtime.settle()
         self.runtime.on_leadership_change(result.became_leader, result.became_follower)
 
     def follower_catches_up(self) -> None:
@@ -55,4 +55,4 @@ class CoordinatorNode(Generic[RuntimeT]):
         offset = partition.log.log_end_offset
         partition.update_follower(partition.remotes[FOLLOWER], offset, 0, offset, -1, self.clock())
         self.cluster.manager.flushed(topic, 0, offset, self.clock())
-        self.shell.settle()
+        self.replica_runtime.settle()

@@ -34,7 +34,7 @@ class Node(HandlerBroker):
         self.fetchers = FollowerFetchers(self.manager, fetcher)
         self.flushes: list[FlushNeeded] = []
         self.proposals: list[AlterIsr] = []
-        self.shell.on_isr_change = self.proposals.append
+        self.replica_runtime.on_isr_change = self.proposals.append
 
     @property
     def log(self) -> Log:

@@ -9,7 +9,7 @@ from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.replicas.replica_runtime import ReplicaShell
+from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pybroker.protocol.messages.produce import (
@@ -33,15 +33,15 @@ class HandlerBroker:
 
     def __init__(self, directory: Path, **options) -> None:
         self.cluster = ReplicaCluster(directory, **options)
-        self.shell = ReplicaShell(self.cluster.manager, lambda: self.cluster.now_ms)
+        self.replica_runtime = ReplicaRuntime(self.cluster.manager, lambda: self.cluster.now_ms)
         ids = iter(range(1, 10_000))
         self.sessions = FetchSessions(lambda low, high: next(ids))
-        self.produces = ProduceHandler(self.shell)
-        self.fetches = FetchHandler(self.shell, self.sessions)
-        self.offsets = ListOffsetsHandler(self.shell)
+        self.produces = ProduceHandler(self.replica_runtime)
+        self.fetches = FetchHandler(self.replica_runtime, self.sessions)
+        self.offsets = ListOffsetsHandler(self.replica_runtime)
         self.leader_epochs = OffsetForLeaderEpochHandler(self.cluster.manager)
-        self.deletions = DeleteRecordsHandler(self.shell)
-        self.orders = ControllerOrders(self.shell)
+        self.deletions = DeleteRecordsHandler(self.replica_runtime)
+        self.orders = ControllerOrders(self.replica_runtime)
         self.log_dirs = DescribeLogDirsHandler(self.cluster.manager)
 
     def area_of(self, key: ApiKey):

@@ -137,7 +137,7 @@ class Side:
         self.calls: list[Call] = []
         self.flushes: list[FlushNeeded] = []
         flusher: Any = SimpleNamespace(request=self.flushes.append)
-        self.broker.shell.flusher = flusher
+        self.broker.replica_runtime.flusher = flusher
 
     def take(self, step: Step) -> None:
         broker, cluster = self.broker, self.broker.cluster
@@ -163,7 +163,7 @@ class Side:
         else:
             cluster.now_ms += step.ms
             cluster.manager.waiting.tick(cluster.now_ms)
-        broker.shell.settle()
+        broker.replica_runtime.settle()
 
     def state(self) -> Any:
         """Everything that can be seen from outside."""
@@ -190,7 +190,7 @@ def two_sides(config: dict[str, str], replicas: tuple[int, ...]) -> Iterator[tup
     with tempfile.TemporaryDirectory() as directory:
         short = Side(Path(directory) / "short", config, replicas)
         long = Side(Path(directory) / "long", config, replicas)
-        long.broker.produces = LongWay(long.broker.shell)
+        long.broker.produces = LongWay(long.broker.replica_runtime)
         yield short, long
 
 

@@ -80,7 +80,7 @@ def test_agrees_with_a_list(start_ms: int, steps: list[tuple]) -> None:
         assert len(purgatory) == len(twin.waiting)
         for key in range(5):
             assert purgatory.watchers(key) == twin.watchers(key)
-            assert purgatory.has_watchers(key) == bool(twin.watchers(key))
+            assert (key in purgatory.watched) == bool(twin.watchers(key))
         earliest, next_ms = twin.earliest(), purgatory.next_deadline_ms()
         assert (earliest is None) == (next_ms is None)
         if earliest is not None and next_ms is not None:

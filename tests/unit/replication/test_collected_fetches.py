@@ -14,7 +14,7 @@ from pybroker.broker.replicas.follower_pace import (
     WINDOW_SECONDS,
     FollowerPace,
 )
-from pybroker.broker.replicas.replica_runtime import ReplicaShell
+from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.replication.types import Done, FollowersWait, Parked
 from tests.support.replication import ME, ReplicaCluster
 
@@ -122,9 +122,9 @@ class Token:
 async def test_the_shell_tells_them_after_the_round(tmp_path: Path) -> None:
     leader = ReplicaCluster(tmp_path)
     leader.role(replicas=[ME, 2, 3])
-    shell = ReplicaShell(leader.manager, lambda: leader.now_ms)
+    runtime = ReplicaRuntime(leader.manager, lambda: leader.now_ms)
     async with trio.open_nursery() as nursery:
-        await nursery.start(shell.run)
+        await nursery.start(runtime.run)
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(3):
             token = Token()
@@ -133,7 +133,7 @@ async def test_the_shell_tells_them_after_the_round(tmp_path: Path) -> None:
                 leader.fetch(token, end_offset, replica_id=2, log_start_offset=0), Parked
             )
             leader.produce(Token(), b"one")
-            shell.settle()
+            runtime.settle()
             assert not token.answered.is_set()
             with trio.fail_after(30):
                 await token.answered.wait()

@@ -72,7 +72,7 @@ class Node(CoordinatorNode[GroupRuntime]):
     ) -> None:
         super().__init__(directory, replicas)
         self.runtime = GroupRuntime(
-            self.shell,
+            self.replica_runtime,
             GroupConfig(initial_rebalance_delay_ms=100),
             clock=self.clock,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
@@ -147,7 +147,7 @@ async def a_node(
     node = Node(directory, replicas=replicas, load_buffer_bytes=load_buffer_bytes)
     node.cluster.publish(ME)
     async with trio.open_nursery() as nursery:
-        await nursery.start(node.shell.run)
+        await nursery.start(node.replica_runtime.run)
         await nursery.start(node.runtime.run, 1)
         try:
             yield node

@@ -121,7 +121,7 @@ class Node(CoordinatorNode[TransactionRuntime]):
         super().__init__(directory, replicas)
         self.producer_ids = ProducerIdsInMemory()
         self.runtime = TransactionRuntime(
-            self.shell,
+            self.replica_runtime,
             TransactionConfig(request_timeout_ms=1_000),
             self.producer_ids,
             listener="PLAINTEXT",
@@ -188,7 +188,7 @@ async def a_node(
         node = Node(directory, leaders, replicas)
         node.cluster.publish(2, topic="a")
         node.cluster.publish(3, topic="b")
-        await nursery.start(node.shell.run)
+        await nursery.start(node.replica_runtime.run)
         await nursery.start(node.runtime.run, 1)
         node.lead()
         try:

@@ -76,7 +76,7 @@ async def test_many_conversions_let_others_have_their_turn(tmp_path: Path) -> No
         def spawn(handler: Any, request: Any) -> None:
             nursery.start_soon(in_turns, handler, request)
 
-        broker.fetches = FetchHandler(broker.shell, broker.sessions, spawn)
+        broker.fetches = FetchHandler(broker.replica_runtime, broker.sessions, spawn)
         topics = [
             FetchTopic(topic=topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
             for topic in (TOPIC, "unknown", "missing")
@@ -105,7 +105,7 @@ async def test_others_are_answered_while_a_large_batch_is_converted(tmp_path: Pa
     broker.produced(9, build_batch(records, compression=Compression.GZIP))
     count = 0
     async with trio.open_nursery() as nursery:
-        broker.fetches = FetchHandler(broker.shell, broker.sessions, nursery.start_soon)
+        broker.fetches = FetchHandler(broker.replica_runtime, broker.sessions, nursery.start_soon)
         slow = broker.fetch(1)
         while slow.answer is None:
             count += broker.fetch(12, session_epoch=-1).answer is not None

@@ -92,7 +92,7 @@ async def test_a_search_elsewhere_finds_the_same(broker: HandlerBroker, version:
         errors = [answer.error_code for answer in expected[1:]]
         assert errors == [0, 0, 0, 0, ErrorCode.CORRUPT_MESSAGE, 0]
     async with trio.open_nursery() as nursery:
-        broker.offsets = ListOffsetsHandler(broker.shell, nursery.start_soon)
+        broker.offsets = ListOffsetsHandler(broker.replica_runtime, nursery.start_soon)
         calls = [_ask(broker, version, timestamp) for timestamp in timestamps]
         twice = _ask(broker, version, NOW, NOW)
         assert all((call.answer is None) == (version > 0) for call in calls)
@@ -112,7 +112,7 @@ async def test_others_are_answered_while_a_large_batch_is_searched(broker: Handl
     broker.produced(9, large)
     count = 0
     async with trio.open_nursery() as nursery:
-        broker.offsets = ListOffsetsHandler(broker.shell, nursery.start_soon)
+        broker.offsets = ListOffsetsHandler(broker.replica_runtime, nursery.start_soon)
         slow = _ask(broker, 9, NOW + 1)
         while slow.answer is None:
             count += _list(broker, 9, -1).offset == 50_001
@@ -125,7 +125,7 @@ async def test_a_partition_that_goes_away_during_the_search(broker: HandlerBroke
     broker.lead()
     broker.produced(9, batch(b"a", timestamp=NOW))
     async with trio.open_nursery() as nursery:
-        broker.offsets = ListOffsetsHandler(broker.shell, nursery.start_soon)
+        broker.offsets = ListOffsetsHandler(broker.replica_runtime, nursery.start_soon)
         call = _ask(broker, 9, NOW)
         broker.cluster.role(2, leader_epoch=1)
     error = call.answer.topics[0].partitions[0].error_code

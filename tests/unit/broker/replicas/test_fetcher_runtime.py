@@ -32,8 +32,10 @@ class Pair:
         self.leader, self.follower = (
             self._node(directory / str(broker), broker, config) for broker in (LEADER, FOLLOWER)
         )
-        self.runtime = FetcherRuntime(self.follower.shell, "PLAINTEXT", connect=self._connect)
-        self.follower.shell.on_flush = self.runtime.on_flush
+        self.runtime = FetcherRuntime(
+            self.follower.replica_runtime, "PLAINTEXT", connect=self._connect
+        )
+        self.follower.replica_runtime.on_flush = self.runtime.on_flush
         self.follower.orders.on_leadership.append(self.runtime.on_leadership)
         self.connections: list[trio.abc.Stream] = []
         self.asked: list[ApiKey] = []
@@ -45,8 +47,8 @@ class Pair:
     def _node(self, directory: Path, broker: int, config: dict[str, str]) -> Node:
         directory.mkdir()
         node = Node(directory, broker, FetcherConfig(), topic_config=config)
-        node.shell.clock = lambda: NOW + int(trio.current_time() * 1000)
-        node.fetches = FetchHandler(node.shell, node.sessions)
+        node.replica_runtime.clock = lambda: NOW + int(trio.current_time() * 1000)
+        node.fetches = FetchHandler(node.replica_runtime, node.sessions)
         node.cluster.publish(LEADER)
         return node
 
@@ -54,8 +56,8 @@ class Pair:
     async def running(self) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            await nursery.start(self.leader.shell.run)
-            await nursery.start(self.follower.shell.run)
+            await nursery.start(self.leader.replica_runtime.run)
+            await nursery.start(self.follower.replica_runtime.run)
             await nursery.start(self.runtime.run)
             yield
             nursery.cancel_scope.cancel()
@@ -94,7 +96,7 @@ class Pair:
     def elect(self, leader: int = LEADER, partition: int = 0) -> None:
         self.epoch += 1
         for node in (self.leader, self.follower):
-            node.cluster.now_ms = node.shell.clock()
+            node.cluster.now_ms = node.replica_runtime.clock()
             result = node.cluster.role(
                 leader=leader,
                 replicas=(LEADER, FOLLOWER),
@@ -107,11 +109,11 @@ class Pair:
     def produce(self, partition: int = 0, *, damaged: bool = False) -> None:
         node = self.leader
         entries = {(TOPIC, partition): batch()}
-        node.manager.appends.append("p", 1, 0, entries, node.shell.clock())
+        node.manager.appends.append("p", 1, 0, entries, node.replica_runtime.clock())
         if damaged:
             file = node.manager.partitions[TOPIC, partition].log.segments.active.log_file
             file.write_at(b"?", file.size() - 1)
-        node.shell.settle()
+        node.replica_runtime.settle()
 
     def end(self, partition: int = 0) -> int:
         return self.follower.manager.partitions[TOPIC, partition].log.log_end_offset

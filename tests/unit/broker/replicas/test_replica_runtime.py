@@ -1,4 +1,4 @@
-"""The shell of the replica manager: flushes in groups, timers, answers that fail."""
+"""The runtime of the replica manager: flushes in groups, timers, answers that fail."""
 
 import threading
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from pybroker.broker.replicas.log_flusher import LogFlusher
-from pybroker.broker.replicas.replica_runtime import ReplicaShell
+from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.replication.types import FlushNeeded, Parked
 from pybroker.storage.files import DataFile, Files
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
@@ -59,16 +59,16 @@ async def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None
     disk = SlowDisk()
     cluster = ReplicaCluster(tmp_path, files=disk, topic_config={"flush.messages": "1"})
     cluster.role()
-    shell = ReplicaShell(cluster.manager, lambda: cluster.now_ms)
+    runtime = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
     tokens = [Token() for _ in range(20)]
     async with trio.open_nursery() as nursery:
-        await nursery.start(shell.run)
+        await nursery.start(runtime.run)
         assert isinstance(cluster.produce(tokens[0], acks=1), Parked)
-        shell.settle()
+        runtime.settle()
         await trio.sleep(0.02)  # the first flush is under way, and stuck
         for token in tokens[1:]:
             assert isinstance(cluster.produce(token), Parked)
-            shell.settle()
+            runtime.settle()
         assert not any(token.results for token in tokens)
         disk.may_sync.release()
         with trio.fail_after(5):
@@ -90,12 +90,14 @@ async def test_a_failed_flush_takes_the_directory_offline(tmp_path: Path) -> Non
     cluster = ReplicaCluster(tmp_path, files=disk, topic_config={"flush.messages": "1"})
     cluster.role()
     failed: list[Any] = []
-    shell = ReplicaShell(cluster.manager, lambda: cluster.now_ms, on_failed_log_dir=failed.append)
+    runtime = ReplicaRuntime(
+        cluster.manager, lambda: cluster.now_ms, on_failed_log_dir=failed.append
+    )
     token = Token()
     async with trio.open_nursery() as nursery:
-        await nursery.start(shell.run)
+        await nursery.start(runtime.run)
         cluster.produce(token, acks=1)
-        shell.settle()
+        runtime.settle()
         with trio.fail_after(5):
             while not token.results:  # noqa: ASYNC110
                 await trio.sleep(0.001)
@@ -142,12 +144,12 @@ def test_an_answer_that_fails_does_not_keep_others_from_theirs(cluster: ReplicaC
             raise RuntimeError("the client is gone")
 
     cluster.role()
-    shell = ReplicaShell(cluster.manager, lambda: cluster.now_ms)
+    runtime = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
     token = Token()
     cluster.fetch(Broken(), 0)
     cluster.fetch(token, 0)
     cluster.produce("p")
-    shell.settle()
+    runtime.settle()
     assert len(token.results) == 1
 
 
@@ -156,21 +158,21 @@ async def test_a_clock_that_is_set_back_does_not_stop_the_timers(
 ) -> None:
     broker.lead(replicas=(ME, 2))
     step_ms = 0
-    broker.shell.clock = lambda: NOW + int(trio.current_time() * 1000) + step_ms
-    broker.cluster.manager.waiting.restart_timers(broker.shell.clock())
+    broker.replica_runtime.clock = lambda: NOW + int(trio.current_time() * 1000) + step_ms
+    broker.cluster.manager.waiting.restart_timers(broker.replica_runtime.clock())
     async with trio.open_nursery() as nursery:
-        await nursery.start(broker.shell.run)
+        await nursery.start(broker.replica_runtime.run)
         token = Token()
-        broker.cluster.now_ms = broker.shell.clock()
+        broker.cluster.now_ms = broker.replica_runtime.clock()
         broker.cluster.produce(token, timeout_ms=10_000)
-        broker.shell.parked(10_000, broker.cluster.now_ms)
+        broker.replica_runtime.parked(10_000, broker.cluster.now_ms)
         await trio.sleep(0.1)
         step_ms = -3_600_000
         await trio.sleep(2)
         assert len(token.results) == 1
-        broker.cluster.now_ms = broker.shell.clock()
+        broker.cluster.now_ms = broker.replica_runtime.clock()
         broker.cluster.fetch(token, 0, max_wait_ms=300)
-        broker.shell.parked(300, broker.cluster.now_ms)
+        broker.replica_runtime.parked(300, broker.cluster.now_ms)
         await trio.sleep(0.25)
         assert len(token.results) == 1
         await trio.sleep(0.1)

@@ -1,0 +1,226 @@
+"""Calls to the replica manager that are settled when they return: nobody has to remember to.
+
+To settle is to perform the effects of a call and to answer the operations that it has completed.
+`append`, `append_one`, `fetch` and `delete_records` do so by themselves; all else that changes
+replicas is done in `with replicas.settling as manager:`. Only looking goes without.
+
+A call that may wait gives its results, or None. Then it has asked `waiter(*args)` for whom to tell:
+an object with `complete(results)`, made for those calls only that really wait.
+
+Invariants: a waiter is known before anything is settled, since whoever is answered may do what
+completes it; waiters are told when the manager's call has returned, so that nothing re-enters it in
+the middle of a state change; one that fails keeps nobody else from being told.
+
+How effects are performed and when timers go off is the driver's business: `replica_runtime`, or
+that of the simulation.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, TypeVarTuple
+
+from ...replication.hosted_partitions import HostedPartitions
+from ...replication.replica_manager import ReplicaManager
+from ...replication.types import (
+    ACKS_ALL,
+    DeleteRecordsResults,
+    Done,
+    Effect,
+    FetchEntry,
+    FetchParams,
+    FetchResults,
+    PartitionKey,
+    ProduceResult,
+    ProduceResults,
+)
+from ...storage.log import AppendOrigin
+from ...storage.validation import AppendInput
+from ...storage.verification import VerificationGuard
+
+_log = logging.getLogger("pybroker.broker.replicas.settled_replicas")
+
+Args = TypeVarTuple("Args")
+
+
+class Waiter(Protocol):
+    """The token of an operation that waits."""
+
+    def complete(self, results: Any, /) -> None: ...
+
+
+class SettledReplicas(ABC):
+    __slots__ = (
+        "_appends",
+        "_completed",
+        "_effects",
+        "_fetches",
+        "clock",
+        "hosted",
+        "manager",
+        "settling",
+    )
+
+    def __init__(self, manager: ReplicaManager, clock: Callable[[], int]) -> None:
+        self.manager = manager
+        self.clock = clock
+        self.hosted: HostedPartitions = manager.hosted
+        # For `with`: gives the manager, and settles at the end.
+        self.settling = _Settling(self)
+        self._appends = manager.appends
+        self._fetches = manager.fetches
+        # The manager's own lists.
+        self._effects = manager.effects
+        self._completed = manager.completed
+
+    # -- what may have to wait ----------------------------------------------------------------
+
+    def append(
+        self,
+        required_acks: int,
+        timeout_ms: int,
+        entries: Mapping[PartitionKey, AppendInput],
+        now_ms: int,
+        waiter: Callable[[*Args], Waiter],
+        *args: *Args,
+        request_version: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        internal_topics_allowed: bool = True,
+        guards: Mapping[PartitionKey, VerificationGuard] | None = None,
+    ) -> ProduceResults | None:
+        """As `Appends.append`."""
+        outcome = self._appends.append(
+            None,
+            required_acks,
+            timeout_ms,
+            entries,
+            now_ms,
+            request_version,
+            origin,
+            internal_topics_allowed=internal_topics_allowed,
+            guards=guards,
+        )
+        results = None
+        if isinstance(outcome, Done):
+            results = outcome.result
+        else:
+            outcome.operation.token = waiter(*args)
+            if required_acks == ACKS_ALL:
+                self.parked(timeout_ms, now_ms)
+        if self._effects or self._completed:
+            self.settle()
+        return results
+
+    def append_one(
+        self,
+        key: PartitionKey,
+        records: AppendInput,
+        required_acks: int,
+        timeout_ms: int,
+        now_ms: int,
+        request_version: int | None,
+        waiter: Callable[[*Args], Waiter],
+        *args: *Args,
+    ) -> ProduceResult | None:
+        """As `Appends.append_one`; who waits is told a dict of one result."""
+        result = self._appends.append_one(key, records, required_acks, now_ms, request_version)
+        is_pending = result.is_pending
+        if is_pending:
+            parked = self._appends.wait(
+                None, required_acks, timeout_ms, {key: result}, {key}, now_ms
+            )
+            parked.operation.token = waiter(*args)
+            if required_acks == ACKS_ALL:
+                self.parked(timeout_ms, now_ms)
+        if self._effects or self._completed:
+            self.settle()
+        return None if is_pending else result
+
+    def fetch(
+        self,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        now_ms: int,
+        waiter: Callable[[*Args], Waiter],
+        *args: *Args,
+    ) -> FetchResults | None:
+        """As `Fetches.fetch`."""
+        outcome = self._fetches.fetch(None, params, entries, now_ms)
+        results = None
+        if isinstance(outcome, Done):
+            results = outcome.result
+        else:
+            outcome.operation.token = waiter(*args)
+            self.parked(params.max_wait_ms, now_ms)
+        if self._effects or self._completed:
+            self.settle()
+        return results
+
+    def delete_records(
+        self,
+        wanted: Mapping[PartitionKey, int],
+        timeout_ms: int,
+        now_ms: int,
+        waiter: Callable[[*Args], Waiter],
+        *args: *Args,
+    ) -> DeleteRecordsResults | None:
+        """As `Offsets.delete_records`."""
+        outcome = self.manager.offsets.delete_records(None, wanted, timeout_ms, now_ms)
+        results = None
+        if isinstance(outcome, Done):
+            results = outcome.result
+        else:
+            outcome.operation.token = waiter(*args)
+            self.parked(timeout_ms, now_ms)
+        self.settle()
+        return results
+
+    # -- settling -----------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Perform the effects and answer the completed operations of the last calls."""
+        effects, completed = self._effects, self._completed
+        while effects or completed:
+            if effects:
+                for effect in self.manager.take_effects():
+                    self.perform(effect)
+            if completed:
+                for token, results in self.manager.take_completed():
+                    waiter: Any = token
+                    try:
+                        waiter.complete(results)
+                    except Exception as error:
+                        self.answer_failed(waiter, error)
+
+    def answer_failed(self, waiter: Waiter, error: Exception) -> None:
+        """A waiter has not taken its results well."""
+        _log.error("Answering %r failed", waiter, exc_info=error)
+
+    @abstractmethod
+    def perform(self, effect: Effect) -> None:
+        """Do, or begin to do, what the manager asks for."""
+
+    @abstractmethod
+    def parked(self, wait_ms: int, now_ms: int) -> None:
+        """Something waits for at most `wait_ms`: see that timers go off in time."""
+
+
+class _Settling:
+    """One for all: it may be entered while it is entered."""
+
+    __slots__ = ("_replicas",)
+
+    def __init__(self, replicas: SettledReplicas) -> None:
+        self._replicas = replicas
+
+    def __enter__(self) -> ReplicaManager:
+        return self._replicas.manager
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._replicas.settle()
