@@ -48,6 +48,8 @@ _MS = 1000
 class Machine(Protocol):
     """What the two coordinators have in common. Effects are the caller's to perform."""
 
+    def take_effects(self) -> list[Any]: ...
+
     def start(self, partition_count: int, now_ms: int) -> None: ...
 
     def stop(self) -> None: ...
@@ -56,13 +58,13 @@ class Machine(Protocol):
 
     def next_deadline_ms(self) -> int | None: ...
 
-    def tick(self, now_ms: int) -> list[Any]: ...
+    def tick(self, now_ms: int) -> None: ...
 
     def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None: ...
 
     def is_loading(self, load: Any) -> bool: ...
 
-    def finish_load(self, load: Any, now_ms: int) -> list[Any]: ...
+    def finish_load(self, load: Any, now_ms: int) -> None: ...
 
     def abandon_load(self, load: Any) -> None: ...
 
@@ -139,8 +141,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     __slots__ = (
         "_clock",
         "_clock_lead_ms",
-        "_effects",
-        "_is_draining",
+        "_is_performing",
         "_load_buffer_bytes",
         "_load_limit",
         "_nursery",
@@ -172,8 +173,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         self._clock = clock
         self._load_buffer_bytes = load_buffer_bytes
         self._load_limit = trio.CapacityLimiter(MAX_LOADING_THREADS)
-        self._effects: deque[EffectT] = deque()
-        self._is_draining = False
+        self._is_performing = False
         self._clock_lead_ms = 0
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
@@ -219,18 +219,22 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
 
     # Effects
 
-    def perform(self, effects: Iterable[EffectT]) -> None:
-        """Perform effects, after all that are queued already."""
-        self._effects.extend(effects)
-        if self._is_draining:
+    def perform(self) -> None:
+        """Perform the machine's effects; to be called after each call of it.
+
+        A machine that is called while an effect is performed has its own effects performed after
+        all that are queued already.
+        """
+        if self._is_performing:
             return
-        self._is_draining = True
+        self._is_performing = True
+        machine, performers = self.machine, self._performers
         try:
-            while self._effects:
-                effect = self._effects.popleft()
-                self._performers[type(effect)](effect)
+            while effects := machine.take_effects():
+                for effect in effects:
+                    performers[type(effect)](effect)
         finally:
-            self._is_draining = False
+            self._is_performing = False
         self._note_deadline()
 
     def _append_batch(
@@ -272,7 +276,8 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             with trio.move_on_after(seconds):
                 await self._wake.wait()
             self._wake = trio.Event()
-            self.perform(self.machine.tick(self.now_ms))
+            self.machine.tick(self.now_ms)
+            self.perform()
 
     # Leadership
 
@@ -310,7 +315,8 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             return
         load.next_offset = replica.log.log_start_offset
         if load.next_offset >= replica.log.log_end_offset:
-            self.perform(self.machine.finish_load(load, self.now_ms))
+            self.machine.finish_load(load, self.now_ms)
+            self.perform()
         else:
             self._start(self._load, load, replica)
 
@@ -329,7 +335,8 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             if not self.machine.is_loading(load):
                 return
             await trio.sleep(REPLICATION_POLL_MS / _MS)
-        self.perform(self.machine.finish_load(load, self.now_ms))
+        self.machine.finish_load(load, self.now_ms)
+        self.perform()
         took_ms = int((trio.current_time() - started) * _MS)
         self.load_times_ms.append(took_ms)
         self.log.info(

@@ -156,9 +156,8 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
                 )
             return
         base_offset = result.base_offset if result.error_code is ErrorCode.NONE else -1
-        self.perform(
-            self.machine.appended(append.append_id, result.error_code, base_offset, self.now_ms)
-        )
+        self.machine.appended(append.append_id, result.error_code, base_offset, self.now_ms)
+        self.perform()
 
     # What the broker hears of
 
@@ -169,7 +168,9 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     def on_partitions_deleted(self, partitions: Collection[PartitionKey], now_ms: int) -> None:
         """Partitions were deleted with their topics: so are the offsets committed for them."""
         if partitions:
-            self.perform(self.machine.partitions_deleted(partitions, now_ms))
+            self.machine.partitions_deleted(partitions, now_ms)
+            self.perform()
 
     def _unload(self, partition: int, epoch: int | None) -> None:
-        self.perform(self.machine.unload(partition, epoch, self.now_ms))
+        self.machine.unload(partition, epoch, self.now_ms)
+        self.perform()

@@ -151,13 +151,15 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
     def append_completed(self, append: Append, results: ProduceResults) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
         error = results[TRANSACTIONS_TOPIC, append.partition].error_code
-        self.perform(self.machine.appended(append.append_id, error, self.now_ms))
+        self.machine.appended(append.append_id, error, self.now_ms)
+        self.perform()
 
     def _send_markers(self, effect: SendMarkers) -> None:
         self.markers.send(effect.job)
 
     def _markers_answered(self, job: MarkerJob, results: Results) -> None:
-        self.perform(self.machine.markers_answered(job, results, self.now_ms))
+        self.machine.markers_answered(job, results, self.now_ms)
+        self.perform()
 
     def _start_allocating(self, effect: AllocateProducerId) -> None:
         self._start(self._allocate, effect.attempt)
@@ -168,7 +170,8 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
             allocated = await self._producer_ids.next_id()
         except KafkaError as error:
             allocated = error.code
-        self.perform(self.machine.producer_id_allocated(attempt, allocated, self.now_ms))
+        self.machine.producer_id_allocated(attempt, allocated, self.now_ms)
+        self.perform()
 
     # Leadership
 

@@ -90,7 +90,8 @@ class GroupOffsetHandlers:
         if request.api_version == _ZOOKEEPER_VERSION:
             runtime.spawn(self._commit_to_zookeeper, request, unknown)
             return
-        runtime.perform(runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown))
+        runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown)
+        runtime.perform()
 
     async def _commit_to_zookeeper(
         self, request: Request, unknown: frozenset[TopicPartition]
@@ -136,7 +137,8 @@ class GroupOffsetHandlers:
         call = _FetchCall(request)
         runtime = self._runtime
         if body.require_stable:
-            runtime.perform(runtime.machine.fetch_stable_offsets(call, wanted, runtime.now_ms))
+            runtime.machine.fetch_stable_offsets(call, wanted, runtime.now_ms)
+            runtime.perform()
         else:
             call.respond([runtime.machine.fetch_offsets(*one) for one in wanted])
 
@@ -172,7 +174,8 @@ class GroupOffsetHandlers:
         runtime = self._runtime
         body = request.body
         unknown = self._unknown(body)
-        runtime.perform(runtime.machine.delete_offsets(request, body, runtime.now_ms, unknown))
+        runtime.machine.delete_offsets(request, body, runtime.now_ms, unknown)
+        runtime.perform()
 
     def _unknown(
         self, request: OffsetCommitRequest | OffsetDeleteRequest

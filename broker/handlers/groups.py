@@ -86,17 +86,16 @@ class GroupHandlers:
         if len(request.body.protocols) > MAX_PROTOCOLS or request.frame_bytes > MAX_MEMBER_BYTES:
             request.fail(ErrorCode.INVALID_REQUEST)
             return
-        runtime.perform(
-            runtime.machine.join(
-                request,
-                request.body,
-                api_version=request.api_version,
-                client_id=request.client_id,
-                # The form of Java's InetAddress.toString, which tools show.
-                client_host=f"/{request.peer.host}",
-                now_ms=runtime.now_ms,
-            )
+        runtime.machine.join(
+            request,
+            request.body,
+            api_version=request.api_version,
+            client_id=request.client_id,
+            # The form of Java's InetAddress.toString, which tools show.
+            client_host=f"/{request.peer.host}",
+            now_ms=runtime.now_ms,
         )
+        runtime.perform()
 
     def sync(self, request: Request) -> None:
         runtime = self._runtime
@@ -106,23 +105,22 @@ class GroupHandlers:
         ):
             request.fail(ErrorCode.INVALID_REQUEST)
             return
-        runtime.perform(
-            runtime.machine.sync(
-                request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
-            )
+        runtime.machine.sync(
+            request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
         )
+        runtime.perform()
 
     def heartbeat(self, request: Request) -> None:
         runtime = self._runtime
-        runtime.perform(runtime.machine.heartbeat(request, request.body, runtime.now_ms))
+        runtime.machine.heartbeat(request, request.body, runtime.now_ms)
+        runtime.perform()
 
     def leave(self, request: Request) -> None:
         runtime = self._runtime
-        runtime.perform(
-            runtime.machine.leave(
-                request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
-            )
+        runtime.machine.leave(
+            request, request.body, api_version=request.api_version, now_ms=runtime.now_ms
         )
+        runtime.perform()
 
     def list_groups(self, request: Request) -> Steps:
         body = request.body
@@ -143,9 +141,8 @@ class GroupHandlers:
 
     def delete(self, request: Request) -> None:
         runtime = self._runtime
-        runtime.perform(
-            runtime.machine.delete_groups(request, request.body.groups_names, runtime.now_ms)
-        )
+        runtime.machine.delete_groups(request, request.body.groups_names, runtime.now_ms)
+        runtime.perform()
 
     def refuse(self, request: Request) -> None:
         """The new group protocol (KIP-848) needs KRaft; clients and tools then use the classic."""

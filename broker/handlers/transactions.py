@@ -113,7 +113,8 @@ class TransactionHandlers:
                 body.transaction_timeout_ms,
                 (body.producer_id, body.producer_epoch) if has_id else None,
             )
-            runtime.perform(runtime.machine.init_producer_id(attempt, runtime.now_ms))
+            runtime.machine.init_producer_id(attempt, runtime.now_ms)
+            runtime.perform()
 
     # AddPartitionsToTxn and AddOffsetsToTxn
 
@@ -150,11 +151,10 @@ class TransactionHandlers:
         if transaction.verify_only:
             part.answer_each(runtime.machine.verify_partitions(*producer, epoch, partitions))
         else:
-            runtime.perform(
-                runtime.machine.add_partitions(
-                    part, *producer, epoch, partitions, runtime.now_ms, call.connection
-                )
+            runtime.machine.add_partitions(
+                part, *producer, epoch, partitions, runtime.now_ms, call.connection
             )
+            runtime.perform()
 
     def _refused(
         self, partitions: Iterable[TopicPartition], *, is_client: bool
@@ -172,34 +172,32 @@ class TransactionHandlers:
     def add_offsets(self, request: Request) -> None:
         body: AddOffsetsToTxnRequest = request.body
         runtime = self._runtime
-        runtime.perform(
-            runtime.machine.add_partitions(
-                _ErrorCall(request, lambda error: AddOffsetsToTxnResponse(error_code=error)),
-                body.transactional_id,
-                body.producer_id,
-                body.producer_epoch,
-                [(OFFSETS_TOPIC, self._offsets_partition_for(body.group_id))],
-                runtime.now_ms,
-                request.peer.number,
-            )
+        runtime.machine.add_partitions(
+            _ErrorCall(request, lambda error: AddOffsetsToTxnResponse(error_code=error)),
+            body.transactional_id,
+            body.producer_id,
+            body.producer_epoch,
+            [(OFFSETS_TOPIC, self._offsets_partition_for(body.group_id))],
+            runtime.now_ms,
+            request.peer.number,
         )
+        runtime.perform()
 
     # EndTxn
 
     def end(self, request: Request) -> None:
         body: EndTxnRequest = request.body
         runtime = self._runtime
-        runtime.perform(
-            runtime.machine.end_transaction(
-                _ErrorCall(request, lambda error: EndTxnResponse(error_code=error)),
-                body.transactional_id,
-                body.producer_id,
-                body.producer_epoch,
-                runtime.now_ms,
-                committed=body.committed,
-                connection=request.peer.number,
-            )
+        runtime.machine.end_transaction(
+            _ErrorCall(request, lambda error: EndTxnResponse(error_code=error)),
+            body.transactional_id,
+            body.producer_id,
+            body.producer_epoch,
+            runtime.now_ms,
+            committed=body.committed,
+            connection=request.peer.number,
         )
+        runtime.perform()
 
     # Descriptions
 

@@ -113,16 +113,15 @@ class _Commit:
 
     def proceed(self, guard: VerificationGuard | None) -> None:
         runtime = self._runtime
-        runtime.perform(
-            runtime.machine.commit_transactional_offsets(
-                self,
-                self._request.body,
-                runtime.now_ms,
-                self._unknown,
-                guard,
-                self._request.peer.number,
-            )
+        runtime.machine.commit_transactional_offsets(
+            self,
+            self._request.body,
+            runtime.now_ms,
+            self._unknown,
+            guard,
+            self._request.peer.number,
         )
+        runtime.perform()
 
     def refuse(self, error: ErrorCode) -> None:
         body: TxnOffsetCommitRequest = self._request.body

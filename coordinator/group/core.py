@@ -213,7 +213,7 @@ class Core:
     def appends_in_flight(self) -> int:
         return len(self._appends)
 
-    def drain_effects(self) -> list[Effect]:
+    def take_effects(self) -> list[Effect]:
         effects = self._effects
         self._effects = []
         return effects

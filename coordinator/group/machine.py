@@ -1,9 +1,9 @@
 """The group coordinator of one broker, as a pure state machine.
 
 Mirrors Kafka's GroupCoordinator with GroupMetadataManager (the classic protocol). The shell gives
-it requests with an opaque token, outcomes of appends, loads and ticks, and performs the returned
-effects in order: `Reply(token, response)`, `Append(append_id, partition, batch, required_acks)`.
-Requests that only read are answered by a return value.
+it requests with an opaque token, outcomes of appends, loads and ticks, and performs what
+`take_effects` gives it after each call, in order: `Reply(token, response)`, `Append(append_id,
+partition, batch, required_acks)`. Requests that only read are answered by a return value.
 
 Invariants: every token of `join`, `sync`, `heartbeat`, `leave`, `commit_offsets`,
 `commit_transactional_offsets`, `fetch_stable_offsets`, `delete_offsets` and `delete_groups` is
@@ -76,6 +76,10 @@ class GroupCoordinator:
         self._stable_fetches = StableFetches(self._core, self._commits)
         self._transactions = TransactionalCommits(self._core)
 
+    def take_effects(self) -> list[Effect]:
+        """What is to be done after the calls since the last time, in order."""
+        return self._core.take_effects()
+
     # Life cycle
 
     def start(self, partition_count: int, now_ms: int) -> None:
@@ -101,11 +105,10 @@ class GroupCoordinator:
         """When `tick` is needed next."""
         return self._core.timers.next_deadline_ms()
 
-    def tick(self, now_ms: int) -> list[Effect]:
+    def tick(self, now_ms: int) -> None:
         """Fire the timers that are due."""
         while (timer := self._core.timers.pop_due(now_ms)) is not None:
             self._fire(timer, now_ms)
-        return self._core.drain_effects()
 
     def _fire(self, timer: Timer[Group], now_ms: int) -> None:
         if timer.kind is TimerKind.OFFSET_EXPIRY:
@@ -125,13 +128,10 @@ class GroupCoordinator:
         else:
             self._rebalance.sync_timed_out(group, now_ms)
 
-    def appended(
-        self, append_id: int, error: ErrorCode, base_offset: int, now_ms: int
-    ) -> list[Effect]:
+    def appended(self, append_id: int, error: ErrorCode, base_offset: int, now_ms: int) -> None:
         """The outcome of an Append with acks; `base_offset` is -1 on errors."""
         completion = self._core.take_completion(append_id)
         completion(append_id, error, base_offset, now_ms)
-        return self._core.drain_effects()
 
     # Loading and unloading
 
@@ -152,27 +152,26 @@ class GroupCoordinator:
         """Is the load still wanted?"""
         return self._core.loading.get(load.partition) is load
 
-    def finish_load(self, load: PartitionLoad, now_ms: int) -> list[Effect]:
+    def finish_load(self, load: PartitionLoad, now_ms: int) -> None:
         """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
         if not self.is_loading(load):
-            return []
+            return
         del self._core.loading[load.partition]
         self._core.owned.add(load.partition)
         for group in load.groups(now_ms):
             self._take_over(group, now_ms)
         for producer_id, committed in load.markers:
             self._transactions.complete(producer_id, (load.partition,), committed=committed)
-        return self._core.drain_effects()
 
     def abandon_load(self, load: PartitionLoad) -> None:
         """The partition could not be read: it is not served here (Kafka serves it as if empty)."""
         if self.is_loading(load):
             del self._core.loading[load.partition]
 
-    def unload(self, partition: int, epoch: int | None, now_ms: int) -> list[Effect]:
+    def unload(self, partition: int, epoch: int | None, now_ms: int) -> None:
         """This broker does not lead the partition any more (since `epoch`, if it is known)."""
         if epoch is not None and not self._advance_epoch(partition, epoch):
-            return []
+            return
         self._core.loading.pop(partition, None)
         self._core.owned.discard(partition)
         for group in [g for g in self._core.groups.values() if g.partition == partition]:
@@ -182,7 +181,6 @@ class GroupCoordinator:
                 self._rebalance.take_join(group, member, not_coordinator, member.member_id)
                 self._rebalance.take_sync(group, member, not_coordinator)
             self._core.forget_group(group)
-        return self._core.drain_effects()
 
     def _advance_epoch(self, partition: int, epoch: int) -> bool:
         """Note the coordinator epoch; False if a later one is known."""
@@ -211,27 +209,23 @@ class GroupCoordinator:
         client_id: str | None,
         client_host: str,
         now_ms: int,
-    ) -> list[Effect]:
+    ) -> None:
         """JoinGroup; `client_host` in Java's form ("/127.0.0.1")."""
         ticket = JoinTicket(token, api_version)
         self._joining.join(JoinAttempt(ticket, request, client_id or "", client_host), now_ms)
-        return self._core.drain_effects()
 
     def sync(
         self, token: object, request: SyncGroupRequest, *, api_version: int, now_ms: int
-    ) -> list[Effect]:
+    ) -> None:
         self._membership.sync(token, request, api_version, now_ms)
-        return self._core.drain_effects()
 
-    def heartbeat(self, token: object, request: HeartbeatRequest, now_ms: int) -> list[Effect]:
+    def heartbeat(self, token: object, request: HeartbeatRequest, now_ms: int) -> None:
         self._membership.heartbeat(token, request, now_ms)
-        return self._core.drain_effects()
 
     def leave(
         self, token: object, request: LeaveGroupRequest, *, api_version: int, now_ms: int
-    ) -> list[Effect]:
+    ) -> None:
         self._membership.leave(token, request, api_version, now_ms)
-        return self._core.drain_effects()
 
     # Offsets
 
@@ -241,10 +235,9 @@ class GroupCoordinator:
         request: OffsetCommitRequest,
         now_ms: int,
         unknown: Container[TopicPartition] = (),
-    ) -> list[Effect]:
+    ) -> None:
         """OffsetCommit v1+; partitions in `unknown` are answered UNKNOWN_TOPIC_OR_PARTITION."""
         self._commits.commit(token, request, unknown, now_ms)
-        return self._core.drain_effects()
 
     def check_transactional_group(self, group_id: str) -> ErrorCode:
         """May this coordinator take offsets of a transaction for the group?"""
@@ -258,11 +251,10 @@ class GroupCoordinator:
         unknown: Container[TopicPartition] = (),
         verification: object = None,
         connection: int = 0,
-    ) -> list[Effect]:
+    ) -> None:
         """TxnOffsetCommit; `verification` comes back in the Append. `connection` is larger for a
         connection that was accepted later."""
         self._transactions.commit(token, request, unknown, verification, now_ms, connection)
-        return self._core.drain_effects()
 
     def fetch_offsets(
         self,
@@ -272,12 +264,9 @@ class GroupCoordinator:
         """OffsetFetch of one group; `topics` None means all partitions with an offset."""
         return self._commits.fetch(group_id, topics, require_stable=False)
 
-    def fetch_stable_offsets(
-        self, token: object, wanted: Sequence[Wanted], now_ms: int
-    ) -> list[Effect]:
+    def fetch_stable_offsets(self, token: object, wanted: Sequence[Wanted], now_ms: int) -> None:
         """OffsetFetch with `require_stable`, answered with a list of OffsetFetchResponseGroup."""
         self._stable_fetches.fetch(token, wanted, now_ms)
-        return self._core.drain_effects()
 
     def delete_offsets(
         self,
@@ -285,16 +274,12 @@ class GroupCoordinator:
         request: OffsetDeleteRequest,
         now_ms: int,
         unknown: Container[TopicPartition] = (),
-    ) -> list[Effect]:
+    ) -> None:
         self._commits.delete(token, request, unknown, now_ms)
-        return self._core.drain_effects()
 
-    def partitions_deleted(
-        self, partitions: Collection[TopicPartition], now_ms: int
-    ) -> list[Effect]:
+    def partitions_deleted(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
         """Partitions were deleted with their topics: so are their offsets."""
         self._commits.partitions_deleted(partitions, now_ms)
-        return self._core.drain_effects()
 
     def complete_transaction(
         self, producer_id: int, partitions: Container[int], *, committed: bool
@@ -345,14 +330,13 @@ class GroupCoordinator:
         view.members = group.describe_members()
         return view
 
-    def delete_groups(self, token: object, group_ids: Iterable[str], now_ms: int) -> list[Effect]:
+    def delete_groups(self, token: object, group_ids: Iterable[str], now_ms: int) -> None:
         """Delete groups without members, with their offsets."""
         results = [
             DeletableGroupResult(group_id=group_id, error_code=self._delete_group(group_id, now_ms))
             for group_id in dict.fromkeys(group_ids)
         ]
         self._core.reply(token, DeleteGroupsResponse(results=results))
-        return self._core.drain_effects()
 
     def _delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
         error = self._core.check_group(group_id, allow_empty_id=True)

@@ -198,7 +198,7 @@ class Core:
     def emit(self, effect: Effect) -> None:
         self._effects.append(effect)
 
-    def drain_effects(self) -> list[Effect]:
+    def take_effects(self) -> list[Effect]:
         effects = self._effects
         self._effects = []
         return effects

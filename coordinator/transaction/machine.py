@@ -2,9 +2,9 @@
 
 Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The shell gives it requests
 with an opaque token, outcomes of appends and markers, producer ids, loads and ticks, and performs
-the returned effects in order: `Reply(token, result)`, `Append(append_id, partition, batch,
-timeout_ms)`, `SendMarkers(job)`, `AllocateProducerId(attempt)`. Requests that only read are
-answered by a return value.
+what `take_effects` gives it after each call, in order: `Reply(token, result)`, `Append(append_id,
+partition, batch, timeout_ms)`, `SendMarkers(job)`, `AllocateProducerId(attempt)`. Requests that
+only read are answered by a return value.
 
 Invariants: every token of `init_producer_id`, `add_partitions` and `end_transaction` is replied to
 exactly once, if every Append gets its `appended` and every AllocateProducerId its
@@ -67,6 +67,10 @@ class TransactionCoordinator:
         self._abort_check_ms: int | None = None
         self._expiry_check_ms: int | None = None
 
+    def take_effects(self) -> list[Effect]:
+        """What is to be done after the calls since the last time, in order."""
+        return self._core.take_effects()
+
     # Life cycle
 
     def start(self, partition_count: int, now_ms: int) -> None:
@@ -103,7 +107,7 @@ class TransactionCoordinator:
         deadlines = (self._abort_check_ms, self._expiry_check_ms, self._core.next_retry_ms())
         return min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
 
-    def tick(self, now_ms: int) -> list[Effect]:
+    def tick(self, now_ms: int) -> None:
         """Retries, and the periodic checks for timed-out transactions and expired ids."""
         core = self._core
         core.run_retries(now_ms)
@@ -114,12 +118,10 @@ class TransactionCoordinator:
             self._expiry_check_ms = now_ms + core.config.remove_expired_interval_ms
             for owner in core.owned.values():
                 self._expire(owner, now_ms)
-        return core.drain_effects()
 
-    def appended(self, append_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
+    def appended(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
         """The outcome of an Append."""
         self._core.take_completion(append_id)(error, now_ms)
-        return self._core.drain_effects()
 
     # Loading and unloading
 
@@ -144,17 +146,16 @@ class TransactionCoordinator:
         """Is the load still wanted?"""
         return self._core.loading.get(load.partition) is load
 
-    def finish_load(self, load: PartitionLoad, now_ms: int) -> list[Effect]:
+    def finish_load(self, load: PartitionLoad, now_ms: int) -> None:
         """Take over what was read. If the partition was unloaded meanwhile, nothing happens."""
         core = self._core
         if not self.is_loading(load):
-            return []
+            return
         del core.loading[load.partition]
         owner = OwnedPartition(load.partition, load.epoch, load.transactions())
         core.owned[load.partition] = owner
         for metadata in owner.transactions.values():
             self._ending.resume(Found(owner, metadata), now_ms)
-        return core.drain_effects()
 
     def abandon_load(self, load: PartitionLoad) -> None:
         """The partition could not be read: it is not served here (Kafka serves what it has)."""
@@ -180,17 +181,15 @@ class TransactionCoordinator:
 
     # Requests of producers
 
-    def init_producer_id(self, attempt: InitAttempt, now_ms: int) -> list[Effect]:
+    def init_producer_id(self, attempt: InitAttempt, now_ms: int) -> None:
         """InitProducerId with a transactional id; answered with an InitResult."""
         self._producers.init(attempt, None, now_ms)
-        return self._core.drain_effects()
 
     def producer_id_allocated(
         self, attempt: InitAttempt, allocated: int | ErrorCode, now_ms: int
-    ) -> list[Effect]:
+    ) -> None:
         """What an AllocateProducerId led to: a new producer id, or why there is none."""
         self._producers.allocated(attempt, allocated, now_ms)
-        return self._core.drain_effects()
 
     def add_partitions(
         self,
@@ -201,7 +200,7 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         now_ms: int,
         connection: int = 0,
-    ) -> list[Effect]:
+    ) -> None:
         """AddPartitionsToTxn, and AddOffsetsToTxn; answered with an ErrorCode.
 
         `connection` is larger for a connection that was accepted later.
@@ -211,7 +210,7 @@ class TransactionCoordinator:
         found = self._find_id(transactional_id, producer_id)
         if isinstance(found, ErrorCode):
             reply(found)
-            return core.drain_effects()
+            return
         metadata = found.metadata
         if metadata.producer_epoch != producer_epoch:
             core.prove(found, ErrorCode.PRODUCER_FENCED, now_ms, reply)
@@ -226,7 +225,6 @@ class TransactionCoordinator:
         else:
             transition = metadata.prepare_add_partitions(frozenset(partitions), now_ms)
             core.append_transition(found, transition, now_ms, lambda error, _: reply(error))
-        return core.drain_effects()
 
     def verify_partitions(
         self,
@@ -270,7 +268,7 @@ class TransactionCoordinator:
         *,
         committed: bool,
         connection: int = 0,
-    ) -> list[Effect]:
+    ) -> None:
         """EndTxn; answered with an ErrorCode. `connection`: see `add_partitions`."""
         if transactional_id:
             self._ending.end(
@@ -279,17 +277,15 @@ class TransactionCoordinator:
             )  # fmt: skip
         else:
             self._core.reply(token, ErrorCode.INVALID_REQUEST)
-        return self._core.drain_effects()
 
     def markers_answered(
         self, job: MarkerJob, results: Mapping[TopicPartition, ErrorCode], now_ms: int
-    ) -> list[Effect]:
+    ) -> None:
         """What leaders said of (some of) a SendMarkers job's partitions.
 
         Those of `job.partitions` without a result are sent again; split a job by `_replace`.
         """
         self._ending.markers_answered(job, results, now_ms)
-        return self._core.drain_effects()
 
     # Time
 

@@ -7,7 +7,6 @@ in `coordinator_runtime` and its two heirs, `marker_sender` and `transaction_ver
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -70,22 +69,21 @@ class _Shell:
     def __init__(self, broker: Broker, machine: Any) -> None:
         self.broker = broker
         self.machine = machine
-        self._effects: deque[Any] = deque()
-        self._is_draining = False
+        self._is_performing = False
         self._tick()
 
     @property
     def now_ms(self) -> int:
         return self.broker.kernel.now_ms
 
-    def perform(self, effects: Iterable[Any]) -> None:
-        self._effects.extend(effects)
-        if self._is_draining:
+    def perform(self) -> None:
+        if self._is_performing:
             return
-        self._is_draining = True
-        while self._effects:
-            self.do(self._effects.popleft())
-        self._is_draining = False
+        self._is_performing = True
+        while effects := self.machine.take_effects():
+            for effect in effects:
+                self.do(effect)
+        self._is_performing = False
 
     def do(self, effect: Any) -> None:
         raise AssertionError
@@ -95,7 +93,8 @@ class _Shell:
 
     def _tick(self) -> None:
         self.later(TICK_MS, self._tick)
-        self.perform(self.machine.tick(self.now_ms))
+        self.machine.tick(self.now_ms)
+        self.perform()
 
     def append(
         self, append: Any, acks: int, timeout_ms: int, guards: dict[PartitionKey, Any] | None
@@ -147,7 +146,8 @@ class _Shell:
 
     def _finish_load(self, load: Any, replica: Any) -> None:
         if replica.is_replicated(load.next_offset):
-            self.perform(self.machine.finish_load(load, self.now_ms))
+            self.machine.finish_load(load, self.now_ms)
+            self.perform()
         elif self.machine.is_loading(load):
             self.later(REPLICATION_POLL_MS, self._finish_load, load, replica)
 
@@ -181,11 +181,13 @@ class TransactionShell(_Shell):
             self.later(2, self._allocated, effect.attempt, producer_id)
 
     def _allocated(self, attempt: Any, producer_id: int) -> None:
-        self.perform(self.machine.producer_id_allocated(attempt, producer_id, self.now_ms))
+        self.machine.producer_id_allocated(attempt, producer_id, self.now_ms)
+        self.perform()
 
     def append_completed(self, append: Append, results: Any) -> None:
         error = results[TRANSACTIONS, append.partition].error_code
-        self.perform(self.machine.appended(append.append_id, error, self.now_ms))
+        self.machine.appended(append.append_id, error, self.now_ms)
+        self.perform()
 
     def unload(self, partition: int, epoch: int | None) -> None:
         self.machine.unload(partition, epoch)
@@ -212,7 +214,8 @@ class TransactionShell(_Shell):
             if partitions:
                 part = job._replace(partitions=partitions)
                 results = dict.fromkeys(partitions, error)
-                self.perform(self.machine.markers_answered(part, results, self.now_ms))
+                self.machine.markers_answered(part, results, self.now_ms)
+                self.perform()
 
     def _pump(self, broker_id: int) -> None:
         if broker_id in self._busy or not self.queues.waits(broker_id):
@@ -229,7 +232,8 @@ class TransactionShell(_Shell):
         results = {} if response is None else marker_results(response)
         for job in jobs:
             outcome = results.get(job.producer_id, {})
-            self.perform(self.machine.markers_answered(job, outcome, self.now_ms))
+            self.machine.markers_answered(job, outcome, self.now_ms)
+            self.perform()
         self.later(MARKER_PAUSE_MS, self._pump, broker_id)
 
 
@@ -258,12 +262,12 @@ class GroupShell(_Shell):
         result = results[OFFSETS, append.partition]
         if append.required_acks:
             base = -1 if result.error_code else result.base_offset
-            self.perform(
-                self.machine.appended(append.append_id, result.error_code, base, self.now_ms)
-            )
+            self.machine.appended(append.append_id, result.error_code, base, self.now_ms)
+            self.perform()
 
     def unload(self, partition: int, epoch: int | None) -> None:
-        self.perform(self.machine.unload(partition, epoch, self.now_ms))
+        self.machine.unload(partition, epoch, self.now_ms)
+        self.perform()
 
     def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
         self.machine.complete_transaction(producer_id, partitions, committed=committed)

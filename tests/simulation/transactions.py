@@ -131,7 +131,8 @@ class TransactionalBroker(Broker):
         groups = self.groups
         if request.body.require_stable:
             call = _FetchOffsets(request)
-            groups.perform(groups.machine.fetch_stable_offsets(call, [wanted], groups.now_ms))
+            groups.machine.fetch_stable_offsets(call, [wanted], groups.now_ms)
+            groups.perform()
         else:
             request.respond(groups.machine.fetch_offsets(*wanted))
 

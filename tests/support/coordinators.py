@@ -5,7 +5,6 @@ A `Call` counts the answers of one request, so that a second one fails the test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 
@@ -36,7 +35,7 @@ class Clocked(Protocol):
     now_ms: int
     machine: Any
 
-    def perform(self, effects: Iterable[Any]) -> None: ...
+    def perform(self) -> None: ...
 
 
 def pass_time(harness: Clocked, milliseconds: int) -> None:
@@ -46,5 +45,6 @@ def pass_time(harness: Clocked, milliseconds: int) -> None:
         if deadline_ms > end_ms:
             break
         harness.now_ms = max(harness.now_ms, deadline_ms)
-        harness.perform(harness.machine.tick(harness.now_ms))
+        harness.machine.tick(harness.now_ms)
+        harness.perform()
     harness.now_ms = end_ms

@@ -265,7 +265,8 @@ class World:
                     self.owners = {k: v for k, v in self.owners.items() if k[0] != group}
             case 5:
                 partition = rng.choice(PARTITIONS)
-                harness.perform(harness.machine.partitions_deleted([partition], harness.now_ms))
+                harness.machine.partitions_deleted([partition], harness.now_ms)
+                harness.perform()
                 self.twin.forget(GROUPS, [partition])
             case _:
                 partition = rng.choice(PARTITIONS)

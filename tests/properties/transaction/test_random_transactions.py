@@ -14,7 +14,6 @@ zombie commits, and the markers of one transaction all say the same, whoever sen
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ import pytest
 from pybroker.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
-    Effect,
     InitAttempt,
     InitResult,
     Reply,
@@ -112,10 +110,10 @@ class Run:
 
     # The broker around the machine
 
-    def perform(self, effects: Iterable[Effect]) -> None:
+    def perform(self) -> None:
         """Compare what came out with what the twin says."""
         appended, jobs, attempts = [], [], []
-        for effect in effects:
+        for effect in self.machine.take_effects():
             if isinstance(effect, Reply):
                 self.answers.append((effect.token, effect.result))
             elif isinstance(effect, Append):
@@ -209,9 +207,9 @@ class Run:
         if self.loading is None:
             return
         load, self.loading = self.loading, None
-        effects = self.machine.finish_load(load, self.now)
+        self.machine.finish_load(load, self.now)
         self.twin.load(self.read, self.epoch, self.now)
-        self.perform(effects)
+        self.perform()
 
     def unload(self) -> None:
         """The last appends that are not acknowledged may be lost."""
@@ -238,7 +236,8 @@ class Run:
             self.asked_to_go_on.add(call)
         attempt = InitAttempt(call, name, timeout, producer)
         self.twin.init(call, name, timeout, producer, self.now)
-        self.perform(self.machine.init_producer_id(attempt, self.now))
+        self.machine.init_producer_id(attempt, self.now)
+        self.perform()
 
     def allocate(self) -> None:
         if not self.attempts:
@@ -254,22 +253,23 @@ class Run:
             )  # fmt: skip
         else:
             self.twin.answers.append((attempt.token, (allocated, -1, -1)))
-        self.perform(self.machine.producer_id_allocated(attempt, allocated, self.now))
+        self.machine.producer_id_allocated(attempt, allocated, self.now)
+        self.perform()
 
     def add(self) -> None:
         name = self.random.choice(NAMES)
         call, producer = self.new_call(), self.producer(name, self.random.choice(WHO))
         partitions = self.random.sample(PARTITIONS, self.random.randint(0, 3))
         self.twin.add(call, name, *producer, partitions, self.now)
-        self.perform(self.machine.add_partitions(call, name, *producer, partitions, self.now))
+        self.machine.add_partitions(call, name, *producer, partitions, self.now)
+        self.perform()
 
     def end(self) -> None:
         name, committed = self.random.choice(NAMES), self.random.random() < 0.5
         call, producer = self.new_call(), self.producer(name, self.random.choice(WHO))
         self.twin.end(call, name, *producer, self.now, committed=committed)
-        self.perform(
-            self.machine.end_transaction(call, name, *producer, self.now, committed=committed)
-        )
+        self.machine.end_transaction(call, name, *producer, self.now, committed=committed)
+        self.perform()
 
     # Outcomes
 
@@ -284,9 +284,9 @@ class Run:
         is_ours = entry["leadership"] == self.twin.leadership
         if error is not E.NONE and error not in LOGGED_ANYWAY and is_ours:
             self.log = [item for item in self.log if item[1] is not entry]
-        effects = self.machine.appended(append.append_id, error, self.now)
+        self.machine.appended(append.append_id, error, self.now)
         entry["answered"](error, self.now)
-        self.perform(effects)
+        self.perform()
 
     def answer_markers(self) -> None:
         if not self.jobs:
@@ -300,13 +300,14 @@ class Run:
             job = job._replace(partitions=frozenset({first}))
             results = {first: self.random.choice(sorted(FENCED))}
         self.twin.markers(as_dict(job), results, self.now)
-        self.perform(self.machine.markers_answered(job, results, self.now))
+        self.machine.markers_answered(job, results, self.now)
+        self.perform()
 
     def pass_time(self) -> None:
         end = self.now + self.random.choice((1, 60, 60, 300, 300, 1_500, 4_000))
         while (deadline := self.machine.next_deadline_ms()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
-            effects = self.machine.tick(self.now)
+            self.machine.tick(self.now)
             self.twin.retry(self.now)
             if self.abort_at <= self.now:
                 self.abort_at = self.now + 200
@@ -314,7 +315,7 @@ class Run:
             if self.expire_at <= self.now:
                 self.expire_at = self.now + 500
                 self.twin.expire(self.now)
-            self.perform(effects)
+            self.perform()
         self.now = end
 
     # What is known

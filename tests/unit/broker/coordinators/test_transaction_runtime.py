@@ -138,21 +138,22 @@ class Node(CoordinatorNode[TransactionRuntime]):
     def init(self) -> Call:
         call = Call("InitProducerId")
         attempt = InitAttempt(call, NAME, 60_000, None)
-        self.runtime.perform(self.runtime.machine.init_producer_id(attempt, self.runtime.now_ms))
+        self.runtime.machine.init_producer_id(attempt, self.runtime.now_ms)
+        self.runtime.perform()
         return call
 
     def add(self, *partitions: tuple[str, int]) -> Call:
         call, machine = Call("AddPartitionsToTxn"), self.runtime.machine
         now_ms = self.runtime.now_ms
-        self.runtime.perform(machine.add_partitions(call, NAME, *PRODUCER, partitions, now_ms))
+        machine.add_partitions(call, NAME, *PRODUCER, partitions, now_ms)
+        self.runtime.perform()
         return call
 
     def end(self, *, committed: bool = True) -> Call:
         call, machine = Call("EndTxn"), self.runtime.machine
         now_ms = self.runtime.now_ms
-        self.runtime.perform(
-            machine.end_transaction(call, NAME, *PRODUCER, now_ms, committed=committed)
-        )
+        machine.end_transaction(call, NAME, *PRODUCER, now_ms, committed=committed)
+        self.runtime.perform()
         return call
 
     async def begin(self) -> None:
@@ -288,15 +289,16 @@ async def test_markers_of_many_transactions_share_a_request(
         for n in range(10):
             calls.append(Call("InitProducerId"))
             attempt = InitAttempt(calls[-1], f"id-{n}", 60_000, None)
-            node.runtime.perform(machine.init_producer_id(attempt, now_ms))
+            machine.init_producer_id(attempt, now_ms)
+            node.runtime.perform()
         await until(lambda: not any(call.is_waiting for call in calls))
         for n, call in enumerate(calls):
             producer = (call.result.producer_id, 0)
             added, ended = Call("AddPartitionsToTxn"), Call("EndTxn")
-            node.runtime.perform(machine.add_partitions(added, f"id-{n}", *producer, [A], now_ms))
-            node.runtime.perform(
-                machine.end_transaction(ended, f"id-{n}", *producer, now_ms, committed=True)
-            )
+            machine.add_partitions(added, f"id-{n}", *producer, [A], now_ms)
+            node.runtime.perform()
+            machine.end_transaction(ended, f"id-{n}", *producer, now_ms, committed=True)
+            node.runtime.perform()
             assert (added.error, ended.error) == (E.NONE, E.NONE)
         await until(lambda: all(m.state is S.COMPLETE_COMMIT for m in machine.transactions()))
         assert sum(len(request.markers) for _, request in leaders.requests) == 10

@@ -4,10 +4,9 @@
 partition's log and are acknowledged at once, or held until the test says so.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
-from pybroker.coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
+from pybroker.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
 from pybroker.coordinator.group.group import Group
 from pybroker.coordinator.group.machine import GroupCoordinator
 from pybroker.protocol.codec import encode, encode_versioned
@@ -78,7 +77,8 @@ class Harness:
     def _new_machine(self) -> GroupCoordinator:
         machine = GroupCoordinator(self.config, self._new_uuid)
         machine.start(self.partition_count, self.now_ms)
-        assert machine.tick(self.now_ms) == []  # the first look for expired offsets
+        machine.tick(self.now_ms)  # the first look for expired offsets
+        assert not machine.take_effects()
         return machine
 
     def _new_uuid(self) -> str:
@@ -87,8 +87,8 @@ class Harness:
 
     # The broker around the machine
 
-    def perform(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
+    def perform(self) -> None:
+        for effect in self.machine.take_effects():
             if isinstance(effect, Reply):
                 effect.token.answer(effect.response)
                 continue
@@ -98,11 +98,8 @@ class Harness:
             if self.is_holding:
                 self.held.append((effect, base_offset))
             else:
-                self.perform(
-                    self.machine.appended(
-                        effect.append_id, ErrorCode.NONE, base_offset, self.now_ms
-                    )
-                )
+                self.machine.appended(effect.append_id, ErrorCode.NONE, base_offset, self.now_ms)
+                self.perform()
 
     def _append(self, effect: Append) -> int:
         base_offset = self.end_offset[effect.partition]
@@ -117,7 +114,8 @@ class Harness:
         held, self.held = self.held, []
         for effect, base_offset in held:
             offset = base_offset if error is ErrorCode.NONE else -1
-            self.perform(self.machine.appended(effect.append_id, error, offset, self.now_ms))
+            self.machine.appended(effect.append_id, error, offset, self.now_ms)
+            self.perform()
 
     def advance(self, milliseconds: int) -> None:
         coordinators.pass_time(self, milliseconds)
@@ -129,7 +127,8 @@ class Harness:
             for batch in self.log[partition]:
                 load.add(batch)
             assert load.skipped_count == 0
-            self.perform(self.machine.finish_load(load, self.now_ms))
+            self.machine.finish_load(load, self.now_ms)
+            self.perform()
 
     def restart(self) -> None:
         """A new machine that knows only what is in the log."""
@@ -171,16 +170,15 @@ class Harness:
                 for name, data in chosen.items()
             ],
         )
-        self.perform(
-            self.machine.join(
-                call,
-                request,
-                api_version=version,
-                client_id=client_id,
-                client_host=HOST,
-                now_ms=self.now_ms,
-            )
+        self.machine.join(
+            call,
+            request,
+            api_version=version,
+            client_id=client_id,
+            client_host=HOST,
+            now_ms=self.now_ms,
         )
+        self.perform()
         return call
 
     def join_new(self, **options: Any) -> tuple[str, Call]:
@@ -214,7 +212,8 @@ class Harness:
                 for key, data in (assignments or {}).items()
             ],
         )
-        self.perform(self.machine.sync(call, request, api_version=version, now_ms=self.now_ms))
+        self.machine.sync(call, request, api_version=version, now_ms=self.now_ms)
+        self.perform()
         return call
 
     def heartbeat(
@@ -232,7 +231,8 @@ class Harness:
             member_id=member_id,
             group_instance_id=instance,
         )
-        self.perform(self.machine.heartbeat(call, request, self.now_ms))
+        self.machine.heartbeat(call, request, self.now_ms)
+        self.perform()
         return call.error
 
     def leave(self, *members: tuple[str, str | None], group: str = GROUP, version: int = 5) -> Any:
@@ -245,7 +245,8 @@ class Harness:
             ]
         else:
             request.member_id = members[0][0]
-        self.perform(self.machine.leave(call, request, api_version=version, now_ms=self.now_ms))
+        self.machine.leave(call, request, api_version=version, now_ms=self.now_ms)
+        self.perform()
         return call.response
 
     def commit(
@@ -285,7 +286,8 @@ class Harness:
                 for (topic, partition), offset in offsets.items()
             ],
         )
-        self.perform(self.machine.commit_offsets(call, request, self.now_ms, unknown))
+        self.machine.commit_offsets(call, request, self.now_ms, unknown)
+        self.perform()
         return call
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = GROUP) -> Call:
@@ -300,12 +302,14 @@ class Harness:
                 for topic, partition in partitions
             ],
         )
-        self.perform(self.machine.delete_offsets(call, request, self.now_ms))
+        self.machine.delete_offsets(call, request, self.now_ms)
+        self.perform()
         return call
 
     def delete_group(self, group: str = GROUP) -> ErrorCode:
         call = self._call(f"delete group {group}")
-        self.perform(self.machine.delete_groups(call, [group], self.now_ms))
+        self.machine.delete_groups(call, [group], self.now_ms)
+        self.perform()
         return ErrorCode(call.response.results[0].error_code)
 
     # Views
@@ -326,7 +330,8 @@ class Harness:
         """OffsetFetch of one group with `require_stable`; answered with a list of one."""
         call = self._call(f"fetch stable offsets of {group}")
         wanted = (group, [(topic, [index]) for topic, index in partitions])
-        self.perform(self.machine.fetch_stable_offsets(call, [wanted], self.now_ms))
+        self.machine.fetch_stable_offsets(call, [wanted], self.now_ms)
+        self.perform()
         return call
 
     def stable_group(self, *, members: int = 1, **options: Any) -> list[str]:

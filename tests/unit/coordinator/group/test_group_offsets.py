@@ -133,7 +133,8 @@ class TestCommit:
         h.is_holding = True
         call = h._call("fetch of all")
         wanted = [(group, [("topic-1", [0])]) for group in groups]
-        h.perform(h.machine.fetch_stable_offsets(call, wanted, h.now_ms))
+        h.machine.fetch_stable_offsets(call, wanted, h.now_ms)
+        h.perform()
         partitions = {h.machine.partition_for(group) for group in groups}
         assert sorted(append.partition for append, _ in h.held) == sorted(partitions)
         failing = h.held.pop()
@@ -273,7 +274,8 @@ class TestDelete:
         (leader,) = h.stable_group()
         h.commit({T0: 1, OTHER: 2}, generation_id=1, member_id=leader)
         h.commit({T0: 3}, group="simple")
-        h.perform(h.machine.partitions_deleted([T0, T1], h.now_ms))
+        h.machine.partitions_deleted([T0, T1], h.now_ms)
+        h.perform()
         for _ in range(2):
             assert (h.offset(*T0), h.offset(*OTHER)) == (-1, 2)
             assert h.state("simple") == "Dead"
@@ -282,7 +284,8 @@ class TestDelete:
     def test_a_commit_on_its_way_is_deleted_too(self, h: Harness) -> None:
         h.is_holding = True
         h.commit({T0: 1})
-        h.perform(h.machine.partitions_deleted([T0], h.now_ms))
+        h.machine.partitions_deleted([T0], h.now_ms)
+        h.perform()
         h.release()
         for _ in range(2):
             assert h.offset(*T0) == -1
@@ -293,7 +296,8 @@ class TestDelete:
     ) -> None:
         h.is_holding = True
         h.commit({T0: 1})
-        h.perform(h.machine.partitions_deleted([T0], h.now_ms))
+        h.machine.partitions_deleted([T0], h.now_ms)
+        h.perform()
         first, h.held = h.held, []
         h.commit({T0: 2})
         second, h.held = h.held, first

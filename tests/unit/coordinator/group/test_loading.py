@@ -136,7 +136,8 @@ class TestLoad:
 class TestOwnership:
     def heartbeat(self, machine: GroupCoordinator) -> ErrorCode:
         request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-        (effect,) = machine.heartbeat(None, request, START_MS)
+        machine.heartbeat(None, request, START_MS)
+        (effect,) = machine.take_effects()
         assert isinstance(effect, Reply)
         return ErrorCode(effect.response.error_code)
 
@@ -167,7 +168,8 @@ class TestOwnership:
         assert h.heartbeat("m", 1) is ErrorCode.NONE
         assert partition_errors(h.commit({T0: 1})) == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         assert h.machine.list_groups().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        h.perform(h.machine.finish_load(load, h.now_ms))
+        h.machine.finish_load(load, h.now_ms)
+        h.perform()
         assert h.machine.list_groups().error_code == ErrorCode.NONE
         assert h.join().error is ErrorCode.MEMBER_ID_REQUIRED
 
@@ -184,8 +186,10 @@ class TestOwnership:
         first = h.machine.begin_load(0, 5)
         assert first is not None
         assert h.machine.begin_load(0, 6) is None, "it is being loaded"
-        assert h.machine.unload(0, 4, h.now_ms) == []
-        h.perform(h.machine.finish_load(first, h.now_ms))
+        h.machine.unload(0, 4, h.now_ms)
+        assert not h.machine.take_effects()
+        h.machine.finish_load(first, h.now_ms)
+        h.perform()
         assert h.machine.begin_load(0, 7) is None, "it is loaded"
         h.commit({T0: 1})
         h.machine.unload(0, 6, h.now_ms)
@@ -200,7 +204,8 @@ class TestOwnership:
         load = h.machine.begin_load(0, 1)
         assert load is not None
         h.machine.unload(0, 2, h.now_ms)
-        assert h.machine.finish_load(load, h.now_ms) == []
+        h.machine.finish_load(load, h.now_ms)
+        assert not h.machine.take_effects()
         assert h.join().error is ErrorCode.NOT_COORDINATOR
 
     def test_unloading_answers_those_who_wait(self) -> None:
@@ -212,7 +217,8 @@ class TestOwnership:
         committing = h.commit({T0: 1}, group="simple")
         waiting = [call for call in h.calls if call.is_waiting]
         assert len(waiting) == 3
-        h.perform(h.machine.unload(0, None, h.now_ms))
+        h.machine.unload(0, None, h.now_ms)
+        h.perform()
         assert joining.error is ErrorCode.NOT_COORDINATOR
         assert [call.name for call in h.calls if call.is_waiting] == [committing.name]
         h.release(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -246,7 +252,8 @@ def test_a_marker_completes_offsets_that_were_loaded() -> None:
                 is_transactional=True,
             )
         )
-    h.perform(h.machine.finish_load(load, h.now_ms))
+    h.machine.finish_load(load, h.now_ms)
+    h.perform()
     assert h.offset(*T0, group="g7") == -1
     h.machine.complete_transaction(7, {0}, committed=True)
     h.machine.complete_transaction(8, {0}, committed=False)

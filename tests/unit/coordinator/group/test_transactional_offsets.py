@@ -66,11 +66,10 @@ def commit(
             for (topic, partition), offset in offsets.items()
         ],
     )
-    broker.perform(
-        broker.machine.commit_transactional_offsets(
-            call, request, broker.now_ms, unknown, verification, connection
-        )
+    broker.machine.commit_transactional_offsets(
+        call, request, broker.now_ms, unknown, verification, connection
     )
+    broker.perform()
     return call
 
 
@@ -289,7 +288,8 @@ def test_refusals_partition_by_partition(broker: Harness) -> None:
 
 def test_a_coordinator_that_is_none(broker: Harness) -> None:
     partition = broker.machine.partition_for(GROUP)
-    broker.perform(broker.machine.unload(partition, 2, broker.now_ms))
+    broker.machine.unload(partition, 2, broker.now_ms)
+    broker.perform()
     assert only_error(commit(broker, {T0: 5})) is ErrorCode.NOT_COORDINATOR
     assert broker.machine.begin_load(partition, 3) is not None
     assert only_error(commit(broker, {T0: 5})) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -310,13 +310,15 @@ def test_a_marker_while_the_partition_is_loading(broker: Harness) -> None:
     """What it ends has been read already: it must not be pending for ever."""
     commit(broker, {T0: 5})
     partition = broker.machine.partition_for(GROUP)
-    broker.perform(broker.machine.unload(partition, 2, broker.now_ms))
+    broker.machine.unload(partition, 2, broker.now_ms)
+    broker.perform()
     load = broker.machine.begin_load(partition, 3)
     assert load is not None
     for batch in broker.log[partition]:
         load.add(batch)
     mark(broker)
-    broker.perform(broker.machine.finish_load(load, broker.now_ms))
+    broker.machine.finish_load(load, broker.now_ms)
+    broker.perform()
     assert stable_error(broker, T0, stable=True) == (0, 5)
 
 

@@ -7,13 +7,12 @@ acknowledged, markers are written, producer ids given, each at once or held unti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pybroker.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
-    Effect,
     InitAttempt,
     MarkerJob,
     Reply,
@@ -68,8 +67,8 @@ class Harness:
 
     # The broker around the machine
 
-    def perform(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
+    def perform(self) -> None:
+        for effect in self.machine.take_effects():
             if isinstance(effect, Reply):
                 effect.token.answer(effect.result)
             elif isinstance(effect, Append):
@@ -92,7 +91,8 @@ class Harness:
         append = self.held_appends.popleft()
         if error is ErrorCode.NONE if is_logged is None else is_logged:
             self._log(append)
-        self.perform(self.machine.appended(append.append_id, error, self.now_ms))
+        self.machine.appended(append.append_id, error, self.now_ms)
+        self.perform()
 
     def _log(self, append: Append) -> None:
         log = self.logs[append.partition]
@@ -110,7 +110,8 @@ class Harness:
                 self.markers.append(
                     (partition, job.committed, job.producer_epoch, job.coordinator_epoch)
                 )
-        self.perform(self.machine.markers_answered(job, results, self.now_ms))
+        self.machine.markers_answered(job, results, self.now_ms)
+        self.perform()
 
     def give_producer_id(self, error: ErrorCode = ErrorCode.NONE) -> None:
         attempt = self.held_attempts.popleft()
@@ -118,7 +119,8 @@ class Harness:
         if error is ErrorCode.NONE:
             allocated = self.next_producer_id
             self.next_producer_id += 1
-        self.perform(self.machine.producer_id_allocated(attempt, allocated, self.now_ms))
+        self.machine.producer_id_allocated(attempt, allocated, self.now_ms)
+        self.perform()
 
     def load(self, partition: int = 0) -> None:
         """This broker becomes the leader, in a new epoch."""
@@ -127,7 +129,8 @@ class Harness:
         assert load is not None
         for batch in self.logs[partition]:
             load.add(batch)
-        self.perform(self.machine.finish_load(load, self.now_ms))
+        self.machine.finish_load(load, self.now_ms)
+        self.perform()
 
     def unload(self, partition: int = 0) -> None:
         self.epoch += 1
@@ -157,19 +160,20 @@ class Harness:
     ) -> Call:
         call = self.call("InitProducerId")
         attempt = InitAttempt(call, name, timeout_ms, expected)
-        self.perform(self.machine.init_producer_id(attempt, self.now_ms))
+        self.machine.init_producer_id(attempt, self.now_ms)
+        self.perform()
         return call
 
     def add(self, producer: tuple[int, int], *partitions: TopicPartition, name: str = NAME) -> Call:
         call = self.call("AddPartitionsToTxn")
-        self.perform(self.machine.add_partitions(call, name, *producer, partitions, self.now_ms))
+        self.machine.add_partitions(call, name, *producer, partitions, self.now_ms)
+        self.perform()
         return call
 
     def end(self, producer: tuple[int, int], *, committed: bool = True, name: str = NAME) -> Call:
         call = self.call("EndTxn")
-        self.perform(
-            self.machine.end_transaction(call, name, *producer, self.now_ms, committed=committed)
-        )
+        self.machine.end_transaction(call, name, *producer, self.now_ms, committed=committed)
+        self.perform()
         return call
 
     # Short forms

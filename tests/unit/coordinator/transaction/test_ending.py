@@ -202,7 +202,8 @@ def test_a_job_in_parts() -> None:
     for partition, state in ((B, S.PREPARE_COMMIT), (A, S.COMPLETE_COMMIT)):
         part = job._replace(partitions=frozenset({partition}))
         results = {partition: E.NONE}
-        harness.perform(harness.machine.markers_answered(part, results, harness.now_ms))
+        harness.machine.markers_answered(part, results, harness.now_ms)
+        harness.perform()
         assert harness.state is state
 
 
@@ -301,18 +302,16 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction() -> None:
 
     def end(connection: int) -> ErrorCode:
         call = harness.call("EndTxn")
-        harness.perform(
-            harness.machine.end_transaction(
-                call, NAME, *producer, harness.now_ms, committed=True, connection=connection
-            )
+        harness.machine.end_transaction(
+            call, NAME, *producer, harness.now_ms, committed=True, connection=connection
         )
+        harness.perform()
         return call.error
 
     def add(connection: int) -> ErrorCode:
         call = harness.call("AddPartitionsToTxn")
-        harness.perform(
-            harness.machine.add_partitions(call, NAME, *producer, [B], harness.now_ms, connection)
-        )
+        harness.machine.add_partitions(call, NAME, *producer, [B], harness.now_ms, connection)
+        harness.perform()
         return call.error
 
     assert end(5) is E.NONE
