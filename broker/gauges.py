@@ -16,6 +16,7 @@ from .observability.metrics import BrokerMetrics
 def register_gauges(
     metrics: BrokerMetrics, manager: ReplicaManager, zookeeper: ZooKeeperClient
 ) -> None:
+    """What the replica manager and the ZooKeeper session are asked for when metrics are read."""
     gauge = metrics.gauge
     replicas = "kafka_server_replicamanager_"
     gauge(replicas + "partitioncount", lambda: len(manager.partitions))

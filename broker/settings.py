@@ -158,6 +158,7 @@ def registration(
 
 
 def log_manager_config(config: KafkaConfig) -> LogManagerConfig:
+    """The part of the configuration that the log manager works by."""
     return LogManagerConfig(
         flush_offset_checkpoint_interval_ms=config.get_int(
             "log.flush.offset.checkpoint.interval.ms"
@@ -230,6 +231,7 @@ def replica_selector(config: KafkaConfig, metadata: MetadataCache) -> ReplicaSel
 
 
 def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
+    """The part of the configuration that the controller works by."""
     return ControllerConfig(
         broker_id=broker_id,
         inter_broker_listener=config.inter_broker_listener,

@@ -97,7 +97,6 @@ int8 = _integer("int8")
 int16 = _integer("int16")
 int32 = _integer("int32")
 int64 = _integer("int64")
-uint16 = _integer("uint16")
 
 
 def float64(

@@ -47,6 +47,8 @@ from .types import (
 
 
 class DelayedProduce(Operation):
+    """A produce request that waits for its records to be replicated, or on disk."""
+
     __slots__ = ("open_keys", "required_acks", "results")
 
     def __init__(
@@ -169,6 +171,8 @@ def _must_wait(partition: Partition, params: FetchParams, quota: ReplicationQuot
 
 
 class DelayedDeleteRecords(Operation):
+    """A DeleteRecords that waits for all live replicas to have moved their log starts."""
+
     __slots__ = ("open_offsets", "results")
 
     def __init__(

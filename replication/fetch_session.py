@@ -93,6 +93,8 @@ class SessionPartition(FetchEntry):
 
 
 class FetchSession:
+    """What one client or follower fetches again and again, in the order in which it is served."""
+
     __slots__ = (
         "created_ms",
         "epoch",
@@ -167,6 +169,8 @@ class FetchContext:
 
 
 class NewSessionContext(FetchContext):
+    """A full fetch that opens a session, if there is room for one."""
+
     __slots__ = ("_is_privileged", "_now_ms", "_sessions", "_uses_topic_ids")
 
     def __init__(
@@ -196,6 +200,9 @@ class NewSessionContext(FetchContext):
 
 
 class IncrementalContext(FetchContext):
+    """A fetch in a session: only partitions with news are answered, and those that gave records go
+    to the end of the line."""
+
     __slots__ = ("_expected_epoch", "_session")
 
     def __init__(self, session: FetchSession) -> None:

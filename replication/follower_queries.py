@@ -39,6 +39,7 @@ AnswerT = TypeVar(
 
 
 def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
+    """One OffsetForLeaderEpoch for all of them: where does the newest epoch that I have end?"""
     topics: dict[str, OffsetForLeaderTopic] = {}
     asked = {}
     for state in states:
@@ -62,6 +63,7 @@ def ask_epochs(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
 
 
 def ask_offsets(states: Iterable[FollowerPartition], broker_id: int) -> Exchange:
+    """One ListOffsets for all of them: the leader's end, or its start after what I have is gone."""
     topics: dict[str, ListOffsetsTopic] = {}
     asked = {}
     for state in states:

@@ -82,6 +82,9 @@ class RemoteReplica:
 
 
 class IsrState:
+    """The ISR that is committed, the one that is proposed, and the larger of the two (`maximal`),
+    which the high watermark has to respect."""
+
     __slots__ = ("committed", "maximal", "proposed")
 
     def __init__(self, committed: frozenset[int] = frozenset()) -> None:

@@ -34,6 +34,7 @@ NO_PREFERRED_REPLICA = -1
 
 
 def error_data(partition: int, error: ErrorCode) -> FetchResponsePartitionData:
+    """What a fetch answers for a partition with an error: no offset is known, no records."""
     return FetchResponsePartitionData(
         partition_index=partition,
         error_code=error,
@@ -90,6 +91,8 @@ def read_partition(
     max_bytes: int,
     min_one_batch: bool,
 ) -> FetchResponsePartitionData:
+    """Read for one fetch, without side effects. Raises KafkaError; says in the data where a
+    follower's log and ours diverge."""
     check_readable(partition, entry, params)
     log = partition.log
     fetch_offset = entry.fetch_offset

@@ -134,6 +134,7 @@ def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, 
 
 
 def show_result(rows: list[Any]) -> None:
+    """A table with a row a carrier, out of a row a carrier and window."""
     totals: dict[str, list[float]] = collections.defaultdict(lambda: [0, 0, 0.0, 0.0])
     for row in rows:
         total = totals[row.carrier]
@@ -185,6 +186,7 @@ def draw_chart(rows: list[Any], path: Path) -> None:
 
 
 def check_counts(rows: list[Any], expected: collections.Counter[str]) -> bool:
+    """Whether Spark has counted what was produced; says where it has not."""
     counted: collections.Counter[str] = collections.Counter()
     for row in rows:
         counted[row.carrier] += row.flights

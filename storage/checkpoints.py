@@ -184,6 +184,7 @@ class MetaProperties:
 
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
+    """None if the file is missing. Raises CheckpointError if it cannot be read as one."""
     path = os.path.join(directory, META_PROPERTIES_FILE)
     text = _read_text(files, path)
     if text is None:

@@ -129,6 +129,8 @@ class ForgetNew:
 
 @dataclass(slots=True, frozen=True)
 class Delete:
+    """Remove a file or a directory that no log uses any more."""
+
     directory: LogDirectory
     path: str
 

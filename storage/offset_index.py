@@ -143,6 +143,8 @@ class IndexFile:
 
 
 class OffsetIndex(IndexFile):
+    """Where in its segment a batch at or below an offset begins; entries of eight bytes."""
+
     __slots__ = ("last_offset",)
 
     ENTRY_SIZE = 8

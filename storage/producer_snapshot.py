@@ -30,6 +30,7 @@ class CorruptSnapshot(Exception):
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """The file's bytes; of a producer's batches only the last one is in it."""
     body = bytearray(_HEADER.size)
     count = 0
     for e in entries:
@@ -51,6 +52,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    """The producers of a file. Raises CorruptSnapshot."""
     if len(data) < _HEADER.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc, count = _HEADER.unpack_from(data)

@@ -41,6 +41,8 @@ _LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 
 class BatchMetadata(NamedTuple):
+    """A batch of a producer that duplicates are compared with."""
+
     last_sequence: int
     last_offset: int
     offset_delta: int

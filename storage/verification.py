@@ -25,6 +25,8 @@ NOT_VERIFIED = VerificationGuard()
 
 
 class Verification:
+    """A producer whose batches wait for the coordinator's word on its transaction."""
+
     __slots__ = ("epoch", "guard", "lowest_sequence", "since_ms")
 
     def __init__(self, sequence: int, epoch: int, now_ms: int) -> None:

@@ -37,6 +37,7 @@ class TopicView(NamedTuple):
 
 
 def show_topic(view: TopicView, now_ms: int) -> None:
+    """One topic: its settings, then each partition with its leader, ISR and offsets."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

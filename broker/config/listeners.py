@@ -69,6 +69,8 @@ def parse_listeners(key: str, text: str, protocols: Mapping[str, str]) -> list[L
 
 
 def check_unique(key: str, listeners: list[Listener], *, ports: bool) -> None:
+    """ConfigError if two listeners share a name, or with `ports` a port. One port may serve
+    IPv4 and IPv6, by a listener each."""
     names = [listener.name for listener in listeners]
     if len(set(names)) < len(names):
         raise ConfigError(f"{key}: each listener needs a different name, got {', '.join(names)}")

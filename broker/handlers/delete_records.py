@@ -19,6 +19,8 @@ from ..replicas.settled_replicas import SettledReplicas
 
 
 class DeleteRecordsHandler:
+    """Moves the log starts, and answers once all live replicas have followed or time is up."""
+
     __slots__ = ("_replicas",)
 
     def __init__(self, replicas: SettledReplicas) -> None:

@@ -50,7 +50,6 @@ MAX_ASYNC_HANDLERS = 256
 _HEADER = Struct(">iIih").unpack_from
 _HEADER_BYTES = 14
 _SMALLEST_CLIENT_HEADER = _HEADER_BYTES - 4
-_LENGTHS = Struct(">ii").pack
 _VERSION_BITS = 16
 # ControlledShutdown v0 alone has a header without client id, which the fast path cannot read.
 _WITHOUT_CLIENT_ID = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS

@@ -28,6 +28,8 @@ def transaction_key(transactional_id: str) -> bytes:
 
 
 def transaction_value(transition: Transition) -> bytes:
+    """The value of a transaction's record in the state that it goes to. Partitions are null only in
+    Empty."""
     assert transition.state not in _NEVER_LOGGED
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transition.partitions):

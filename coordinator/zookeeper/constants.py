@@ -99,6 +99,8 @@ class Perm(IntFlag):
 
 
 class CreateMode(IntEnum):
+    """What a client asks for with the flags of a create."""
+
     PERSISTENT = 0
     EPHEMERAL = 1
     PERSISTENT_SEQUENTIAL = 2

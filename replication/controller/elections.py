@@ -34,6 +34,8 @@ Election: TypeAlias = Callable[
 def elect_offline(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
+    """A live replica in the ISR leads, the first in the order of assignment; only if none is there,
+    and with `unclean`, any live one. None: nobody can."""
     live = _live_replicas(context, partition, context.replicas(partition))
     leader = next((r for r in live if r in state.isr), None)
     if leader is not None:
@@ -70,6 +72,8 @@ def elect_for_reassignment(
 def elect_for_shutdown(
     context: ControllerContext, partition: TopicPartition, state: LeaderAndIsr, unclean: bool
 ) -> Elected | None:
+    """The first replica in the ISR that is up and stays leads, and those that shut down leave the
+    ISR. None: nobody can, and the leader keeps on. `unclean` makes no difference."""
     up = tuple(
         r
         for r in context.replicas(partition)

@@ -56,6 +56,8 @@ def set_up() -> Flow[None]:
 def update(
     context: ControllerContext, request: UpdateFeaturesRequest, api_version: int
 ) -> Flow[UpdateFeaturesResponse]:
+    """Check each change by itself, and write those that may be made, unless the request only asks
+    whether they may."""
     stored = yield from run_one(GetData(znodes.FEATURE))
     existing = znodes.decode_features(expect(stored, znodes.FEATURE).data)
     remaining = dict(existing)

@@ -34,6 +34,7 @@ NO_MESSAGE = ""
 def answer_alter(
     reassignments: Reassignments, request: AlterPartitionReassignmentsRequest
 ) -> Flow[AlterPartitionReassignmentsResponse]:
+    """Start, change or cancel the reassignments of a request; an outcome for each partition."""
     targets = {
         TopicPartition(topic.name, asked.partition_index): (
             None if asked.replicas is None else tuple(asked.replicas)
@@ -65,6 +66,7 @@ def answer_alter(
 def answer_list(
     reassignments: Reassignments, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
+    """The reassignments under way, of the partitions that are asked for or of all (null)."""
     asked = None
     if request.topics is not None:
         asked = {

@@ -134,6 +134,8 @@ class BrokerRegistration:
 
 
 def encode_broker(registration: BrokerRegistration, now_ms: int, jmx_port: int = -1) -> bytes:
+    """/brokers/ids/N in version 5. Host and port of old readers are those of the first PLAINTEXT
+    endpoint, null and -1 if there is none."""
     endpoints = registration.endpoints
     plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), None)
     payload: dict[str, object] = {
@@ -159,6 +161,7 @@ def _bracketed(host: str) -> str:
 
 
 def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> BrokerRegistration:
+    """/brokers/ids/N of any version; `epoch` is the znode's czxid. Raises MalformedZnode."""
     what = broker_path(broker_id)
     payload = _decode(data, what)
     with _Reading(what):
@@ -246,6 +249,8 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
 
 
 def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
+    """/brokers/topics/T of any version; before version 2 there are no reassignments, before
+    version 3 no topic id. Raises MalformedZnode."""
     what = topic_path(topic)
     payload = _decode(data, what)
     with _Reading(what):

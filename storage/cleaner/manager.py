@@ -279,6 +279,7 @@ def _compaction_delay(log: Log, dirty: int, now_ms: int) -> int:
 
 
 def make_plan(candidate: Candidate, now_ms: int, settings: CleanerSettings) -> CleaningPlan:
+    """All that a process needs to know to clean the log without its manager."""
     log, end = candidate.log, candidate.end_offset
     config = log.config
     below = [segment for segment in log.segments if segment.base_offset < end]

@@ -9,7 +9,10 @@ those of docs/SEMANTICS.md.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +22,8 @@ from tests.support.processes import ROOT
 
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+ROOMS = ("broker", "client", "coordinator", "protocol", "replication", "spark_jobs", "storage")
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -31,6 +36,7 @@ _OURS = (
     "tests", "benchmarks", "docs", "docker", "examples",
 )  # fmt: skip
 _PATH = re.compile(rf"(?:{'|'.join(_OURS)})/[\w./-]*")
+_MODULE = re.compile(rf"(?:{'|'.join(ROOMS)})(?:\.[a-z_]\w*)+")
 
 
 def _title(page: Path) -> str:
@@ -121,11 +127,44 @@ def test_each_page_is_reached_from_the_readme() -> None:
 
 
 def test_the_rules_that_code_cites_are_there_and_no_others() -> None:
-    rooms = ("broker", "client", "coordinator", "protocol", "replication", "storage")
-    files = [file for room in rooms for file in (ROOT / room).rglob("*.py")]
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py")]
     cited = {rule for file in files for rule in _CITED.findall(file.read_text())}
     rules = re.findall(r"^## (\d+)\. ", (ROOT / "docs" / "SEMANTICS.md").read_text(), re.MULTILINE)
     assert cited == set(rules)
+
+
+def _said_in(file: Path) -> Iterator[str]:
+    """Docstrings and comments."""
+    text = file.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def _is_module(word: str) -> bool:
+    """Of a word with dots that begins with a room: it goes through modules to a name in one."""
+    place = ROOT
+    for name in word.split("."):
+        if not (place / name).is_dir():
+            module = (place / name).with_suffix(".py")
+            return module.exists() or name in (place / "__init__.py").read_text()
+        place /= name
+    return True
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_code_names_exists(room: str) -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}: {word}"
+        for file in (ROOT / room).rglob("*.py")
+        for said in _said_in(file)
+        for word in _CODE.findall(said)
+        if _missing(word) or (_MODULE.fullmatch(word) and not _is_module(word))
+    ]
+    assert wrong == []
 
 
 def test_what_is_not_there_is_found() -> None:
@@ -133,3 +172,5 @@ def test_what_is_not_there_is_found() -> None:
     assert _missing("nothing/of/ours.py") is None
     assert _missing("storage/gone.py") == "`storage/gone.py`: no such file"
     assert _missing("storage/log.py::Log.gone") is not None
+    assert _is_module("broker.network.turns")
+    assert not _is_module("broker.network.gone")
