@@ -2,11 +2,11 @@
 
 A waiting fetch of a follower is complete at the first append, and one that comes while there are
 records is so at once. In a busy cluster that makes an exchange for each record. So such a fetch is
-collected here, and answered with all that came until its shell says so
+collected here, and answered with all that came until the driver says so
 (`broker.replicas.follower_pace`).
 
 Invariants: a collected operation still stands in its purgatory, with its deadline; whatever happens
-to its partitions meanwhile is noted in it and read when it is answered; the shell hears of the
+to its partitions meanwhile is noted in it and read when it is answered; the driver hears of the
 first one by an effect, and of `urgent_bytes` of records by one more.
 
 Mirrors nothing in Kafka, which answers at the first append.

@@ -87,25 +87,42 @@ class Partition:
         self.topic = topic
         self.partition = partition
         self.key: PartitionKey = (topic, partition)
+        # Zeros while the topic has none that is known here; it never changes to another id.
         self.topic_id = topic_id
+        # Another one takes its place only by `replace_log`, and ends at the same offset.
         self.log = log
+        # This broker's.
         self.broker_id = broker_id
+        # The topic's, shared by all of its partitions.
         self.stats = stats
+        # Then `leader_id` is `broker_id`.
         self.is_leader = False
+        # NO_LEADER while nobody may lead, too.
         self.leader_id = NO_LEADER
+        # It never goes back: `Leadership` refuses a role of an epoch that is not newer.
         self.leader_epoch = NO_EPOCH
+        # Of a leader: where its log ended when its epoch began. Of a follower: unknown.
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
+        # The version of the controller's state; it never goes back, and changes with the ISR.
         self.partition_epoch = -1
+        # Of the controller that gave the role.
         self.controller_epoch = -1
+        # All that are assigned, this broker's among them, in order of preference.
         self.replicas: tuple[int, ...] = ()
+        # What a reassignment under way adds and takes away.
         self.adding_replicas: tuple[int, ...] = ()
         self.removing_replicas: tuple[int, ...] = ()
+        # Of a leader: all of `replicas` but its own. Of a follower: none.
         self.remotes: dict[int, RemoteReplica] = {}
+        # Of a follower: empty.
         self.isr = IsrState()
+        # min.insync.replicas, but no more than there are replicas, and at least 1.
         self.effective_min_isr = 1
+        # replica.lag.time.max.ms: longer behind than that, and a replica is out of sync.
         self._max_lag_ms = max_lag_ms
+        # Who is alive.
         self._metadata = metadata
-        # Appended, but its flush is under way: [from, end); -1 when there is none.
+        # A leader's: appended, but its flush is under way: [from, end); -1 when there is none.
         self._unflushed_from = -1
         self._unflushed_end = -1
 

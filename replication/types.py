@@ -2,7 +2,7 @@
 
 Rules: a call that may wait returns `Done(result)` or `Parked(operation)`; what was parked comes
 back later as `Completion(token, result)`, where `token` is the object that the caller gave at
-entry. Effects are work that the shell does for the manager (fsync, requests to the controller) and
+entry. Effects are work that the driver does for the manager (fsync, requests to the controller) and
 reports back by a method call. All are slotted and hold no reference back to their owner.
 """
 

@@ -1,0 +1,157 @@
+"""Whoever calls the replica manager settles: by the calls that do so, or by `with`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
+from pybroker.replication.types import ACKS_ALL, ProduceResult
+from tests.support.processes import ROOT
+from tests.support.replication import KEY, ME, ReplicaCluster, batch
+
+# What of each part may leave effects or completed operations behind.
+CHANGES = {
+    "appends": {"append", "append_one", "wait"},
+    "fetches": {"fetch"},
+    "isr_changes": {"altered", "maybe_shrink"},
+    "leadership": {"become_leader_or_follower", "retry_refused", "stop_replicas"},
+    "moves": {"alter_log_dirs", "copied", "failed", "next_step", "resume"},
+    "offsets": {"delete_records", "list_offset"},
+    "waiting": {
+        "answer_followers",
+        "check",
+        "check_log_dirs",
+        "high_watermark_moved",
+        "restart_timers",
+        "storage_failed",
+        "tick",
+    },
+}
+# They settle by themselves.
+DRIVERS = ("replica_runtime.py", "settled_replicas.py")
+
+
+def _with_manager(node: ast.AST) -> bool:
+    """Whether this gives the manager to what is inside, which is settled, or by who calls it."""
+    if isinstance(node, ast.With):
+        contexts = (item.context_expr for item in node.items)
+        return any(isinstance(c, ast.Attribute) and c.attr == "settling" for c in contexts)
+    if isinstance(node, ast.FunctionDef):
+        annotations = (argument.annotation for argument in node.args.args)
+        return any(isinstance(a, ast.Name) and a.id == "ReplicaManager" for a in annotations)
+    return False
+
+
+def unsettled(node: ast.AST) -> Iterator[str]:
+    """Calls that change replicas, and `settle()` itself, which somebody else would forget."""
+    if _with_manager(node):
+        return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        called, owner = node.func.attr, node.func.value
+        if isinstance(owner, ast.Attribute) and called in CHANGES.get(owner.attr, ()):
+            yield f"line {node.lineno}: {owner.attr}.{called}"
+        if called == "settle" and not (isinstance(owner, ast.Name) and owner.id == "heap"):
+            yield f"line {node.lineno}: settle"
+    for child in ast.iter_child_nodes(node):
+        yield from unsettled(child)
+
+
+def test_nobody_has_to_remember_to_settle() -> None:
+    files = [path for path in (ROOT / "broker").rglob("*.py") if path.name not in DRIVERS]
+    found = [
+        f"{path.relative_to(ROOT)}, {problem}"
+        for path in files
+        for problem in unsettled(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("self._replicas.manager.leadership.stop_replicas(body, 0)", 1),
+        ("replicas.settle()", 1),
+        ("with replicas.settling as manager:\n    manager.leadership.stop_replicas(body, 0)", 0),
+        ("def f(manager: ReplicaManager):\n    manager.offsets.list_offset(key, query)", 0),
+        ("with trio.CancelScope():\n    manager.appends.append_one(key, records)", 1),
+    ],
+)
+def test_what_is_not_settled_is_found(source: str, count: int) -> None:
+    assert len(list(unsettled(ast.parse(source)))) == count
+
+
+class Waiter:
+    def __init__(self, told: list[Any]) -> None:
+        self._told = told
+
+    def complete(self, results: Any, /) -> None:
+        self._told.append(results)
+
+
+class Chain(Waiter):
+    """Appends once more when it is told."""
+
+    def __init__(self, told: list[Any], replicas: ReplicaRuntime, now_ms: int) -> None:
+        super().__init__(told)
+        self._replicas = replicas
+        self._now_ms = now_ms
+
+    def complete(self, results: Any, /) -> None:
+        super().complete(results)
+        self._replicas.append_one(
+            KEY, batch(b"next"), ACKS_ALL, 1_000, self._now_ms, 9, Waiter, self._told
+        )
+
+
+def test_a_waiter_is_told_before_the_call_that_completes_it_returns(tmp_path: Path) -> None:
+    cluster = ReplicaCluster(tmp_path)
+    cluster.role(replicas=(ME, 2))
+    replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
+    told: list[dict[tuple[str, int], ProduceResult]] = []
+    outcome = replicas.append_one(
+        KEY, batch(), ACKS_ALL, 1_000, cluster.now_ms, 9, Chain, told, replicas, cluster.now_ms
+    )
+    assert outcome is None
+    assert told == []
+    with replicas.settling:
+        cluster.follow(2, 1)
+        assert told == []
+    assert [results[KEY].base_offset for results in told] == [0]
+    with replicas.settling:
+        cluster.follow(2, 2)
+    assert [results[KEY].base_offset for results in told] == [0, 1]
+
+
+def test_what_is_settled_in_a_call_may_change_replicas(tmp_path: Path) -> None:
+    cluster = ReplicaCluster(tmp_path)
+    cluster.role()
+    replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
+    told: list[Any] = []
+    cluster.fetch(Chain(told, replicas, cluster.now_ms), 0)
+    result = replicas.append_one(KEY, batch(), 1, 1_000, cluster.now_ms, 9, Waiter, told)
+    assert result is not None
+    assert result.base_offset == 0
+    assert len(told) == 1
+    assert cluster.partition.log.log_end_offset == 2
+
+
+def test_an_error_within_settles_all_the_same(tmp_path: Path) -> None:
+    cluster = ReplicaCluster(tmp_path)
+    cluster.role()
+    replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
+    told: list[Any] = []
+    cluster.fetch(Waiter(told), 0)
+
+    def append_and_fail() -> None:
+        with replicas.settling as manager:
+            manager.appends.append_one(KEY, batch(), 1, cluster.now_ms, 9)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        append_and_fail()
+    assert len(told) == 1
