@@ -153,6 +153,9 @@ class Leadership:
         if self._hosted.config.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition is None:
+            if self._cannot_tell_yet(key, state):
+                logger.warning("The topic id of %s-%d cannot be read; it waits for a leader", *key)
+                return ErrorCode.NONE
             partition = self._create_partition(key, topic_id, state, now_ms)
         elif partition.topic_id == ZERO_TOPIC_ID and topic_id != ZERO_TOPIC_ID:
             partition.log.assign_topic_id(topic_id)
@@ -201,6 +204,18 @@ class Leadership:
         self._hosted.partitions[key] = partition
         return partition
 
+    def _cannot_tell_yet(self, key: PartitionKey, state: LeaderAndIsrPartitionState) -> bool:
+        """Whether it is open what becomes of a log whose topic id cannot be read (`_claim_log`): it
+        may be of an earlier topic, or be needed, as long as there is nobody to copy it from."""
+        log = self._hosted.log_manager.get_log(*key)
+        return (
+            log is not None
+            and log.is_topic_id_lost
+            and state.leader < 0
+            and not state.is_new
+            and self._hosted.config.broker_id not in state.isr
+        )
+
     def _claim_log(
         self,
         key: PartitionKey,
@@ -213,13 +228,8 @@ class Leadership:
         A member of the ISR that is not new has this topic's records. Of any other replica nobody
         knows: it is copied anew, from a leader that has all that was acknowledged.
         """
-        broker_id = self._hosted.config.broker_id
-        if broker_id in state.isr and not state.is_new:
+        if self._hosted.config.broker_id in state.isr and not state.is_new:
             return log
-        if state.leader < 0 and not state.is_new:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"The topic id of {log.name} cannot be read"
-            )
         logger.warning("The topic id of %s cannot be read: it is made anew", log.name)
         self._hosted.log_manager.delete_log(*key, now_ms)
         return None

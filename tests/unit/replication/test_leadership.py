@@ -297,6 +297,26 @@ def test_a_log_whose_topic_id_is_lost(
     assert (again.topic_id, again.log_end_offset) == (TOPIC_ID, end_offset)
 
 
+def test_a_log_whose_topic_id_is_lost_waits_for_a_leader(tmp_path: Path) -> None:
+    """Without one nobody knows what becomes of it: it is neither dropped nor given up. (Given up, it
+    would stay offline for as long as the broker lives, whoever came to lead later.)"""
+    before = ReplicaCluster(tmp_path)
+    before.role()
+    before.produce("p", b"a", b"b", acks=1)
+    before.log_manager.clean_shutdown()
+    (tmp_path / "logs0" / f"{TOPIC}-0" / "partition.metadata").write_bytes(b"\xff garbage")
+    after = ReplicaCluster(tmp_path)
+    result = after.role(-1, replicas=REPLICAS, isr=(2,), leader_epoch=1)
+    assert result.partition_errors == {KEY: ErrorCode.NONE}
+    assert KEY not in after.manager.partitions
+    kept = after.log_manager.get_log(*KEY)
+    assert kept is not None
+    assert kept.log_end_offset == 2
+    result = after.role(2, replicas=REPLICAS, isr=(2,), leader_epoch=2)
+    assert result.partition_errors == {KEY: ErrorCode.NONE}
+    assert (after.partition.log.log_end_offset, after.partition.topic_id) == (0, TOPIC_ID)
+
+
 def test_a_damaged_partition_is_offline_until_its_topic_is_deleted(tmp_path: Path) -> None:
     before = ReplicaCluster(tmp_path)
     before.role()
