@@ -24,12 +24,17 @@ def discard(message: Any) -> Generator[None, None, None]:
         if not items:
             continue
         if len(items) > SLICE_ELEMENTS:
-            while items:
-                del items[-SLICE_ELEMENTS:]
-                yield
+            yield from discard_list(items)
         elif not isinstance(field.element, str):
             for item in items:
                 yield from discard(item)
+
+
+def discard_list(items: list[Any]) -> Generator[None, None, None]:
+    """Empty a large list."""
+    while items:
+        del items[-SLICE_ELEMENTS:]
+        yield
 
 
 def discard_all(items: dict[Any, Any] | set[Any]) -> Generator[None, None, None]:

@@ -9,8 +9,9 @@ Mirrors `AbstractRequest.getErrorResponse` of Kafka's request classes. Imported 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Generator
+from copy import copy
+from typing import Any, Final, NamedTuple, Protocol
 
 from .api import ApiKey, response_class
 from .errors import ErrorCode
@@ -45,6 +46,19 @@ class FailedRequest(Protocol):
     def body(self) -> Any: ...
 
 
+SLICE_ELEMENTS: Final = 500
+# What may be long in a request that is handled as a whole, in the order of the response's elements.
+_LONG_LISTS: Final[dict[ApiKey, tuple[str, ...]]] = {
+    ApiKey.FETCH: ("topics",),
+    ApiKey.METADATA: ("topics",),
+    ApiKey.CREATE_TOPICS: ("topics",),
+    ApiKey.DELETE_TOPICS: ("topic_names", "topics"),
+    ApiKey.CREATE_PARTITIONS: ("topics",),
+    ApiKey.DESCRIBE_CONFIGS: ("resources",),
+    ApiKey.ALTER_CONFIGS: ("resources",),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("resources",),
+}
+
 Builder = Callable[[FailedRequest, int, str | None], Any]
 
 
@@ -61,6 +75,48 @@ def error_response(request: FailedRequest, code: ErrorCode, message: str | None 
     if hasattr(response, "error_message"):
         response.error_message = text
     return response
+
+
+def error_response_slices(
+    request: FailedRequest, code: ErrorCode, message: str | None = None
+) -> Generator[None, None, Any]:
+    """As `error_response`, in slices: for requests that are large, and not handled in parts."""
+    lists = {
+        name: getattr(request.body, name) or () for name in _LONG_LISTS.get(request.api_key, ())
+    }
+    if all(len(items) <= SLICE_ELEMENTS for items in lists.values()):
+        return error_response(request, code, message)
+    rest = copy(request.body)
+    for name in lists:
+        setattr(rest, name, [])
+    response: Any = None
+    for name, items in lists.items():
+        for start in range(0, len(items), SLICE_ELEMENTS):
+            body = copy(rest)
+            setattr(body, name, items[start : start + SLICE_ELEMENTS])
+            piece = _Slice(request.api_key, request.api_version, body)
+            more = error_response(piece, code, message)
+            if response is None:
+                response = more
+            else:
+                _join(response, more)
+            yield
+    return response
+
+
+class _Slice(NamedTuple):
+    """A request with some of the elements of another."""
+
+    api_key: ApiKey
+    api_version: int
+    body: Any
+
+
+def _join(response: Any, more: Any) -> None:
+    """Put what is in the lists of `more` behind what is in those of `response`."""
+    for field in type(response)._fields:
+        if field.kind == "array":
+            getattr(response, field.name).extend(getattr(more, field.name))
 
 
 def _produce(request: FailedRequest, code: int, text: str | None) -> Any:

@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...protocol.api import ApiKey
+from ...protocol.discarding import discard_all
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.configs import (
     AlterConfigsResponse,
@@ -128,6 +129,7 @@ class AlterConfigsHandler:
                     resource_name=resource.resource_name,
                 )
             )
+        await request.in_turns(discard_all(asked))
         return results
 
     async def _alter(

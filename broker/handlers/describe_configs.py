@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...protocol.api import ApiKey
+from ...protocol.discarding import discard_all, discard_list
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.configs import (
     DescribeConfigsResource,
@@ -79,12 +80,14 @@ class DescribeConfigsHandler:
             if resource.resource_type == TOPIC and name not in names and self._cache.contains(name):
                 names[name] = None
             yield
-        return list(names)
+        known = list(names)
+        yield from discard_all(names)
+        return known
 
     def _describe_all(
         self, request: Request, overrides: Mapping[str, Mapping[str, str]]
     ) -> Generator[None, None, list[DescribeConfigsResult]]:
-        results = []
+        results: list[DescribeConfigsResult] = []
         count = 0
         described: dict[tuple[int, str], Entries | KafkaError] = {}
         for resource in request.body.resources:
@@ -107,6 +110,8 @@ class DescribeConfigsHandler:
             count += len(configs)
             if count > MAX_ENTRIES:
                 text = f"The answer would hold more than {MAX_ENTRIES} configs"
+                yield from discard_list(results)
+                yield from discard_all(described)
                 raise KafkaError(ErrorCode.INVALID_REQUEST, text)
             results.append(
                 DescribeConfigsResult(
@@ -118,6 +123,7 @@ class DescribeConfigsHandler:
                 )
             )
             yield
+        yield from discard_all(described)
         return results
 
     def _describe(

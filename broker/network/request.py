@@ -242,11 +242,30 @@ class Request:
         from ...protocol.error_responses import error_response
 
         self.route.metrics.error(code.name)
+        if self.frame_bytes > LARGE_FRAME_BYTES:
+            assert self.responded_at == 0.0, f"{self} was answered twice"
+            self.responded_at = perf_counter()
+            self.route.turns.begin(self._fail(code, message))
+            return
         response = error_response(self, code, message)
         if response is None:
             self.close()
         else:
             self.respond(response)
+
+    def _fail(self, code: ErrorCode, message: str | None) -> Steps:
+        """In turns with others: the error may stand at each of very many elements."""
+        from ...protocol.error_responses import error_response_slices
+
+        try:
+            response = yield from error_response_slices(self, code, message)
+        except Exception:
+            log.exception("No error response could be built for %r; closing", self)
+            response = None
+        if response is None:
+            self.close()
+        else:
+            yield from self._encode(response)
 
     def close(self) -> None:
         """Close the connection without an answer."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
+from pybroker.protocol import error_responses
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
 from pybroker.protocol.codec import decode, encode
-from pybroker.protocol.error_responses import error_response
+from pybroker.protocol.error_responses import error_response, error_response_slices
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from pybroker.protocol.schema import Struct
 from tests.support.message_factory import MessageFactory
 
@@ -80,6 +83,41 @@ def test_error_responses(key: ApiKey, version: int) -> None:
         assert said <= {ErrorCode.KAFKA_STORAGE_ERROR}, (seed, body)
         if number == 0 and (key, version) not in WITHOUT_A_PLACE:
             assert said == {ErrorCode.KAFKA_STORAGE_ERROR}, (seed, body, response)
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), CASES, ids=[f"{key.name}-{version}" for key, version in CASES]
+)
+def test_in_slices_it_is_the_same(
+    key: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_responses, "SLICE_ELEMENTS", 2)
+    rng = random.Random(f"{key}-{version}")
+    for _ in range(REQUESTS_PER_CASE):
+        body = MessageFactory(rng.randbytes(400)).make(request_class(key), version)
+        for field in type(body)._fields:  # five elements, where there are any
+            items = getattr(body, field.name)
+            if field.kind == "array" and items:
+                setattr(body, field.name, (items * 5)[:5])
+        request = AnyRequest(key, version, body)
+        whole = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR, "why")
+        steps = error_response_slices(request, ErrorCode.KAFKA_STORAGE_ERROR, "why")
+        assert finished(steps) == whole
+
+
+def test_slices_are_small() -> None:
+    resources = [DescribeConfigsResource(resource_name=f"{n}") for n in range(1201)]
+    request = AnyRequest(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=resources))
+    steps = error_response_slices(request, ErrorCode.INVALID_REQUEST)
+    assert len(list(steps)) == 3
+
+
+def finished(steps: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def test_a_produce_without_acks_has_no_error_response() -> None:
