@@ -298,8 +298,8 @@ def test_a_log_whose_topic_id_is_lost(
 
 
 def test_a_log_whose_topic_id_is_lost_waits_for_a_leader(tmp_path: Path) -> None:
-    """Without one nobody knows what becomes of it: it is neither dropped nor given up. (Given up, it
-    would stay offline for as long as the broker lives, whoever came to lead later.)"""
+    """Without one nobody knows what becomes of it: it is neither dropped nor given up. What is
+    given up stays offline for as long as the broker lives, whoever comes to lead later."""
     before = ReplicaCluster(tmp_path)
     before.role()
     before.produce("p", b"a", b"b", acks=1)
