@@ -256,12 +256,15 @@ def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
     with _Reading(what):
         adding = payload.get("adding_replicas") or {}
         removing = payload.get("removing_replicas") or {}
-        partitions = {
-            int(key): ReplicaAssignment(
-                _ids(replicas), _ids(adding.get(key, ())), _ids(removing.get(key, ()))
-            )
-            for key, replicas in payload["partitions"].items()
-        }
+        # A topic may have thousands of partitions, few of which differ in their replicas.
+        known: dict[tuple[Any, ...], ReplicaAssignment] = {}
+        partitions = {}
+        for key, replicas in payload["partitions"].items():
+            listed = tuple(replicas), tuple(adding.get(key, ())), tuple(removing.get(key, ()))
+            assignment = known.get(listed)
+            if assignment is None:
+                assignment = known[listed] = ReplicaAssignment(*map(_ids, listed))
+            partitions[int(key)] = assignment
         text = payload.get("topic_id")
         return TopicAssignment(uuid_from_text(text) if text else None, partitions)
 

@@ -100,6 +100,23 @@ def test_topic_assignment_of_old_versions():
             znodes.decode_topic("t", bad)
 
 
+def test_partitions_that_differ_in_what_moves_only():
+    """Equal ones are one object; those with the same replicas need not be equal."""
+    data = (
+        b'{"version":3,"partitions":{"0":[1,2],"1":[1,2],"2":[1,2],"3":[1,2],"4":[2,1]},'
+        b'"adding_replicas":{"1":[2]},"removing_replicas":{"2":[2]}}'
+    )
+    decoded = znodes.decode_topic("t", data).partitions
+    assert decoded == {
+        0: ReplicaAssignment((1, 2)),
+        1: ReplicaAssignment((1, 2), adding=(2,)),
+        2: ReplicaAssignment((1, 2), removing=(2,)),
+        3: ReplicaAssignment((1, 2)),
+        4: ReplicaAssignment((2, 1)),
+    }
+    assert decoded[0] is decoded[3]
+
+
 def test_partition_state():
     state = LeaderAndIsr(1, 5, (1, 2), partition_epoch=9, controller_epoch=3)
     data = znodes.encode_partition_state(state)
