@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 100
+PORT_PATIENCE_SECONDS = 1.0
+PORT_POLL_SECONDS = 0.02
 DEFAULT_BROKERS = 3
 BROKER_PREFIX = "broker-"
 
@@ -130,7 +133,10 @@ def remembered_brokers(data_dir: Path) -> int:
 
 
 def check_ports(spec: ClusterSpec) -> None:
-    """Raise ClusterError if a wanted port is taken, before anything is started."""
+    """Raise ClusterError if a wanted port is taken, before anything is started.
+
+    Whoever was killed a moment ago may not be quite gone: a port gets a second to become free.
+    """
     wanted: list[tuple[int, str, str]] = []
     if spec.zookeeper_connect is None and spec.zookeeper_port:
         wanted.append((spec.zookeeper_port, "ZooKeeper", "--zookeeper-port"))
@@ -139,16 +145,25 @@ def check_ports(spec: ClusterSpec) -> None:
             (spec.first_port + node_id - 1, f"broker {node_id}", "--port")
             for node_id in range(1, spec.broker_count + 1)
         ]
+    give_up_at = time.monotonic() + PORT_PATIENCE_SECONDS
     for port, owner, option in wanted:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError as error:
+        while (problem := _port_problem(port)) is not None:
+            if time.monotonic() > give_up_at:
                 raise ClusterError(
-                    f"port {port}, wanted for {owner}, cannot be used: {error.strerror}; "
+                    f"port {port}, wanted for {owner}, cannot be used: {problem}; "
                     f"choose another with {option}, or 0 for any free port"
-                ) from None
+                )
+            time.sleep(PORT_POLL_SECONDS)
+
+
+def _port_problem(port: int) -> str | None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            return error.strerror
+    return None
 
 
 def ephemeral_directory() -> Path:

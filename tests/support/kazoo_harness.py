@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["ZOOKEEPER_CLASSPATH"] = f"{jars or ROOT}/*"
     os.environ["ZOOKEEPER_VERSION"] = "3.9.3"
     os.environ["ZOOKEEPER_CLUSTER_SIZE"] = "1"
-    os.environ["ZOOKEEPER_PORT_OFFSET"] = str(free_port())
+    os.environ["ZOOKEEPER_PORT_OFFSET"] = str(free_port(10))  # it counts on from there
     for name in ("OpenSSL", "jks"):
         sys.modules[name] = mock.MagicMock()
 
