@@ -66,6 +66,7 @@ from tests.simulation.fetchers import LISTENER, FetcherTask
 from tests.simulation.kernel import Process
 from tests.simulation.network import Exchange
 from tests.simulation.zookeeper import ZooKeeperSession
+from tests.support.frames import joined
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -204,7 +205,7 @@ def _received(produce: ProduceRequest) -> ProduceRequest:
                 partition_data=[
                     PartitionProduceData(
                         index=partition.index,
-                        records=memoryview(bytearray(partition.records or b"")),
+                        records=memoryview(bytearray(joined([partition.records or b""]))),
                     )
                     for partition in topic.partition_data
                 ],

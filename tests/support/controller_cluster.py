@@ -39,7 +39,7 @@ from pybroker.replication.controller.znodes import (
     ReplicaAssignment,
     TopicAssignment,
 )
-from pybroker.replication.metadata_cache import Endpoint, MetadataCache
+from pybroker.replication.metadata_cache import Endpoint, MetadataCache, PartitionState
 from tests.support.zookeeper_tree import ZooKeeperTree
 
 NOW_MS = 1_730_000_000_000
@@ -53,6 +53,8 @@ class SimulatedBroker:
         self.cache = MetadataCache(broker_id)
         self.replicas: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
+        # What a test may replace.
+        self.answer: Callable[[Any], Any] = self.receive
 
     def receive(self, request: ControlRequest) -> object:
         if isinstance(request, UpdateMetadataRequest):
@@ -181,7 +183,7 @@ class ControllerCluster:
         broker = self.brokers.get(effect.broker_id)
         if broker is None or not self.answering:
             return
-        response = broker.receive(effect.request)
+        response = broker.answer(effect.request)
         event = events.BrokerResponse(effect.broker_id, effect.request, response)
         self.queue.append((controller_id, event))
 
@@ -236,6 +238,13 @@ class ControllerCluster:
         lines = [f"{broker_id} <- {describe(request)}" for broker_id, request in self.sent]
         self.sent.clear()
         return lines
+
+
+def state_seen_by(broker: SimulatedBroker, topic: str) -> PartitionState:
+    """Partition 0 as the broker's metadata has it."""
+    state = broker.cache.partition_state(topic, 0)
+    assert state is not None
+    return state
 
 
 def describe(request: ControlRequest) -> str:

@@ -15,7 +15,7 @@ from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.replication.follower_fetcher import FollowerFetcher
 from pybroker.replication.follower_fetchers import FollowerFetchers
 from pybroker.replication.follower_steps import Exchange, FetcherConfig, Wait
-from pybroker.replication.types import AlterIsr, Completion, Done, FlushNeeded
+from pybroker.replication.types import AlterIsr, Completion, Done, FlushNeeded, LeadershipResult
 from pybroker.storage.log import Log
 from tests.support.handlers import Call
 from tests.support.replication import KEY, TOPIC_ID, batch
@@ -27,7 +27,9 @@ MAX_ROUNDS = 100
 class Node(HandlerBroker):
     """One broker: its handlers as a leader, its fetchers as a follower."""
 
-    def __init__(self, directory: Path, broker_id: int, fetcher: FetcherConfig, **options) -> None:
+    def __init__(
+        self, directory: Path, broker_id: int, fetcher: FetcherConfig, **options: Any
+    ) -> None:
         super().__init__(directory, broker_id=broker_id, **options)
         self.broker_id = broker_id
         self.manager = self.cluster.manager
@@ -67,7 +69,7 @@ class Node(HandlerBroker):
                 fetcher.table.flushed((effect.topic, effect.partition), effect.offset)
         self.settle()
 
-    def change_roles(self, result) -> None:
+    def change_roles(self, result: LeadershipResult) -> None:
         self.fetchers.stop(result.became_leader)
         self.fetchers.follow(result.became_follower)
         self.settle()
@@ -136,7 +138,9 @@ class Nodes:
 
     # -- the controller ---------------------------------------------------------------------------
 
-    def elect(self, leader_id: int, isr: Sequence[int] | None = None, *, told=None) -> None:
+    def elect(
+        self, leader_id: int, isr: Sequence[int] | None = None, *, told: Iterable[int] | None = None
+    ) -> None:
         """A new leader epoch, told to these brokers (all that run)."""
         self.leader_epoch += 1
         self.partition_epoch += 1

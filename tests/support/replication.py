@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionState,
@@ -16,13 +17,17 @@ from pybroker.protocol.messages.replication import (
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.metadata_cache import MetadataCache
+from pybroker.replication.partition import Partition
 from pybroker.replication.replica_manager import ReplicaManager
 from pybroker.replication.types import (
-    Completion,
+    Done,
     FetchEntry,
     FetchParams,
+    FetchResults,
     Isolation,
     LeadershipResult,
+    Parked,
+    ProduceResults,
     ReplicaConfig,
 )
 from pybroker.storage.files import Files
@@ -38,6 +43,22 @@ KEY = (TOPIC, 0)
 
 def batch(*values: bytes, timestamp: int = NOW) -> bytearray:
     return build_batch([SimpleRecord(timestamp, None, value) for value in values or (b"value",)])
+
+
+class Completed(NamedTuple):
+    """An operation that has waited; its result is that of the kind of request it was."""
+
+    token: object
+    result: Any
+
+
+R = TypeVar("R")
+
+
+def done(outcome: Done[R] | Parked) -> R:
+    """The result of an operation that does not wait."""
+    assert isinstance(outcome, Done)
+    return outcome.result
 
 
 class ReplicaCluster:
@@ -176,7 +197,9 @@ class ReplicaCluster:
 
     # -- clients and followers ----------------------------------------------------------------
 
-    def produce(self, token: object, *values: bytes, acks: int = -1, timeout_ms: int = 1000):
+    def produce(
+        self, token: object, *values: bytes, acks: int = -1, timeout_ms: int = 1000
+    ) -> Done[ProduceResults] | Parked:
         return self.manager.appends.append(
             token, acks, timeout_ms, {KEY: batch(*values)}, self.now_ms
         )
@@ -191,8 +214,8 @@ class ReplicaCluster:
         replica_id: int = -1,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         log_start_offset: int = -1,
-        **entry: int,
-    ):
+        **entry: Any,
+    ) -> Done[FetchResults] | Parked:
         params = FetchParams(
             replica_id,
             max_wait_ms,
@@ -212,14 +235,14 @@ class ReplicaCluster:
         ]
         return self.manager.fetches.fetch(token, params, entries, self.now_ms)
 
-    def follow(self, broker_id: int, offset: int, **options: int):
+    def follow(self, broker_id: int, offset: int, **options: Any) -> Done[FetchResults] | Parked:
         """A follower's fetch that does not wait."""
         options.setdefault("log_start_offset", 0)
         return self.fetch("follower", offset, replica_id=broker_id, max_wait_ms=0, **options)
 
-    def completed(self) -> list[Completion]:
-        return self.manager.take_completed()
+    def completed(self) -> list[Completed]:
+        return [Completed(*completion) for completion in self.manager.take_completed()]
 
     @property
-    def partition(self):
+    def partition(self) -> Partition:
         return self.manager.partitions[KEY]

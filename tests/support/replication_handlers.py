@@ -1,6 +1,7 @@
 """The handlers of replication over a replica manager with real logs, one call at a time."""
 
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pybroker.broker.handlers.controller_orders import ControllerOrders
 from pybroker.broker.handlers.delete_records import DeleteRecordsHandler
@@ -17,8 +18,10 @@ from pybroker.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from pybroker.protocol.primitives import Records
 from pybroker.protocol.records.batch import read_records
 from pybroker.replication.fetch_session import FetchSessions
+from tests.support.frames import joined
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC, TOPIC_ID, ReplicaCluster
 
@@ -28,10 +31,14 @@ def versions(key: ApiKey) -> range:
     return range(spec.min_version, spec.max_version + 1)
 
 
+# Whom a follower asks.
+Asked: TypeAlias = FetchHandler | ListOffsetsHandler | OffsetForLeaderEpochHandler
+
+
 class HandlerBroker:
     """All handlers of this area over one replica manager."""
 
-    def __init__(self, directory: Path, **options) -> None:
+    def __init__(self, directory: Path, **options: Any) -> None:
         self.cluster = ReplicaCluster(directory, **options)
         self.replica_runtime = ReplicaRuntime(self.cluster.manager, lambda: self.cluster.now_ms)
         ids = iter(range(1, 10_000))
@@ -44,16 +51,24 @@ class HandlerBroker:
         self.orders = ControllerOrders(self.replica_runtime)
         self.log_dirs = DescribeLogDirsHandler(self.cluster.manager)
 
-    def area_of(self, key: ApiKey):
+    def area_of(self, key: ApiKey) -> Asked:
         """What handles this question of a follower."""
-        areas = (self.fetches, self.offsets, self.leader_epochs)
+        areas: tuple[Asked, ...] = (self.fetches, self.offsets, self.leader_epochs)
         return next(area for area in areas if key in area.handlers())
 
-    def lead(self, **options) -> None:
+    def lead(self, **options: Any) -> None:
         self.cluster.publish(ME)
         self.cluster.role(**options)
 
-    def produce(self, version: int, records, *, acks: int = 1, topic: str = TOPIC, **options):
+    def produce(
+        self,
+        version: int,
+        records: Records | None,
+        *,
+        acks: int = 1,
+        topic: str = TOPIC,
+        **options: Any,
+    ) -> Call:
         message = ProduceRequest(
             acks=acks,
             timeout_ms=1000,
@@ -66,12 +81,12 @@ class HandlerBroker:
         )
         return Call(self.produces, ApiKey.PRODUCE, version, message, **options)
 
-    def produced(self, version: int, records, **options):
+    def produced(self, version: int, records: Records | None, **options: Any) -> Any:
         (topic,) = self.produce(version, records, **options).answer.responses
         (partition,) = topic.partition_responses
         return partition
 
-    def fetch(self, version: int, offset: int = 0, *, max_wait_ms: int = 0, **options):
+    def fetch(self, version: int, offset: int = 0, *, max_wait_ms: int = 0, **options: Any) -> Call:
         fields = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": TOPIC}
         fields = options.pop("topic_fields", fields)
         message = FetchRequest(
@@ -91,11 +106,11 @@ class HandlerBroker:
         )
         return Call(self.fetches, ApiKey.FETCH, version, message)
 
-    def fetched(self, version: int, offset: int = 0, **options):
+    def fetched(self, version: int, offset: int = 0, **options: Any) -> Any:
         (topic,) = self.fetch(version, offset, **options).answer.responses
         (partition,) = topic.partitions
         return partition
 
 
-def values(records) -> list[bytes]:
-    return [record.value for record in read_records(records)]
+def values(records: Records) -> list[bytes | None]:
+    return [record.value for record in read_records(joined([records]))]

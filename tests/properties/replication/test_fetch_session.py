@@ -6,6 +6,7 @@ holds; both views must agree after every round, and the order of reading must be
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,10 @@ from pybroker.replication.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    Answer,
+    FetchContext,
     FetchSessions,
+    SessionKey,
     next_epoch,
 )
 from pybroker.replication.reader import error_data
@@ -61,7 +65,7 @@ def _view(data: FetchResponsePartitionData) -> tuple[int, int, int]:
     return data.error_code, data.high_watermark, data.log_start_offset
 
 
-def _entries(offsets: dict[int, int]) -> dict:
+def _entries(offsets: dict[int, int]) -> dict[SessionKey, FetchEntry]:
     return {
         ("topic", partition): FetchEntry("topic", partition, fetch_offset=offset, max_bytes=10)
         for partition, offset in offsets.items()
@@ -70,12 +74,14 @@ def _entries(offsets: dict[int, int]) -> dict:
 
 @settings(max_examples=300, deadline=None)
 @given(rounds=_ROUNDS, start=st.dictionaries(_PARTITIONS, st.integers(0, 9), min_size=1))
-def test_agrees_with_full_fetches(rounds: list[tuple], start: dict[int, int]) -> None:
+def test_agrees_with_full_fetches(rounds: list[tuple[Any, ...]], start: dict[int, int]) -> None:
     ids = iter(range(100, 1000))
     sessions = FetchSessions(lambda low, high: next(ids), slots=4)
     broker = Broker()
 
-    def send(session_id: int, epoch: int, changes: dict[int, int], forgotten: set[int]):
+    def send(
+        session_id: int, epoch: int, changes: dict[int, int], forgotten: set[int]
+    ) -> tuple[FetchContext, ErrorCode, int, Answer]:
         context = sessions.begin(
             session_id,
             epoch,
@@ -151,7 +157,7 @@ def test_agrees_with_full_fetches(rounds: list[tuple], start: dict[int, int]) ->
         max_size=50,
     )
 )
-def test_eviction_agrees_with_the_rule(steps: list[tuple]) -> None:
+def test_eviction_agrees_with_the_rule(steps: list[tuple[Any, ...]]) -> None:
     """The twin keeps plain tuples and states the rule of KIP-227 directly."""
     slots = 3
     ids = iter(range(1, 1000))
@@ -160,7 +166,7 @@ def test_eviction_agrees_with_the_rule(steps: list[tuple]) -> None:
     now_ms = 0
     for action, privileged, size, wait_ms, pick in steps:
         now_ms += wait_ms
-        changes = {
+        changes: dict[SessionKey, FetchEntry] = {
             ("t", partition): FetchEntry("t", partition, fetch_offset=0, max_bytes=1)
             for partition in range(size)
         }

@@ -5,6 +5,8 @@ leader would look at for this session must be exactly that, whatever went before
 partitions that came and went, topics made anew, lost answers, evicted sessions, no room for one.
 """
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,7 +133,7 @@ class Scenario:
 
 @settings(max_examples=300, deadline=None)
 @given(steps=_STEPS)
-def test_the_leader_looks_at_what_is_wanted(steps: list[tuple]) -> None:
+def test_the_leader_looks_at_what_is_wanted(steps: list[tuple[Any, ...]]) -> None:
     scenario = Scenario()
     for name, *arguments in steps:
         getattr(scenario, name)(*arguments)

@@ -10,6 +10,7 @@ to their first difference. Whatever the epochs say to each other,
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -156,7 +157,7 @@ class Scenario:
 
     @staticmethod
     def values(log: Log) -> dict[int, bytes]:
-        return {record.offset: bytes(record.value) for record in read_records(content(log))}
+        return {record.offset: bytes(record.value or b"") for record in read_records(content(log))}
 
     def settle(self) -> None:
         """All hear of the last leader and catch up with it."""
@@ -227,7 +228,7 @@ class Scenario:
     unclean=True,
 )
 def test_logs_agree_after_any_history(
-    steps: list[tuple], truncates_on_fetch: bool, unclean: bool
+    steps: list[tuple[Any, ...]], truncates_on_fetch: bool, unclean: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         scenario = Scenario(Path(directory), truncates_on_fetch=truncates_on_fetch, unclean=unclean)

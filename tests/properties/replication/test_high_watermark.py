@@ -9,7 +9,7 @@ back, and everything below it is on each member of the committed ISR.
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,7 +214,7 @@ _REFUSALS = {
 
 @settings(max_examples=250, deadline=None)
 @given(min_isr=st.integers(1, 3), steps=_STEPS)
-def test_agrees_with_histories(min_isr: int, steps: list[tuple]) -> None:
+def test_agrees_with_histories(min_isr: int, steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         cluster = ReplicaCluster(
             Path(directory), topic_config={"min.insync.replicas": str(min_isr)}

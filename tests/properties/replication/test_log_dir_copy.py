@@ -13,7 +13,9 @@ import pytest
 
 from pybroker.protocol.records.batch import assign_offset_and_epoch
 from pybroker.replication import log_dir_moves
-from pybroker.replication.log_dir_moves import Move, Over, Prepare, Read
+from pybroker.replication.hosted_partitions import Move
+from pybroker.replication.log_dir_moves import Over, Prepare, Read
+from pybroker.storage.log import Log
 from pybroker.storage.retention import delete_segments_below_start
 from tests.support.replication import KEY, ME, NOW, ReplicaCluster, batch
 
@@ -61,7 +63,7 @@ class Mover:
         self.cluster.role(2, replicas=(ME, 2), leader_epoch=self.epoch)
 
     @property
-    def log(self):
+    def log(self) -> Log:
         return self.cluster.partition.log
 
     @property
@@ -127,9 +129,9 @@ class Mover:
     def step(self) -> None:
         """Also what comes of a piece that a thread has read before other things happened."""
         if self.pending is not None:
-            move, data = self.pending
+            begun, data = self.pending
             self.maybe_diverge()
-            self.cluster.manager.moves.copied(move, data, self.now_ms)
+            self.cluster.manager.moves.copied(begun, data, self.now_ms)
             self.pending = None
         elif (move := self.move) is not None:
             done = self.cluster.manager.moves.next_step(move, self.now_ms)

@@ -1,5 +1,7 @@
 """Purgatory and timer wheel against a dumb twin: a list searched from end to end."""
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,7 +53,7 @@ class TwinPurgatory:
 
 @settings(max_examples=400, deadline=None)
 @given(start_ms=st.sampled_from([0, 1_700_000_000_123, (1 << 42) - 1]), steps=_STEPS)
-def test_agrees_with_a_list(start_ms: int, steps: list[tuple]) -> None:
+def test_agrees_with_a_list(start_ms: int, steps: list[tuple[Any, ...]]) -> None:
     purgatory: Purgatory[Operation] = Purgatory("test", start_ms)
     twin = TwinPurgatory()
     now_ms = start_ms

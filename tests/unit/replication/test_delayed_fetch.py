@@ -1,6 +1,7 @@
 """One test for each completion case of a delayed fetch (see replication/delayed_operations)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,19 +10,25 @@ from pybroker.protocol.messages.replication import (
     StopReplicaRequest,
     StopReplicaTopicV1,
 )
-from pybroker.replication.types import Done, FetchEntry, FetchParams, Isolation, Parked
-from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, batch
+from pybroker.replication.types import (
+    Done,
+    FetchEntry,
+    FetchParams,
+    FetchResults,
+    Isolation,
+    Parked,
+)
+from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, batch, done
 
 REPLICAS = (ME, 2, 3)
 
 
-def _data(outcome):
-    assert isinstance(outcome, Done)
-    (data,) = outcome.result
+def _data(outcome: Done[FetchResults] | Parked) -> Any:
+    (data,) = done(outcome)
     return data
 
 
-def _completed(cluster: ReplicaCluster):
+def _completed(cluster: ReplicaCluster) -> tuple[object, Any]:
     (completion,) = cluster.completed()
     (data,) = completion.result
     return completion.token, data
@@ -90,7 +97,7 @@ def test_case_c_log_directory_offline(cluster: ReplicaCluster) -> None:
     cluster.role()
     assert isinstance(cluster.fetch("f", 0), Parked)
     cluster.partition.log.health.fail(OSError("disk is gone"))
-    assert cluster.produce("p").result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert done(cluster.produce("p"))[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
     assert _completed(cluster)[1].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert _data(cluster.fetch("f", 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert cluster.role(leader_epoch=7).partition_errors[KEY] is ErrorCode.KAFKA_STORAGE_ERROR
@@ -209,7 +216,7 @@ def test_unknown_topics_do_not_make_a_client_spin(cluster: ReplicaCluster) -> No
     )
     outcome = cluster.manager.fetches.fetch("f", params, unknown, cluster.now_ms)
     assert isinstance(outcome, Done)
-    assert [data.error_code for data in outcome.result] == [
+    assert [data.error_code for data in done(outcome)] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     ]
@@ -243,7 +250,7 @@ def test_limits_over_partitions(cluster: ReplicaCluster) -> None:
     def sizes(max_bytes: int, *, strict: bool = False) -> list[int]:
         params = FetchParams(-1, 0, 1, max_bytes, Isolation.READ_UNCOMMITTED, strict_limit=strict)
         outcome = cluster.manager.fetches.fetch("f", params, entries, cluster.now_ms)
-        return [len(data.records) for data in outcome.result]
+        return [len(data.records or b"") for data in done(outcome)]
 
     assert sizes(1 << 20) == [size, size, size]
     assert sizes(2 * size) == [size, size, 0]

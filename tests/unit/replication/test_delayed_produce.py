@@ -1,5 +1,8 @@
 """One test for each completion case of a delayed produce (see replication/delayed_operations)."""
 
+from pathlib import Path
+from typing import Any
+
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.replication import (
     StopReplicaPartitionState,
@@ -7,12 +10,12 @@ from pybroker.protocol.messages.replication import (
     StopReplicaTopicState,
 )
 from pybroker.replication.types import Done, FlushNeeded, Parked
-from tests.support.replication import KEY, ME, TOPIC, ReplicaCluster, batch
+from tests.support.replication import KEY, ME, TOPIC, Completed, ReplicaCluster, batch, done
 
 REPLICAS = (ME, 2, 3)
 
 
-def _result(completions):
+def _result(completions: list[Completed]) -> tuple[object, Any]:
     (completion,) = completions
     return completion.token, completion.result[KEY]
 
@@ -21,7 +24,7 @@ def test_alone_it_does_not_wait(cluster: ReplicaCluster) -> None:
     cluster.role()
     outcome = cluster.produce("token", b"a", b"b")
     assert isinstance(outcome, Done)
-    result = outcome.result[KEY]
+    result = done(outcome)[KEY]
     assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
     assert cluster.partition.log.high_watermark == 2
     assert not cluster.completed()
@@ -79,7 +82,7 @@ def test_case_c_high_watermark_reached(cluster: ReplicaCluster) -> None:
     assert len(cluster.manager.waiting.produces) == 0
 
 
-def test_case_d_isr_shrunk_meanwhile(tmp_path) -> None:
+def test_case_d_isr_shrunk_meanwhile(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"min.insync.replicas": "2"})
     cluster.role(replicas=REPLICAS)
     assert isinstance(cluster.produce("token"), Parked)
@@ -93,15 +96,16 @@ def test_case_d_isr_shrunk_meanwhile(tmp_path) -> None:
     assert result.error_code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_case_e_acks_one_waits_for_the_flush(tmp_path) -> None:
+def test_case_e_acks_one_waits_for_the_flush(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"flush.messages": "1"})
     cluster.role()
     assert isinstance(cluster.produce("first", acks=1), Parked)
     assert isinstance(cluster.produce("all", acks=-1), Parked)
     assert isinstance(cluster.produce("none", acks=0), Done)
     effects = cluster.manager.take_effects()
-    assert [effect.offset for effect in effects] == [1, 2, 3]
-    assert all(isinstance(effect, FlushNeeded) for effect in effects)
+    flushes = [effect for effect in effects if isinstance(effect, FlushNeeded)]
+    assert [flush.offset for flush in flushes] == [1, 2, 3]
+    assert flushes == effects
     assert cluster.partition.log.high_watermark == 0
     cluster.partition.log.flush(2)
     cluster.manager.flushed(TOPIC, 0, 2, cluster.now_ms)
@@ -134,7 +138,9 @@ def test_case_f_all_partitions_must_be_settled(cluster: ReplicaCluster) -> None:
 def test_case_g_timeout_leaves_the_records(cluster: ReplicaCluster) -> None:
     cluster.role(replicas=REPLICAS)
     assert isinstance(cluster.produce("token", timeout_ms=200), Parked)
-    assert cluster.manager.waiting.next_deadline_ms() <= cluster.now_ms + 200
+    deadline_ms = cluster.manager.waiting.next_deadline_ms()
+    assert deadline_ms is not None
+    assert deadline_ms <= cluster.now_ms + 200
     cluster.manager.waiting.tick(cluster.now_ms + 199)
     assert not cluster.completed()
     cluster.manager.waiting.tick(cluster.now_ms + 200)
@@ -146,47 +152,47 @@ def test_case_g_timeout_leaves_the_records(cluster: ReplicaCluster) -> None:
     assert not cluster.completed()
 
 
-def test_too_small_an_isr_refuses_before_the_append(tmp_path) -> None:
+def test_too_small_an_isr_refuses_before_the_append(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"min.insync.replicas": "2"})
     cluster.role(replicas=REPLICAS, isr=(ME,))
     outcome = cluster.produce("token")
     assert isinstance(outcome, Done)
-    assert outcome.result[KEY].error_code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert done(outcome)[KEY].error_code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert cluster.partition.log.log_end_offset == 0
-    assert cluster.produce("token", acks=1).result[KEY].error_code is ErrorCode.NONE
+    assert done(cluster.produce("token", acks=1))[KEY].error_code is ErrorCode.NONE
     # An under-replicated partition shows nothing new to consumers either.
     assert cluster.partition.log.high_watermark == 0
 
 
-def test_min_isr_counts_at_most_the_replicas_there_are(tmp_path) -> None:
+def test_min_isr_counts_at_most_the_replicas_there_are(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"min.insync.replicas": "3"})
     cluster.role()
-    assert cluster.produce("token").result[KEY].error_code is ErrorCode.NONE
+    assert done(cluster.produce("token"))[KEY].error_code is ErrorCode.NONE
 
 
 def test_errors_by_place(cluster: ReplicaCluster) -> None:
-    assert cluster.produce("x").result[KEY].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert done(cluster.produce("x"))[KEY].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     cluster.publish(leader=2)
-    assert cluster.produce("x").result[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert done(cluster.produce("x"))[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     cluster.role(leader=2, replicas=(ME, 2))
-    assert cluster.produce("x").result[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert done(cluster.produce("x"))[KEY].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_followers_get_what_is_flushed(tmp_path) -> None:
+def test_followers_get_what_is_flushed(tmp_path: Path) -> None:
     """Found by simulation: a leader that lost its unflushed tail with the power, and was back in
     the same epoch, wrote other records at offsets that its follower had got."""
     cluster = ReplicaCluster(tmp_path, topic_config={"flush.messages": "1"})
     cluster.role(replicas=(1, 2))
     cluster.produce("p", b"v", acks=1)
-    (data,) = cluster.follow(2, 0).result
+    (data,) = done(cluster.follow(2, 0))
     assert not data.records
     cluster.partition.log.flush(1)
     cluster.manager.flushed(TOPIC, 0, 1, cluster.now_ms)
-    (data,) = cluster.follow(2, 0).result
+    (data,) = done(cluster.follow(2, 0))
     assert data.records
 
 
-def test_a_new_leader_owes_the_flush_of_what_it_followed_to(tmp_path) -> None:
+def test_a_new_leader_owes_the_flush_of_what_it_followed_to(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"flush.messages": "1"})
     cluster.role(leader=2, replicas=(1, 2))
     records = batch(b"v")

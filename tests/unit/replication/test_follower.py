@@ -17,7 +17,7 @@ BY_EPOCH_REQUEST = FetcherConfig(truncates_on_fetch=False)
 
 
 @pytest.fixture(params=[True, False], ids=["on fetch", "by epoch request"])
-def config(request) -> FetcherConfig:
+def config(request: pytest.FixtureRequest) -> FetcherConfig:
     return FetcherConfig(truncates_on_fetch=request.param)
 
 
@@ -357,7 +357,7 @@ def test_back_off_doubles_up_to_its_limit_and_starts_anew_after_success(tmp_path
     nodes.catch_up(2)
     leader = nodes.nodes.pop(1)
     nodes.nodes[2].cluster.now_ms = leader.cluster.now_ms
-    waits = []
+    waits: list[int] = []
     while len(waits) < 9:
         step = nodes.step(2)
         if isinstance(step, Wait):

@@ -14,7 +14,7 @@ from pybroker.protocol.messages.replication import (
     StopReplicaTopicState,
 )
 from pybroker.replication.types import AlterIsr, FailedLogDir, RoleChange
-from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
+from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster, done
 
 REPLICAS = (ME, 2, 3)
 
@@ -193,6 +193,7 @@ def test_isr_shrinks_and_expands_through_the_controller(cluster: ReplicaCluster)
     # Back at the HW: it may join.
     cluster.follow(3, 1)
     (proposal,) = manager.take_effects()
+    assert isinstance(proposal, AlterIsr)
     assert proposal.isr == (ME, 2, 3)
     assert cluster.partition.isr.maximal == {ME, 2, 3}
     assert cluster.partition.isr.committed == {ME, 2}
@@ -265,11 +266,11 @@ def test_one_directory_fails_the_other_lives(tmp_path: Path) -> None:
     assert first.log.health is not second.log.health
     first.log.health.fail(OSError("I/O error"))
     outcome = cluster.produce("p")
-    assert outcome.result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert done(outcome)[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
     effects = cluster.manager.take_effects()
     assert effects == [FailedLogDir(first.log.health.path, (KEY,))]
     assert set(cluster.manager.partitions) == {(TOPIC, 1)}
-    assert cluster.produce("p").result[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert done(cluster.produce("p"))[KEY].error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_batch_
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication import log_dir_moves
-from pybroker.replication.log_dir_moves import Move, Over, Pause, Prepare, Read
+from pybroker.replication.hosted_partitions import Move
+from pybroker.replication.log_dir_moves import Over, Pause, Prepare, Read
 from pybroker.replication.types import ACKS_ALL, Done, FlushNeeded, Parked
 from pybroker.storage.cleaner.manager import CleanerManager, CleanerSettings
 from pybroker.storage.log import Log

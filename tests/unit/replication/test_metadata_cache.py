@@ -1,5 +1,7 @@
 """What UpdateMetadata does to the cache, in each version's form."""
 
+from collections.abc import Sequence
+
 from pybroker.protocol.codec import decode, encode
 from pybroker.protocol.messages.replication import (
     UpdateMetadataBroker,
@@ -14,14 +16,18 @@ from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 ID_A, ID_B = b"a" * 16, b"b" * 16
 
 
-def state(index, leader=1, isr=(1, 2)):
+def state(index: int, leader: int = 1, isr: Sequence[int] = (1, 2)) -> UpdateMetadataPartitionState:
     return UpdateMetadataPartitionState(
         partition_index=index, leader=leader, leader_epoch=3, isr=list(isr), replicas=[1, 2],
         zk_version=4, controller_epoch=5, offline_replicas=[2],
     )  # fmt: skip
 
 
-def request(*topics, brokers=(1, 2), controller=1):
+def request(
+    *topics: tuple[str, bytes, list[UpdateMetadataPartitionState]],
+    brokers: Sequence[int] = (1, 2),
+    controller: int = 1,
+) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=controller,
         topic_states=[
@@ -43,7 +49,7 @@ def request(*topics, brokers=(1, 2), controller=1):
     )
 
 
-def test_topics_and_brokers():
+def test_topics_and_brokers() -> None:
     cache = MetadataCache(1, "cluster")
     change = cache.update(request(("t", ID_A, [state(0), state(1, leader=-1)])))
     assert change.changed_topics == {"t"}
@@ -52,6 +58,7 @@ def test_topics_and_brokers():
     assert (cache.topic_id("t"), cache.topic_name(ID_A)) == (ID_A, "t")
     assert (cache.topic_id("u"), cache.topic_name(ID_B)) == (ZERO_UUID, None)
     found = cache.partition_state("t", 0)
+    assert found is not None
     assert (found.leader, found.leader_epoch, found.isr) == (1, 3, (1, 2))
     assert (found.zk_version, found.controller_epoch, found.offline_replicas) == (4, 5, (2,))
     assert cache.partition_state("t", 2) is cache.partition_state("u", 0) is None
@@ -61,11 +68,13 @@ def test_topics_and_brokers():
     assert not cache.has_leaders("t", range(2))
     assert cache.broker_endpoint(2, "L") == Endpoint("L", "SASL_SSL", "h", 9002)
     assert cache.broker_endpoint(2, "X") is cache.broker_endpoint(3, "L") is None
-    assert cache.broker(1).rack == "r1"
+    first = cache.broker(1)
+    assert first is not None
+    assert first.rack == "r1"
     assert cache.controller_id == 1
 
 
-def test_brokers_are_replaced_and_topics_merged():
+def test_brokers_are_replaced_and_topics_merged() -> None:
     cache = MetadataCache()
     cache.update(request(("t", ID_A, [state(0)])))
     cache.update(request(("t", ID_A, [state(1)]), brokers=[2], controller=2))
@@ -75,7 +84,7 @@ def test_brokers_are_replaced_and_topics_merged():
     assert cache.version == 2
 
 
-def test_leader_minus_two_removes():
+def test_leader_minus_two_removes() -> None:
     cache = MetadataCache()
     cache.update(request(("t", ID_A, [state(0), state(1)])))
     change = cache.update(request(("t", ID_A, [state(0, leader=-2)])))
@@ -89,7 +98,7 @@ def test_leader_minus_two_removes():
     assert cache.topic_name(ID_A) is None
 
 
-def test_a_recreated_topic_has_another_id():
+def test_a_recreated_topic_has_another_id() -> None:
     cache = MetadataCache()
     cache.update(request(("t", ID_A, [state(0)])))
     cache.update(request(("t", ID_B, [state(0)])))
@@ -100,7 +109,7 @@ def test_a_recreated_topic_has_another_id():
     )
 
 
-def test_old_versions():
+def test_old_versions() -> None:
     ungrouped = state(0)
     ungrouped.topic_name = "t"
     old = UpdateMetadataRequest(
@@ -121,6 +130,10 @@ def test_old_versions():
     ):
         cache = MetadataCache()
         cache.update(decode(UpdateMetadataRequest, version, encode(old, version)))
-        assert cache.partition_state("t", 0).leader == 1
+        found = cache.partition_state("t", 0)
+        assert found is not None
+        assert found.leader == 1
         assert cache.topic_id("t") == ZERO_UUID
-        assert list(cache.broker(1).endpoints.values()) == [expected]
+        first = cache.broker(1)
+        assert first is not None
+        assert list(first.endpoints.values()) == [expected]

@@ -1,6 +1,7 @@
 """ListOffsets, DeleteRecords and read replicas, at the replica manager."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,19 +18,25 @@ from pybroker.replication.offsets import (
 from pybroker.replication.replica_selector import RackAwareReplicaSelector
 from pybroker.replication.types import (
     ClientMetadata,
+    DeleteRecordsResults,
     Done,
     FetchEntry,
     FetchParams,
     Isolation,
     Parked,
 )
-from tests.support.replication import KEY, ME, NOW, TOPIC, ReplicaCluster, batch
+from tests.support.replication import KEY, ME, NOW, TOPIC, ReplicaCluster, batch, done
 
 REPLICAS = (ME, 2, 3)
 NONE = ErrorCode.NONE
 
 
-def _list(cluster: ReplicaCluster, timestamp: int, isolation=Isolation.READ_UNCOMMITTED, **query):
+def _list(
+    cluster: ReplicaCluster,
+    timestamp: int,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    **query: Any,
+) -> OffsetAnswer:
     return cluster.manager.offsets.list_offset(KEY, OffsetQuery(timestamp, isolation, **query))
 
 
@@ -101,22 +108,24 @@ def test_legacy_offsets(filled: ReplicaCluster) -> None:
     assert legacy(EARLIEST_TIMESTAMP) == [0]
 
 
-def _delete(cluster: ReplicaCluster, offset: int, timeout_ms: int = 100):
+def _delete(
+    cluster: ReplicaCluster, offset: int, timeout_ms: int = 100
+) -> Done[DeleteRecordsResults] | Parked:
     return cluster.manager.offsets.delete_records("d", {KEY: offset}, timeout_ms, cluster.now_ms)
 
 
 def test_delete_records_alone(filled: ReplicaCluster) -> None:
     outcome = _delete(filled, 2)
     assert isinstance(outcome, Done)
-    assert outcome.result[KEY] == (NONE, 2)
+    assert done(outcome)[KEY] == (NONE, 2)
     assert filled.partition.log.log_start_offset == 2
-    (data,) = filled.fetch("f", 1).result
+    (data,) = done(filled.fetch("f", 1))
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert _delete(filled, -1).result[KEY] == (NONE, 4)
-    assert _delete(filled, 5).result[KEY].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert _delete(filled, -2).result[KEY].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert done(_delete(filled, -1))[KEY] == (NONE, 4)
+    assert done(_delete(filled, 5))[KEY].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert done(_delete(filled, -2))[KEY].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
     # Going back is not an error, nor does it do anything.
-    assert _delete(filled, 1).result[KEY] == (NONE, 4)
+    assert done(_delete(filled, 1))[KEY] == (NONE, 4)
 
 
 def _replicated(cluster: ReplicaCluster) -> None:
@@ -166,9 +175,9 @@ def test_delete_records_does_not_wait_for_the_dead(cluster: ReplicaCluster) -> N
 def test_delete_records_needs_the_delete_policy(tmp_path: Path) -> None:
     cluster = ReplicaCluster(tmp_path, topic_config={"cleanup.policy": "compact"})
     cluster.role()
-    assert _delete(cluster, 0).result[KEY].error_code is ErrorCode.POLICY_VIOLATION
+    assert done(_delete(cluster, 0))[KEY].error_code is ErrorCode.POLICY_VIOLATION
     outcome = cluster.manager.offsets.delete_records("d", {("__consumer_offsets", 0): 0}, 0, NOW)
-    error = outcome.result["__consumer_offsets", 0].error_code
+    error = done(outcome)["__consumer_offsets", 0].error_code
     assert error is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -185,7 +194,7 @@ def test_preferred_replica_is_in_the_clients_rack(cluster: ReplicaCluster) -> No
         params = FetchParams(-1, 0, 1, 1 << 20, Isolation.READ_UNCOMMITTED, client=client)
         entry = FetchEntry(TOPIC, 0, fetch_offset=offset, max_bytes=1 << 20)
         outcome = cluster.manager.fetches.fetch("f", params, [entry], cluster.now_ms)
-        (data,) = outcome.result
+        (data,) = done(outcome)
         if data.preferred_read_replica >= 0:
             assert not data.records
         return data.preferred_read_replica

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pybroker.protocol.records.batch import Compression, SimpleRecord
 from pybroker.protocol.records.builder import build_batch
@@ -42,7 +43,7 @@ def manager_of(
     return manager
 
 
-def log_of(directory: Path | str, files: Files | None = None, **overrides: object) -> Log:
+def log_of(directory: Path | str, files: Files | None = None, **overrides: Any) -> Log:
     manager = manager_of(directory, files=files, config=config_of(**overrides))
     return manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
 

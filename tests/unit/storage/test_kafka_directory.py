@@ -18,6 +18,7 @@ from pybroker.storage.files import Files
 from pybroker.storage.log import Log
 from pybroker.storage.log_manager import LogManager
 from pybroker.storage.producer_snapshot import decode_snapshot
+from pybroker.storage.producer_state import ProducerEntry
 from tests.unit.storage.helpers import config_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_log_dir"
@@ -104,17 +105,17 @@ def test_indexes_and_snapshots_are_rebuilt_as_kafka_wrote_them(directory: Path) 
     rebuilt = decode_snapshot((directory / PARTITION / name).read_bytes())
     golden = decode_snapshot((GOLDEN / PARTITION / name).read_bytes())
 
-    def fields(entries: list[object]) -> set[tuple[object, ...]]:
+    def fields(entries: list[ProducerEntry]) -> set[tuple[object, ...]]:
         return {
             (
                 e.producer_id,
                 e.epoch,
                 e.last_sequence,
-                e.last_data_offset,  # type: ignore[attr-defined]
+                e.last_data_offset,
                 e.last_offset_delta,
                 e.last_timestamp,
-                e.coordinator_epoch,  # type: ignore[attr-defined]
-                e.current_txn_first_offset,  # type: ignore[attr-defined]
+                e.coordinator_epoch,
+                e.current_txn_first_offset,
             )
             for e in entries
         }

@@ -79,11 +79,11 @@ def outcome(log: Log, records: object, version: int) -> Any:
 
 
 @pytest.mark.parametrize("overrides", CONFIGS, ids=str)
-def test_the_same_is_found(tmp_path: Path, overrides: dict[str, str]) -> None:
+def test_the_same_is_found(tmp_path: Path, overrides: dict[str, Any]) -> None:
     # The bounds of good timestamps, which the message names, are those of the examination.
     examined_ms = NOW_MS if "message.timestamp.before.max.ms" in overrides else EARLIER_MS
-    direct = log_of(tmp_path / "direct", **overrides)
-    examined = log_of(tmp_path / "examined", **overrides)
+    direct = log_of(tmp_path / "direct", None, **overrides)
+    examined = log_of(tmp_path / "examined", None, **overrides)
     outcomes = set()
     for version, sent in batches():
         found = pre_validate(sent, examined.config, examined_ms, version, examined.name, False)
@@ -100,7 +100,7 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, str]) -> None:
 )
 def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str, str]) -> None:
     sent = bytes(build_batch(RECORDS, compression=Compression.GZIP))
-    log = log_of(tmp_path, **{"compression.type": "zstd"})
+    log = log_of(tmp_path, None, **{"compression.type": "zstd"})
     found = pre_validate(sent, log.config, EARLIER_MS, 9, log.name, False)
     log.set_config(LogConfig.from_overrides(later, {"inter.broker.protocol.version": "2.8"}))
     *_, stored = outcome(log, found, 9)
@@ -115,7 +115,7 @@ def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str,
 def test_offsets_follow_on(tmp_path: Path) -> None:
     """Two are validated at the same time; the second one's offsets begin where the first one's end,
     and a duplicate is known as one."""
-    log = log_of(tmp_path, **{"cleanup.policy": "compact"})
+    log = log_of(tmp_path, None, **{"cleanup.policy": "compact"})
     first, second = (
         bytes(
             build_batch(
@@ -132,10 +132,7 @@ def test_offsets_follow_on(tmp_path: Path) -> None:
         pre_validate(batch, log.config, NOW_MS, 9, log.name, False)
         for batch in (first, second, first)
     ]
-    infos = [
-        log.append_as_leader(records, leader_epoch=4, now_ms=NOW_MS)  # type: ignore[arg-type]
-        for records in found
-    ]
+    infos = [log.append_as_leader(records, leader_epoch=4, now_ms=NOW_MS) for records in found]
     assert [(info.first_offset, info.duplicate) for info in infos] == [
         (0, False),
         (len(RECORDS), False),
@@ -181,7 +178,7 @@ def test_full_validation_needs_a_record_scan() -> None:
 
 def test_more_records_than_are_made(tmp_path: Path) -> None:
     """A batch of a few bytes is refused before it is a million objects."""
-    log = log_of(tmp_path, **{"cleanup.policy": "compact"})
+    log = log_of(tmp_path, None, **{"cleanup.policy": "compact"})
     count = max(MAX_RECORDS, log.config.max_message_bytes) + 1
     header = read_batch_header(build_batch(RECORDS, compression=Compression.ZSTD))
     bomb = assemble(header._replace(record_count=count, last_offset_delta=count - 1), b"", None)

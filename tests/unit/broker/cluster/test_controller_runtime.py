@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 import trio
@@ -43,8 +42,6 @@ class SocketBroker(SimulatedBroker):
         super().__init__(broker_id)
         self.received: list[Message] = []
         self.misbehave = 0
-        # What a test may replace.
-        self.answer: Callable[[Any], Any] = self.receive
         self.changed = trio.Event()
         self.endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
 

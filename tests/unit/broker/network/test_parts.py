@@ -6,6 +6,7 @@ import os
 import socket
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,7 @@ def test_files_and_buffers_leave_in_order(pair, tmp_path: Path) -> None:  # type
     (tmp_path / "segment").write_bytes(content)
     with open(tmp_path / "segment", "rb") as file:
         part = _Slice(file.fileno(), 1000, 2_500_000)
-        parts = [b"head", part, b"middle", memoryview(b"x" * 70_000), part, b"tail"]
+        parts: list[Any] = [b"head", part, b"middle", memoryview(b"x" * 70_000), part, b"tail"]
         connection.out.parts.extend(parts)
         connection.out.size = sum(map(len, parts))
         expected = b"head" + content[1000:2_501_000] + b"middle" + b"x" * 70_000

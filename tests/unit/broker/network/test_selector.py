@@ -50,6 +50,10 @@ def test_what_is_watched_is_reported(
     sockets.close()
 
 
+async def sent_from_a_thread(end: socket.socket, data: bytes) -> None:
+    await trio.to_thread.run_sync(end.sendall, data)
+
+
 @pytest.mark.parametrize("new_group", GROUPS, ids=IDS)
 async def test_a_group_tells_which_of_its_sets_has_something(
     new_group: type[selector.SelectorGroup], pair: tuple[socket.socket, socket.socket]
@@ -61,7 +65,7 @@ async def test_a_group_tells_which_of_its_sets_has_something(
     assert group.ready() == []
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.to_thread.run_sync, theirs.sendall, b"x")
+            nursery.start_soon(sent_from_a_thread, theirs, b"x")
             while not group.ready():
                 await group.wait()
     assert group.ready() == [1]

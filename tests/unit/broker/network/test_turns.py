@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 import trio
@@ -20,7 +20,7 @@ class Clock:
         self.now = 0.0
         self.log: list[str] = []
 
-    def work(self, seconds: float, name: str) -> Iterator[None]:
+    def work(self, seconds: float, name: str) -> Generator[None, None, None]:
         """Steps of a third of a turn."""
         ends = self.now + seconds
         spent = 0.0

@@ -17,7 +17,7 @@ from pybroker.protocol.framing import encode_response
 from pybroker.replication.follower_steps import FetcherConfig
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.followers import Node
-from tests.support.frames import decode_request
+from tests.support.frames import decode_request, joined
 from tests.support.handlers import Call
 from tests.support.replication import KEY, NOW, TOPIC, batch
 
@@ -84,7 +84,7 @@ class Pair:
                 if self.is_mute:
                     await trio.sleep_forever()
                 parts = encode_response(key, header.api_version, header.correlation_id, answer)
-                await stream.send_all(b"".join(bytes(part) for part in parts))
+                await stream.send_all(joined(parts))
         except trio.BrokenResourceError:
             await stream.aclose()
 
@@ -134,7 +134,7 @@ def pair(tmp_path: Path) -> Pair:
 
 
 async def test_an_append_is_replicated_and_acknowledged_without_a_timer(
-    pair: Pair, autojump_clock
+    pair: Pair, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with pair.running():
         pair.elect()
@@ -147,7 +147,9 @@ async def test_an_append_is_replicated_and_acknowledged_without_a_timer(
             assert pair.leader.log.high_watermark == count
 
 
-async def test_an_idle_poll_gives_way_to_a_new_partition(pair: Pair, autojump_clock) -> None:
+async def test_an_idle_poll_gives_way_to_a_new_partition(
+    pair: Pair, autojump_clock: trio.testing.MockClock
+) -> None:
     async with pair.running():
         pair.elect()
         await trio.sleep(2)
@@ -158,7 +160,9 @@ async def test_an_idle_poll_gives_way_to_a_new_partition(pair: Pair, autojump_cl
         assert await pair.caught_up() <= 0.002
 
 
-async def test_a_cut_connection_is_opened_again(pair: Pair, autojump_clock) -> None:
+async def test_a_cut_connection_is_opened_again(
+    pair: Pair, autojump_clock: trio.testing.MockClock
+) -> None:
     async with pair.running():
         pair.elect()
         await trio.sleep(1)
@@ -174,7 +178,7 @@ async def test_a_cut_connection_is_opened_again(pair: Pair, autojump_clock) -> N
 
 
 async def test_a_leader_that_does_not_answer_is_given_up_in_time(
-    pair: Pair, autojump_clock
+    pair: Pair, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with pair.running():
         pair.elect()
@@ -187,7 +191,7 @@ async def test_a_leader_that_does_not_answer_is_given_up_in_time(
 
 
 async def test_a_leader_that_comes_back_elsewhere_is_asked_at_once(
-    pair: Pair, autojump_clock
+    pair: Pair, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with pair.running():
         pair.follower.cluster.alive([FOLLOWER])
@@ -201,7 +205,7 @@ async def test_a_leader_that_comes_back_elsewhere_is_asked_at_once(
 
 
 async def test_corrupt_records_stop_no_other_partition(
-    pair: Pair, autojump_clock, caplog: pytest.LogCaptureFixture
+    pair: Pair, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with pair.running():
         for partition in range(2):
@@ -223,7 +227,9 @@ async def test_corrupt_records_stop_no_other_partition(
         assert "topic-1" not in caplog.text
 
 
-async def test_a_fetcher_without_partitions_ends(pair: Pair, autojump_clock) -> None:
+async def test_a_fetcher_without_partitions_ends(
+    pair: Pair, autojump_clock: trio.testing.MockClock
+) -> None:
     async with pair.running():
         pair.elect()
         await trio.sleep(1)
@@ -248,7 +254,9 @@ async def test_a_follower_flushes_before_it_acknowledges(tmp_path: Path) -> None
         assert pair.follower.log.recovery_point == 1
 
 
-async def test_another_number_of_fetchers(pair: Pair, autojump_clock) -> None:
+async def test_another_number_of_fetchers(
+    pair: Pair, autojump_clock: trio.testing.MockClock
+) -> None:
     async with pair.running():
         for partition in range(4):
             pair.elect(partition=partition)
@@ -262,7 +270,7 @@ async def test_another_number_of_fetchers(pair: Pair, autojump_clock) -> None:
             assert await pair.caught_up(partition) <= 0.002
 
 
-async def test_gauges(pair: Pair, autojump_clock) -> None:
+async def test_gauges(pair: Pair, autojump_clock: trio.testing.MockClock) -> None:
     metrics = BrokerMetrics()
     pair.runtime.register_gauges(metrics)
     async with pair.running():

@@ -1,18 +1,27 @@
 """Leaders, ISRs and controllers come and go: the controller's story, scene by scene."""
 
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
 from pybroker.protocol.messages.replication import (
     LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+    UpdateMetadataRequest,
 )
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.context import TopicPartition
-from pybroker.replication.controller.operations import Create, SetData
+from pybroker.replication.controller.effects import ControlRequest
+from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.metadata_cache import Endpoint
-from tests.support.controller_cluster import ControllerCluster
+from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 
-def test_the_first_broker_becomes_controller_and_tells_itself():
+def test_the_first_broker_becomes_controller_and_tells_itself() -> None:
     cluster = ControllerCluster([1])
     assert cluster.active.context.epoch == 1
     assert cluster.json(znodes.CONTROLLER)["brokerid"] == 1
@@ -21,7 +30,7 @@ def test_the_first_broker_becomes_controller_and_tells_itself():
     assert cluster.take_sent() == ["1 <- UpdateMetadata alive=1"]
 
 
-def test_those_who_were_there_learn_of_a_new_broker_first():
+def test_those_who_were_there_learn_of_a_new_broker_first() -> None:
     cluster = ControllerCluster([1])
     cluster.take_sent()
     cluster.start(2)
@@ -32,7 +41,7 @@ def test_those_who_were_there_learn_of_a_new_broker_first():
     assert cluster.channels == {1, 2}
 
 
-def test_a_topic_gets_leaders():
+def test_a_topic_gets_leaders() -> None:
     cluster = ControllerCluster([1, 2, 3])
     cluster.take_sent()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
@@ -53,13 +62,15 @@ def test_a_topic_gets_leaders():
     }
 
 
-def test_control_requests_carry_ids_epochs_and_endpoints():
+def test_control_requests_carry_ids_epochs_and_endpoints() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.sent.clear()
     cluster.create_topic("t", {0: [1, 2]})
     epochs = {b: cluster.tree.nodes[znodes.broker_path(b)].czxid for b in (1, 2)}
     topic_id = cluster.active.context.topic_id("t")
     (_, leader_and_isr), _, (_, update), _ = cluster.sent
+    assert isinstance(leader_and_isr, LeaderAndIsrRequest)
+    assert isinstance(update, UpdateMetadataRequest)
     assert (leader_and_isr.controller_id, leader_and_isr.controller_epoch) == (1, 1)
     assert leader_and_isr.broker_epoch == update.broker_epoch == epochs[1]
     assert leader_and_isr.topic_states[0].topic_id == topic_id == update.topic_states[0].topic_id
@@ -69,7 +80,7 @@ def test_control_requests_carry_ids_epochs_and_endpoints():
     assert update.live_brokers[1].endpoints[0].listener == "PLAINTEXT"
 
 
-def test_the_next_isr_member_takes_over_from_a_dead_leader():
+def test_the_next_isr_member_takes_over_from_a_dead_leader() -> None:
     cluster = ControllerCluster([1, 2, 3])
     cluster.create_topic("t", {0: [3, 2]})
     cluster.take_sent()
@@ -87,7 +98,7 @@ def test_the_next_isr_member_takes_over_from_a_dead_leader():
     ]
 
 
-def test_a_dead_follower_leaves_the_isr():
+def test_a_dead_follower_leaves_the_isr() -> None:
     cluster = ControllerCluster([1, 2, 3])
     cluster.create_topic("t", {0: [1, 3, 2]})
     cluster.kill(3)
@@ -95,20 +106,20 @@ def test_a_dead_follower_leaves_the_isr():
     assert (state.leader, state.leader_epoch, state.isr) == (1, 1, (1, 2))
 
 
-def test_the_last_isr_member_stays_in_the_isr_and_leads_again():
+def test_the_last_isr_member_stays_in_the_isr_and_leads_again() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [2]})
     cluster.kill(2)
     gone = cluster.state("t")
     assert (gone.leader, gone.isr, gone.leader_epoch) == (-1, (2,), 1)
-    assert cluster.brokers[1].cache.partition_state("t", 0).leader == -1
+    assert state_seen_by(cluster.brokers[1], "t").leader == -1
     cluster.start(2)
     back = cluster.state("t")
     assert (back.leader, back.isr, back.leader_epoch) == (2, (2,), 2)
-    assert cluster.brokers[1].cache.partition_state("t", 0).leader == 2
+    assert state_seen_by(cluster.brokers[1], "t").leader == 2
 
 
-def test_no_leader_outside_the_isr_unless_the_topic_allows_it():
+def test_no_leader_outside_the_isr_unless_the_topic_allows_it() -> None:
     for unclean in ("false", "true"):
         cluster = ControllerCluster([1, 2, 3])
         config = {"unclean.leader.election.enable": unclean}
@@ -125,7 +136,7 @@ def test_no_leader_outside_the_isr_unless_the_topic_allows_it():
             assert state.leader_recovery_state == znodes.RECOVERING
 
 
-def test_the_default_for_unclean_elections_comes_from_the_broker():
+def test_the_default_for_unclean_elections_comes_from_the_broker() -> None:
     cluster = ControllerCluster([1, 2, 3], unclean_leader_election_enable=True)
     cluster.create_topic("t", {0: [2, 3]})
     cluster.create_topic("careful", {0: [2, 3]}, {"unclean.leader.election.enable": "false"})
@@ -136,7 +147,7 @@ def test_the_default_for_unclean_elections_comes_from_the_broker():
     assert cluster.state("careful").leader == -1
 
 
-def test_a_partition_without_a_live_replica_waits_for_one():
+def test_a_partition_without_a_live_replica_waits_for_one() -> None:
     cluster = ControllerCluster([1])
     cluster.create_topic("t", {0: [2, 3]})
     assert znodes.partition_state_path("t", 0) not in cluster.tree.nodes
@@ -145,14 +156,13 @@ def test_a_partition_without_a_live_replica_waits_for_one():
     assert cluster.state("t").isr == (3,)
 
 
-def test_a_bounced_broker_is_dead_first_and_new_then():
+def test_a_bounced_broker_is_dead_first_and_new_then() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [2, 1]})
     cluster.take_sent()
     # Expiry and registration come before the controller looks.
-    held, cluster.controllers[1].process = cluster.controllers[1].process, lambda *_: iter(())
-    cluster.kill(2)
-    cluster.controllers[1].process = held
+    with patch.object(Controller, "process", lambda *_: iter(())):
+        cluster.kill(2)
     cluster.tree.child_watches.setdefault(znodes.BROKER_IDS, set()).add(1)
     cluster.start(2)
     state = cluster.state("t")
@@ -162,7 +172,7 @@ def test_a_bounced_broker_is_dead_first_and_new_then():
     assert "2 <- LeaderAndIsr t-0:leader=1 epoch=1 isr=[1]" in lines
 
 
-def test_another_broker_becomes_controller_with_a_higher_epoch():
+def test_another_broker_becomes_controller_with_a_higher_epoch() -> None:
     cluster = ControllerCluster([1, 2, 3])
     cluster.create_topic("t", {0: [1, 2]})
     cluster.kill(1)
@@ -172,19 +182,19 @@ def test_another_broker_becomes_controller_with_a_higher_epoch():
     assert all(broker.cache.controller_id in (2, 3) for broker in cluster.brokers.values())
 
 
-def test_an_operator_moves_the_controller():
+def test_an_operator_moves_the_controller() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.delete_controller_node()
     assert cluster.active.context.epoch == 2
     assert sum(controller.is_active for controller in cluster.controllers.values()) == 1
 
 
-def test_a_controller_that_was_replaced_cannot_write():
+def test_a_controller_that_was_replaced_cannot_write() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [2]})
     old = cluster.controllers[1]
 
-    def replaced(operations):
+    def replaced(operations: Sequence[ZkOperation]) -> None:
         cluster.tree.interfere = None
         cluster.tree.perform([SetData(znodes.CONTROLLER_EPOCH, b"2")])
 
@@ -195,12 +205,12 @@ def test_a_controller_that_was_replaced_cannot_write():
     assert old.context.brokers == {}
 
 
-def test_a_leader_changes_its_isr_while_a_leader_is_elected():
+def test_a_leader_changes_its_isr_while_a_leader_is_elected() -> None:
     cluster = ControllerCluster([1, 2, 3])
     cluster.create_topic("t", {0: [3, 1, 2]})
     path = znodes.partition_state_path("t", 0)
 
-    def shrink(operations):
+    def shrink(operations: Sequence[ZkOperation]) -> None:
         if any(getattr(o, "path", None) == path for o in operations):
             return
         if not any(SetData in map(type, getattr(o, "operations", ())) for o in operations):
@@ -215,7 +225,7 @@ def test_a_leader_changes_its_isr_while_a_leader_is_elected():
     assert (state.leader, state.isr) == (2, (2,)), "1 is not in sync any more"
 
 
-def test_states_of_a_newer_controller_are_not_touched():
+def test_states_of_a_newer_controller_are_not_touched() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [2]})
     data = b'{"version":1,"leader":2,"leader_epoch":9,"controller_epoch":8,"isr":[2]}'
@@ -224,7 +234,7 @@ def test_states_of_a_newer_controller_are_not_touched():
     assert cluster.state("t").leader_epoch == 9
 
 
-def test_a_malformed_topic_is_left_alone():
+def test_a_malformed_topic_is_left_alone() -> None:
     cluster = ControllerCluster([1])
     cluster.create_topic("good", {0: [1]})
     cluster.write(SetData(znodes.topic_path("good"), b"?"))
@@ -235,20 +245,21 @@ def test_a_malformed_topic_is_left_alone():
     assert cluster.state("other").leader == 1
 
 
-def test_a_lost_disk_takes_its_replicas_offline():
+def test_a_lost_disk_takes_its_replicas_offline() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [2, 1]})
     answered = cluster.brokers[2].receive
 
-    def broken(request):
+    def broken(request: ControlRequest) -> object:
         response = answered(request)
-        if type(request).__name__ == "LeaderAndIsrRequest":
+        if isinstance(request, LeaderAndIsrRequest):
+            assert isinstance(response, LeaderAndIsrResponse)
             topic_id = request.topic_states[0].topic_id
             error = LeaderAndIsrPartitionError(partition_index=0, error_code=56)
             response.topics = [LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=[error])]
         return response
 
-    cluster.brokers[2].receive = broken
+    cluster.brokers[2].answer = broken
     cluster.write(
         Create(
             f"{znodes.LOG_DIR_EVENTS}/log_dir_event_",
@@ -259,12 +270,12 @@ def test_a_lost_disk_takes_its_replicas_offline():
     assert cluster.tree.children(znodes.LOG_DIR_EVENTS) == ()
     state = cluster.state("t")
     assert (state.leader, state.isr) == (1, (1,))
-    assert cluster.brokers[1].cache.partition_state("t", 0).offline_replicas == (2,)
+    assert state_seen_by(cluster.brokers[1], "t").offline_replicas == (2,)
     partition = TopicPartition("t", 0)
     assert not cluster.active.context.is_replica_online(2, partition)
 
 
-def test_changed_listeners_are_told_to_all():
+def test_changed_listeners_are_told_to_all() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.take_sent()
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "elsewhere", 1)
@@ -273,7 +284,7 @@ def test_changed_listeners_are_told_to_all():
     assert cluster.brokers[1].cache.broker_endpoint(2, "PLAINTEXT") == endpoint
 
 
-def test_a_broker_that_cannot_take_over_sits_out_for_a_while():
+def test_a_broker_that_cannot_take_over_sits_out_for_a_while() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.write(SetData(znodes.FEATURE, b"?"))
     cluster.delete_controller_node()
@@ -282,11 +293,12 @@ def test_a_broker_that_cannot_take_over_sits_out_for_a_while():
     waiting = [timer for timer in cluster.timers if timer.event == events.Startup()]
     assert [timer.delay_ms for timer in waiting] == [1_000, 1_000]
     cluster.write(SetData(znodes.FEATURE, znodes.encode_features({})))
-    cluster.process(2, waiting[0].event)
+    event: Any = waiting[0].event
+    cluster.process(2, event)
     assert cluster.controllers[2].is_active
 
 
-def test_who_has_lost_its_session_is_no_candidate_until_it_is_registered_again():
+def test_who_has_lost_its_session_is_no_candidate_until_it_is_registered_again() -> None:
     cluster = ControllerCluster([1])
     cluster.process(1, events.SessionLost())
     cluster.tree.expire(cluster.sessions[1])
@@ -296,7 +308,7 @@ def test_who_has_lost_its_session_is_no_candidate_until_it_is_registered_again()
     assert cluster.active.context.epoch == 2
 
 
-def test_elections_are_counted():
+def test_elections_are_counted() -> None:
     cluster = ControllerCluster([1, 2, 3], unclean_leader_election_enable=True)
     cluster.create_topic("t", {0: [2, 3]})
     counters = cluster.active.partitions
@@ -308,7 +320,7 @@ def test_elections_are_counted():
     assert (counters.elections, counters.unclean_elections) == (2, 1)
 
 
-def test_a_new_controller_elects_leaders_before_isrs_shrink():
+def test_a_new_controller_elects_leaders_before_isrs_shrink() -> None:
     """Each broker is told of all it has first; no partition is told of no leader."""
     cluster = ControllerCluster([1, 2, 3])
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})

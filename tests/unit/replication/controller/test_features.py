@@ -30,7 +30,7 @@ def finalized(cluster: ControllerCluster) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_finalized_feature_is_deleted(version):
+def test_a_finalized_feature_is_deleted(version: int) -> None:
     cluster = cluster_with_feature()
     drop = FeatureUpdateKey(feature="f", max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
     drop.allow_downgrade = True
@@ -43,7 +43,7 @@ def test_a_finalized_feature_is_deleted(version):
 TWELVE = (9, 8, 7, 6, 5, 4, 3, 2, 11, 1, 10, 0)
 
 
-def test_answers_are_in_the_order_of_apache_kafka():
+def test_answers_are_in_the_order_of_apache_kafka() -> None:
     """As its 3.9.1 answered: the order of a Scala hash map, which doubles at twelve names."""
     cluster = cluster_with_feature()
     for names, expected in (
@@ -58,7 +58,7 @@ def test_answers_are_in_the_order_of_apache_kafka():
         assert [name for name, _ in update(cluster, *asked)] == expected
 
 
-def test_validating_only_writes_nothing():
+def test_validating_only_writes_nothing() -> None:
     cluster = cluster_with_feature()
     drop = FeatureUpdateKey(feature="f", max_version_level=0, upgrade_type=UNSAFE_DOWNGRADE)
     assert update(cluster, drop, validate=True) == [("f", ErrorCode.NONE)]
@@ -80,7 +80,7 @@ def test_validating_only_writes_nothing():
         ("h", 1, UPGRADE),
     ],
 )
-def test_everything_else_is_refused(feature, level, upgrade_type):
+def test_everything_else_is_refused(feature: str, level: int, upgrade_type: int) -> None:
     cluster = cluster_with_feature()
     asked = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=upgrade_type)
     assert update(cluster, asked) == [(feature, ErrorCode.INVALID_REQUEST)]

@@ -16,8 +16,9 @@ from pybroker.protocol.messages.reassignments import (
     ReassignableTopic,
 )
 from pybroker.replication.controller import events, znodes
+from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.operations import Create, SetData
-from tests.support.controller_cluster import ControllerCluster
+from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 LEGACY = znodes.REASSIGN_PARTITIONS
 
@@ -36,7 +37,9 @@ def reassign(
     return ErrorCode(outcome.error_code)
 
 
-def listed(cluster: ControllerCluster, *asked: tuple[str, int]) -> dict[tuple[str, int], tuple]:
+def listed(
+    cluster: ControllerCluster, *asked: tuple[str, int]
+) -> dict[tuple[str, int], tuple[list[int], ...]]:
     topics = [
         ListPartitionReassignmentsTopics(name=topic, partition_indexes=[index])
         for topic, index in asked
@@ -80,7 +83,7 @@ def cluster_of(count: int, replicas: list[int]) -> ControllerCluster:
     return cluster
 
 
-def test_all_replicas_move_in_two_phases():
+def test_all_replicas_move_in_two_phases() -> None:
     cluster = cluster_of(4, [1, 2])
     assert reassign(cluster, [3, 4]) == ErrorCode.NONE
     assert assignment(cluster) == ([3, 4, 1, 2], {"0": [3, 4]}, {"0": [1, 2]})
@@ -111,19 +114,19 @@ def test_all_replicas_move_in_two_phases():
     assert (state.leader, state.isr) == (3, (3, 4))
     assert {b for b in cluster.brokers if ("t", 0) in cluster.brokers[b].replicas} == {3, 4}
     for broker in cluster.brokers.values():
-        assert broker.cache.partition_state("t", 0).replicas == (3, 4)
+        assert state_seen_by(broker, "t").replicas == (3, 4)
     deletions = [line for line in cluster.take_sent() if "delete" in line]
     assert [line[:16] for line in deletions] == ["1 <- StopReplica", "2 <- StopReplica"]
     assert cluster.active.illegal_transitions == 0
 
 
-def test_a_leader_that_stays_learns_the_new_replicas_under_a_new_epoch():
+def test_a_leader_that_stays_learns_the_new_replicas_under_a_new_epoch() -> None:
     cluster = cluster_of(3, [1, 2])
     assert reassign(cluster, [1, 3]) == ErrorCode.NONE
     catch_up(cluster, [1, 2, 3])
     state = cluster.state("t")
     assert (state.leader, state.isr) == (1, (1, 3))
-    last = cluster.brokers[1].replicas[("t", 0)]
+    last = cluster.brokers[1].replicas[TopicPartition("t", 0)]
     assert (last.leader_epoch, last.replicas, last.adding_replicas) == (
         state.leader_epoch,
         [1, 3],
@@ -131,7 +134,7 @@ def test_a_leader_that_stays_learns_the_new_replicas_under_a_new_epoch():
     )
 
 
-def test_fewer_replicas_and_another_order_need_no_catching_up():
+def test_fewer_replicas_and_another_order_need_no_catching_up() -> None:
     cluster = cluster_of(3, [1, 2, 3])
     assert reassign(cluster, [3, 1]) == ErrorCode.NONE
     assert assignment(cluster) == ([3, 1], {}, {})
@@ -156,7 +159,9 @@ def test_fewer_replicas_and_another_order_need_no_catching_up():
         ([1], "deleted", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_is_refused_changes_nothing(target, topic, error):
+def test_what_is_refused_changes_nothing(
+    target: list[int] | None, topic: str, error: ErrorCode
+) -> None:
     cluster = cluster_of(3, [1, 2])
     cluster.create_topic("deleted", {0: [1, 3]})
     cluster.kill(3)
@@ -166,12 +171,12 @@ def test_what_is_refused_changes_nothing(target, topic, error):
     assert {path: node.data for path, node in cluster.tree.nodes.items()} == before
 
 
-def test_an_unknown_partition_of_a_known_topic():
+def test_an_unknown_partition_of_a_known_topic() -> None:
     cluster = cluster_of(2, [1, 2])
     assert reassign(cluster, [1], partition=7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_cancelling_removes_what_was_added():
+def test_cancelling_removes_what_was_added() -> None:
     cluster = cluster_of(4, [1, 2])
     reassign(cluster, [3, 4])
     catch_up(cluster, [1, 2, 3])
@@ -183,7 +188,7 @@ def test_cancelling_removes_what_was_added():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_cancelling_takes_the_leadership_from_an_added_replica():
+def test_cancelling_takes_the_leadership_from_an_added_replica() -> None:
     cluster = cluster_of(3, [1, 2])
     reassign(cluster, [3, 2])
     catch_up(cluster, [1, 3])
@@ -195,7 +200,7 @@ def test_cancelling_takes_the_leadership_from_an_added_replica():
     assert assignment(cluster) == ([3, 2], {}, {})
 
 
-def test_a_new_target_replaces_the_old_one():
+def test_a_new_target_replaces_the_old_one() -> None:
     cluster = cluster_of(4, [1, 2])
     reassign(cluster, [3, 2])
     catch_up(cluster, [1, 2])
@@ -208,7 +213,7 @@ def test_a_new_target_replaces_the_old_one():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_replacing_drops_a_leader_that_is_not_wanted_any_more():
+def test_replacing_drops_a_leader_that_is_not_wanted_any_more() -> None:
     cluster = cluster_of(4, [1, 2])
     reassign(cluster, [3, 4])
     catch_up(cluster, [1, 2, 3])
@@ -223,7 +228,7 @@ def test_replacing_drops_a_leader_that_is_not_wanted_any_more():
     assert assignment(cluster) == ([2, 4, 1], {"0": [4]}, {"0": [1]})
 
 
-def test_a_new_controller_goes_on():
+def test_a_new_controller_goes_on() -> None:
     cluster = cluster_of(4, [1, 2])
     reassign(cluster, [3, 4])
     cluster.delete_controller_node()
@@ -233,7 +238,7 @@ def test_a_new_controller_goes_on():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_a_new_controller_finishes_what_only_wants_finishing():
+def test_a_new_controller_finishes_what_only_wants_finishing() -> None:
     cluster = cluster_of(4, [1, 2])
     reassign(cluster, [3, 4])
     path = znodes.partition_state_path("t", 0)
@@ -245,19 +250,19 @@ def test_a_new_controller_finishes_what_only_wants_finishing():
     assert assignment(cluster) == ([3, 4], {}, {})
 
 
-def test_it_waits_for_a_broker_that_has_died():
+def test_it_waits_for_a_broker_that_has_died() -> None:
     cluster = cluster_of(3, [1])
     reassign(cluster, [3])
     cluster.kill(3)
     assert assignment(cluster) == ([3, 1], {"0": [3]}, {"0": [1]})
     cluster.start(3)
-    assert cluster.brokers[3].replicas[("t", 0)].adding_replicas == [3]
+    assert cluster.brokers[3].replicas[TopicPartition("t", 0)].adding_replicas == [3]
     catch_up(cluster, [1, 3])
     assert assignment(cluster) == ([3], {}, {})
     assert cluster.state("t").leader == 3
 
 
-def test_the_target_is_not_left_alone_while_it_is_dead():
+def test_the_target_is_not_left_alone_while_it_is_dead() -> None:
     cluster = cluster_of(3, [1])
     reassign(cluster, [3])
     cluster.kill(1)  # the origin is gone before anything was copied
@@ -268,7 +273,7 @@ def test_the_target_is_not_left_alone_while_it_is_dead():
     assert assignment(cluster) == ([3], {}, {})
 
 
-def test_a_partition_that_never_had_a_leader_gets_one():
+def test_a_partition_that_never_had_a_leader_gets_one() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [7]})
     assert reassign(cluster, [2]) == ErrorCode.NONE
@@ -277,7 +282,7 @@ def test_a_partition_that_never_had_a_leader_gets_one():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_partitions_that_another_broker_adds_meanwhile_are_kept():
+def test_partitions_that_another_broker_adds_meanwhile_are_kept() -> None:
     cluster = cluster_of(3, [1])
     reassign(cluster, [2])
     node = cluster.tree.nodes[znodes.topic_path("t")]
@@ -293,7 +298,7 @@ def test_partitions_that_another_broker_adds_meanwhile_are_kept():
 # Replicas whose brokers are away when they are removed
 
 
-def test_a_removed_replica_is_deleted_when_its_broker_is_back():
+def test_a_removed_replica_is_deleted_when_its_broker_is_back() -> None:
     cluster = cluster_of(3, [2, 1])
     cluster.kill(1)
     assert reassign(cluster, [2]) == ErrorCode.NONE
@@ -306,7 +311,7 @@ def test_a_removed_replica_is_deleted_when_its_broker_is_back():
     assert not [line for line in cluster.take_sent() if "StopReplica" in line]  # it has confirmed
 
 
-def test_a_removed_replica_that_is_added_again_is_not_deleted():
+def test_a_removed_replica_that_is_added_again_is_not_deleted() -> None:
     cluster = cluster_of(3, [2, 1])
     cluster.kill(1)
     reassign(cluster, [2])
@@ -316,13 +321,13 @@ def test_a_removed_replica_that_is_added_again_is_not_deleted():
     cluster.take_sent()
     cluster.start(1)
     assert not [line for line in cluster.take_sent() if "StopReplica" in line]
-    assert cluster.brokers[1].replicas[("t", 0)].adding_replicas == [1]
+    assert cluster.brokers[1].replicas[TopicPartition("t", 0)].adding_replicas == [1]
 
 
 # Deletion
 
 
-def test_a_topic_is_deleted_after_its_reassignment():
+def test_a_topic_is_deleted_after_its_reassignment() -> None:
     cluster = cluster_of(3, [1])
     reassign(cluster, [2])
     cluster.delete_topic("t")
@@ -334,7 +339,7 @@ def test_a_topic_is_deleted_after_its_reassignment():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_a_new_controller_keeps_the_deletion_waiting():
+def test_a_new_controller_keeps_the_deletion_waiting() -> None:
     cluster = cluster_of(3, [1])
     reassign(cluster, [2])
     cluster.delete_topic("t")
@@ -351,7 +356,7 @@ def request_by_znode(cluster: ControllerCluster, targets: dict[tuple[str, int], 
     cluster.write(Create(LEGACY, znodes.encode_reassignment(targets)))
 
 
-def test_the_legacy_znode_is_emptied_as_partitions_finish():
+def test_the_legacy_znode_is_emptied_as_partitions_finish() -> None:
     cluster = cluster_of(3, [1])
     cluster.create_topic("u", {0: [1]})
     request_by_znode(cluster, {("t", 0): [2], ("u", 0): [3], ("ghost", 0): [1], ("u", 9): [1]})
@@ -367,17 +372,17 @@ def test_the_legacy_znode_is_emptied_as_partitions_finish():
     assert assignment(cluster)[1] == {"0": [3]}
 
 
-def test_the_legacy_znode_may_name_a_broker_that_comes_later():
+def test_the_legacy_znode_may_name_a_broker_that_comes_later() -> None:
     cluster = cluster_of(2, [1])
     request_by_znode(cluster, {("t", 0): [3]})
     cluster.start(3)
-    assert cluster.brokers[3].replicas[("t", 0)].is_new
+    assert cluster.brokers[3].replicas[TopicPartition("t", 0)].is_new
     catch_up(cluster, [1, 3])
     assert assignment(cluster) == ([3], {}, {})
     assert cluster.active.illegal_transitions == 0
 
 
-def test_a_new_controller_reads_the_legacy_znode():
+def test_a_new_controller_reads_the_legacy_znode() -> None:
     cluster = cluster_of(3, [1])
     cluster.tree.perform([Create(LEGACY, znodes.encode_reassignment({("t", 0): [2]}))])
     cluster.tree.take_fired()
@@ -385,7 +390,7 @@ def test_a_new_controller_reads_the_legacy_znode():
     assert assignment(cluster) == ([2, 1], {"0": [2]}, {"0": [1]})
 
 
-def test_the_api_has_the_last_word_over_the_legacy_znode():
+def test_the_api_has_the_last_word_over_the_legacy_znode() -> None:
     cluster = cluster_of(3, [1])
     request_by_znode(cluster, {("t", 0): [2]})
     assert reassign(cluster, [3]) == ErrorCode.NONE
@@ -405,14 +410,14 @@ def test_the_api_has_the_last_word_over_the_legacy_znode():
         b'{"partitions":[{"topic":"t","partition":0,"replicas":[2,2]}]}',
     ],
 )
-def test_nonsense_in_the_legacy_znode_is_removed(data):
+def test_nonsense_in_the_legacy_znode_is_removed(data: bytes | None) -> None:
     cluster = cluster_of(3, [1])
     cluster.write(Create(LEGACY, data))
     assert LEGACY not in cluster.tree.nodes
     assert assignment(cluster) == ([1], {}, {})
 
 
-def test_listing_some_partitions():
+def test_listing_some_partitions() -> None:
     cluster = cluster_of(3, [1])
     cluster.create_topic("u", {0: [1]})
     reassign(cluster, [2])
@@ -420,12 +425,13 @@ def test_listing_some_partitions():
     assert listed(cluster, ("t", 0), ("u", 0)) == {("t", 0): ([2, 1], [2], [1])}
 
 
-def test_nobody_but_the_controller_answers():
+def test_nobody_but_the_controller_answers() -> None:
     cluster = cluster_of(2, [1])
     (other,) = [i for i, c in cluster.controllers.items() if not c.is_active]
-    for event, request in (
-        (events.AlterPartitionReassignments, AlterPartitionReassignmentsRequest()),
-        (events.ListPartitionReassignments, ListPartitionReassignmentsRequest()),
-    ):
-        cluster.process(other, event("token", request))
+    asked: tuple[events.Event, ...] = (
+        events.AlterPartitionReassignments("token", AlterPartitionReassignmentsRequest()),
+        events.ListPartitionReassignments("token", ListPartitionReassignmentsRequest()),
+    )
+    for event in asked:
+        cluster.process(other, event)
         assert cluster.replies.pop("token").error_code == ErrorCode.NOT_CONTROLLER

@@ -1,5 +1,8 @@
 """AlterPartition check by check, controlled shutdown, producer ids, elections, rebalancing."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from pybroker.protocol.errors import ErrorCode
@@ -13,7 +16,7 @@ from pybroker.protocol.messages.cluster import (
 )
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.context import TopicPartition
-from pybroker.replication.controller.operations import Create, SetData
+from pybroker.replication.controller.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller.requests import ElectionResult
 from tests.support.controller_cluster import ControllerCluster
 
@@ -24,7 +27,14 @@ def epoch_of(cluster: ControllerCluster, broker_id: int) -> int:
     return cluster.tree.nodes[znodes.broker_path(broker_id)].czxid
 
 
-def alter(cluster: ControllerCluster, isr, *, version=3, leader=1, by=None, **changes):
+def alter(
+    cluster: ControllerCluster,
+    isr: Sequence[int],
+    *,
+    version: int = 3,
+    leader: int = 1,
+    **changes: Any,
+) -> Any:
     """An AlterPartition of t-0 by its leader, as asked, with its answer for the partition."""
     state = cluster.state("t")
     asked = AlterPartitionRequestPartitionData(
@@ -65,13 +75,15 @@ def cluster() -> ControllerCluster:
 
 
 @pytest.mark.parametrize("member_epoch", [-1, 0, 10**9])
-def test_broker_epochs_of_members_do_not_matter(cluster, member_epoch):
+def test_broker_epochs_of_members_do_not_matter(
+    cluster: ControllerCluster, member_epoch: int
+) -> None:
     assert alter(cluster, [1], member_epoch=member_epoch) == (1, [1], 1)
     assert alter(cluster, [1, 2], member_epoch=member_epoch) == (1, [1, 2], 2)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_the_isr_shrinks_and_grows(cluster, version):
+def test_the_isr_shrinks_and_grows(cluster: ControllerCluster, version: int) -> None:
     cluster.take_sent()
     assert alter(cluster, [1], version=version) == (1, [1], 1)
     assert cluster.state("t").isr == (1,)
@@ -82,7 +94,7 @@ def test_the_isr_shrinks_and_grows(cluster, version):
     assert alter(cluster, [1, 2], version=version) == (1, [1, 2], 2)
 
 
-def test_repeating_a_change_that_was_made_succeeds(cluster):
+def test_repeating_a_change_that_was_made_succeeds(cluster: ControllerCluster) -> None:
     assert alter(cluster, [1]) == (1, [1], 1)
     cluster.take_sent()
     assert alter(cluster, [1], partition_epoch=0) == (1, [1], 1)
@@ -107,7 +119,9 @@ def test_repeating_a_change_that_was_made_succeeds(cluster):
         ([1, 3], {}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_refused_changes_change_nothing(cluster, isr, changes, code):
+def test_refused_changes_change_nothing(
+    cluster: ControllerCluster, isr: list[int], changes: dict[str, Any], code: ErrorCode
+) -> None:
     before = cluster.state("t")
     assert alter(cluster, isr, **changes) == code
     assert cluster.state("t") == before
@@ -117,14 +131,16 @@ def test_refused_changes_change_nothing(cluster, isr, changes, code):
     ("version", "code"),
     [(1, ErrorCode.OPERATION_NOT_ATTEMPTED), (3, ErrorCode.INELIGIBLE_REPLICA)],
 )
-def test_a_broker_that_shuts_down_cannot_join_the_isr(cluster, version, code):
+def test_a_broker_that_shuts_down_cannot_join_the_isr(
+    cluster: ControllerCluster, version: int, code: ErrorCode
+) -> None:
     alter(cluster, [1])
     request = ControlledShutdownRequest(broker_id=2, broker_epoch=epoch_of(cluster, 2))
     cluster.ask(events.ControlledShutdown, request)
     assert alter(cluster, [1, 2], version=version) == code
 
 
-def test_a_conflict_in_zookeeper_is_reported(cluster):
+def test_a_conflict_in_zookeeper_is_reported(cluster: ControllerCluster) -> None:
     path = znodes.partition_state_path("t", 0)
     data = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1,2]}'
     cluster.tree.perform([SetData(path, data)])
@@ -132,16 +148,16 @@ def test_a_conflict_in_zookeeper_is_reported(cluster):
     assert alter(cluster, [1], partition_epoch=1) == (1, [1], 2), "the state was read again"
 
 
-def test_an_own_write_whose_answer_was_lost_counts(cluster):
+def test_an_own_write_whose_answer_was_lost_counts(cluster: ControllerCluster) -> None:
     path = znodes.partition_state_path("t", 0)
     data = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}'
     cluster.tree.perform([SetData(path, data)])
     assert alter(cluster, [1], partition_epoch=0) == (1, [1], 1)
 
 
-def test_only_the_controller_answers(cluster):
+def test_only_the_controller_answers(cluster: ControllerCluster) -> None:
     (other,) = {2, 3} - {i for i, c in cluster.controllers.items() if c.is_active} - {3}
-    asked = [
+    asked: list[events.AlterPartition | events.ControlledShutdown | events.AllocateProducerIds] = [
         events.AlterPartition("a", AlterPartitionRequest(), 3),
         events.ControlledShutdown("c", ControlledShutdownRequest()),
         events.AllocateProducerIds("p", AllocateProducerIdsRequest()),
@@ -153,8 +169,10 @@ def test_only_the_controller_answers(cluster):
     assert cluster.replies["e"] == {T0: ElectionResult(ErrorCode.NOT_CONTROLLER)}
 
 
-def test_a_request_is_answered_when_the_controller_moves_in_the_middle(cluster):
-    def replaced(operations):
+def test_a_request_is_answered_when_the_controller_moves_in_the_middle(
+    cluster: ControllerCluster,
+) -> None:
+    def replaced(operations: Sequence[ZkOperation]) -> None:
         cluster.tree.interfere = None
         cluster.tree.perform([SetData(znodes.CONTROLLER_EPOCH, b"2")])
 
@@ -181,7 +199,7 @@ def test_a_request_is_answered_when_the_controller_moves_in_the_middle(cluster):
 # Controlled shutdown
 
 
-def test_leaderships_move_before_a_broker_goes(cluster):
+def test_leaderships_move_before_a_broker_goes(cluster: ControllerCluster) -> None:
     cluster.create_topic("follows", {0: [2, 1]})
     cluster.create_topic("alone", {0: [1]})
     cluster.take_sent()
@@ -196,7 +214,7 @@ def test_leaderships_move_before_a_broker_goes(cluster):
     assert "1 <- StopReplica follows-0:epoch=0" in cluster.take_sent()
 
 
-def test_what_nobody_else_can_lead_remains(cluster):
+def test_what_nobody_else_can_lead_remains(cluster: ControllerCluster) -> None:
     alter(cluster, [1])
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
     response = cluster.ask(events.ControlledShutdown, request)
@@ -208,7 +226,9 @@ def test_what_nobody_else_can_lead_remains(cluster):
     ("broker_id", "epoch", "code"),
     [(1, 0, ErrorCode.STALE_BROKER_EPOCH), (8, -1, ErrorCode.BROKER_NOT_AVAILABLE)],
 )
-def test_a_shutdown_by_the_wrong_broker(cluster, broker_id, epoch, code):
+def test_a_shutdown_by_the_wrong_broker(
+    cluster: ControllerCluster, broker_id: int, epoch: int, code: ErrorCode
+) -> None:
     request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch)
     assert cluster.ask(events.ControlledShutdown, request).error_code == code
 
@@ -216,8 +236,8 @@ def test_a_shutdown_by_the_wrong_broker(cluster, broker_id, epoch, code):
 # Producer ids
 
 
-def test_blocks_of_producer_ids_never_overlap(cluster):
-    def allocate(broker_id):
+def test_blocks_of_producer_ids_never_overlap(cluster: ControllerCluster) -> None:
+    def allocate(broker_id: int) -> tuple[int, int]:
         request = AllocateProducerIdsRequest(
             broker_id=broker_id, broker_epoch=epoch_of(cluster, broker_id)
         )
@@ -237,7 +257,9 @@ def test_blocks_of_producer_ids_never_overlap(cluster):
     ("broker_id", "code"),
     [(1, ErrorCode.STALE_BROKER_EPOCH), (8, ErrorCode.BROKER_ID_NOT_REGISTERED)],
 )
-def test_producer_ids_for_the_wrong_broker(cluster, broker_id, code):
+def test_producer_ids_for_the_wrong_broker(
+    cluster: ControllerCluster, broker_id: int, code: ErrorCode
+) -> None:
     request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=0)
     assert cluster.ask(events.AllocateProducerIds, request).error_code == code
 
@@ -245,11 +267,11 @@ def test_producer_ids_for_the_wrong_broker(cluster, broker_id, code):
 # Elections
 
 
-def elect(cluster, *partitions, unclean=False):
+def elect(cluster: ControllerCluster, *partitions: TopicPartition, unclean: bool = False) -> Any:
     return cluster.ask(events.ElectLeaders, partitions or None, unclean)
 
 
-def test_preferred_election(cluster):
+def test_preferred_election(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 1]})
     cluster.kill(2)
     cluster.start(2)
@@ -267,7 +289,7 @@ def test_preferred_election(cluster):
     assert set(elect(cluster)) == {T0, u0}
 
 
-def test_unclean_election_on_request(cluster):
+def test_unclean_election_on_request(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 3]})
     cluster.kill(3)
     cluster.start(3)
@@ -282,7 +304,7 @@ def test_unclean_election_on_request(cluster):
     assert elect(cluster, u0, unclean=True) == {u0: none_left}
 
 
-def test_allowing_unclean_election_later_elects_at_once(cluster):
+def test_allowing_unclean_election_later_elects_at_once(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 3]})
     cluster.kill(3)
     cluster.start(3)
@@ -294,7 +316,7 @@ def test_allowing_unclean_election_later_elects_at_once(cluster):
     assert cluster.state("u").leader == 3
 
 
-def test_the_legacy_node_for_preferred_elections(cluster):
+def test_the_legacy_node_for_preferred_elections(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 1]})
     state = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[2,1]}'
     cluster.tree.perform([SetData(znodes.partition_state_path("u", 0), state)])
@@ -307,7 +329,7 @@ def test_the_legacy_node_for_preferred_elections(cluster):
     assert znodes.PREFERRED_ELECTION not in cluster.tree.nodes
 
 
-def test_leadership_goes_back_when_a_broker_is_short_of_it():
+def test_leadership_goes_back_when_a_broker_is_short_of_it() -> None:
     cluster = ControllerCluster([1, 2])
     (first,) = cluster.timers
     assert (first.delay_ms, first.event) == (5_000, events.AutoRebalance())
@@ -318,13 +340,14 @@ def test_leadership_goes_back_when_a_broker_is_short_of_it():
     data = b'{"version":1,"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":[1,2]}'
     cluster.tree.perform([SetData(path, data)])
     cluster.active.context.leadership[T0] = cluster.state("t")
-    cluster.process(1, first.event)
+    event: Any = first.event
+    cluster.process(1, event)
     assert cluster.state("t").leader == 2
     assert cluster.timers[1:]
     assert cluster.timers[1].delay_ms == 300_000
 
 
-def test_little_imbalance_is_left_alone():
+def test_little_imbalance_is_left_alone() -> None:
     cluster = ControllerCluster([1, 2], leader_imbalance_per_broker_percentage=50)
     cluster.create_topic("t", {0: [2, 1], 1: [2, 1]})
     path = znodes.partition_state_path("t", 0)

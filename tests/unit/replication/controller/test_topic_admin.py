@@ -1,10 +1,12 @@
 """The znode writes of topic administration, and the names that are allowed."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.replication.controller import topic_admin, znodes
-from pybroker.replication.controller.operations import Create, GetChildren, SetData
+from pybroker.replication.controller.operations import Create, GetChildren, SetData, ZkOperation
 from tests.support.controller_cluster import ControllerCluster
 
 ID = b"\x07" * 16
@@ -15,20 +17,25 @@ def cluster() -> ControllerCluster:
     return ControllerCluster([1, 2])
 
 
-def create(cluster, topic, assignment=None, config=None):
+def create(
+    cluster: ControllerCluster,
+    topic: str,
+    assignment: dict[int, list[int]] | None = None,
+    config: dict[str, str] | None = None,
+) -> None:
     cluster.tree.run(topic_admin.check_new_topic(topic))
     cluster.tree.run(topic_admin.create_topic(topic, ID, assignment or {0: [1]}, config or {}))
     cluster.settle()
 
 
-def fails(code, call, *arguments):
+def fails(code: ErrorCode, call: Callable[..., object], *arguments: object) -> str:
     with pytest.raises(KafkaError) as caught:
         call(*arguments)
     assert caught.value.code is code
-    return caught.value.message
+    return caught.value.message or ""
 
 
-def test_the_nodes_of_a_new_topic(cluster):
+def test_the_nodes_of_a_new_topic(cluster: ControllerCluster) -> None:
     create(cluster, "t", {0: [1, 2], 1: [2, 1]}, {"retention.ms": "5"})
     assert cluster.json("/config/topics/t") == {"version": 1, "config": {"retention.ms": "5"}}
     assert cluster.json("/brokers/topics/t") == {
@@ -42,15 +49,17 @@ def test_the_nodes_of_a_new_topic(cluster):
     assert cluster.state("t", 1).leader == 2
 
 
-def test_an_existing_topic(cluster):
+def test_an_existing_topic(cluster: ControllerCluster) -> None:
     create(cluster, "t")
     fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "t")
     flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
     fails(ErrorCode.TOPIC_ALREADY_EXISTS, cluster.tree.run, flow)
 
 
-def test_a_topic_that_another_broker_creates_meanwhile_does_not_collide_with_itself(cluster):
-    def create_first(operations):
+def test_a_topic_that_another_broker_creates_meanwhile_does_not_collide_with_itself(
+    cluster: ControllerCluster,
+) -> None:
+    def create_first(operations: Sequence[ZkOperation]) -> None:
         if list(operations) == [GetChildren(znodes.TOPICS)]:
             cluster.tree.interfere = None
             cluster.tree.perform([Create(znodes.topic_path("a_b"))])
@@ -60,24 +69,24 @@ def test_a_topic_that_another_broker_creates_meanwhile_does_not_collide_with_its
     assert cluster.tree.interfere is None
 
 
-def test_a_topic_that_is_being_deleted(cluster):
+def test_a_topic_that_is_being_deleted(cluster: ControllerCluster) -> None:
     cluster.tree.perform([Create(znodes.delete_topic_path("t"))])
     assert "marked for deletion" in fails(ErrorCode.TOPIC_ALREADY_EXISTS, create, cluster, "t")
 
 
-def test_names_that_collide_in_metrics(cluster):
+def test_names_that_collide_in_metrics(cluster: ControllerCluster) -> None:
     create(cluster, "a.b_c")
     assert "a.b_c" in fails(ErrorCode.INVALID_TOPIC_EXCEPTION, create, cluster, "a_b.c")
     create(cluster, "a-b-c")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\n"])
-def test_illegal_names(name):
+def test_illegal_names(name: str) -> None:
     fails(ErrorCode.INVALID_TOPIC_EXCEPTION, topic_admin.check_topic_name, name)
 
 
 @pytest.mark.parametrize("name", ["a", "...", "A.b_C-1", "x" * 249])
-def test_legal_names(name):
+def test_legal_names(name: str) -> None:
     topic_admin.check_topic_name(name)
 
 
@@ -85,11 +94,11 @@ def test_legal_names(name):
     "assignment",
     [{1: [1]}, {0: [1], 2: [1]}, {0: [1, 1]}, {0: [1], 1: [1, 2]}, {0: []}, {-1: [1], 0: [1]}],
 )
-def test_bad_manual_assignments(assignment):
+def test_bad_manual_assignments(assignment: dict[int, list[int]]) -> None:
     fails(ErrorCode.INVALID_REPLICA_ASSIGNMENT, topic_admin.check_replicas, assignment)
 
 
-def test_without_a_controller_nothing_is_created(cluster):
+def test_without_a_controller_nothing_is_created(cluster: ControllerCluster) -> None:
     cluster.kill(1)
     cluster.kill(2)
     flow = topic_admin.create_topic("t", ID, {0: [1]}, {})
@@ -97,9 +106,11 @@ def test_without_a_controller_nothing_is_created(cluster):
     assert "/brokers/topics/t" not in cluster.tree.nodes
 
 
-def test_growing_a_topic(cluster):
+def test_growing_a_topic(cluster: ControllerCluster) -> None:
     create(cluster, "t")
-    current, version = cluster.tree.run(topic_admin.read_assignment("t"))
+    found = cluster.tree.run(topic_admin.read_assignment("t"))
+    assert found is not None
+    current, version = found
     cluster.tree.run(topic_admin.add_partitions("t", current, version, {1: [2]}))
     cluster.settle()
     assert cluster.state("t", 1).leader == 2
@@ -108,18 +119,18 @@ def test_growing_a_topic(cluster):
     assert cluster.tree.run(topic_admin.read_assignment("ghost")) is None
 
 
-def test_marking_twice_for_deletion_is_fine(cluster):
+def test_marking_twice_for_deletion_is_fine(cluster: ControllerCluster) -> None:
     cluster.tree.run(topic_admin.request_deletion("t"))
     cluster.tree.run(topic_admin.request_deletion("t"))
     assert cluster.tree.nodes[znodes.delete_topic_path("t")].data is None
 
 
-def test_a_controller_change_in_the_middle_is_tried_again(cluster):
-    def move(operations):
+def test_a_controller_change_in_the_middle_is_tried_again(cluster: ControllerCluster) -> None:
+    def move(operations: Sequence[ZkOperation]) -> None:
         if any(type(o).__name__ == "Multi" for o in operations):
             cluster.tree.interfere = None
             data = cluster.tree.nodes[znodes.CONTROLLER].data
-            cluster.tree.perform([SetData(znodes.CONTROLLER, data)])
+            cluster.tree.perform([SetData(znodes.CONTROLLER, data or b"")])
 
     cluster.tree.interfere = move
     cluster.tree.run(topic_admin.create_topic("t", ID, {0: [1]}, {"a": "b"}))

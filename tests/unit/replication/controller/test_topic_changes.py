@@ -1,17 +1,18 @@
 """Topics grow, get ids, and are deleted with all the pauses that deletion knows."""
 
-from pybroker.protocol.messages.replication import StopReplicaRequest
+from pybroker.protocol.messages.replication import StopReplicaRequest, StopReplicaResponse
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.context import ReplicaStateName
+from pybroker.replication.controller.effects import ControlRequest
 from pybroker.replication.controller.operations import Create, Delete, SetData
-from tests.support.controller_cluster import ControllerCluster
+from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 
 def topic_nodes(cluster: ControllerCluster, topic: str) -> list[str]:
     return [path for path in cluster.tree.nodes if topic in path.split("/")]
 
 
-def test_added_partitions_get_leaders():
+def test_added_partitions_get_leaders() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1]})
     cluster.take_sent()
@@ -25,7 +26,7 @@ def test_added_partitions_get_leaders():
     ]
 
 
-def test_a_topic_without_id_gets_one():
+def test_a_topic_without_id_gets_one() -> None:
     cluster = ControllerCluster([1])
     cluster.write(Create(znodes.topic_path("old"), b'{"version":1,"partitions":{"0":[1]}}'))
     stored = cluster.json(znodes.topic_path("old"))
@@ -35,7 +36,7 @@ def test_a_topic_without_id_gets_one():
     assert cluster.brokers[1].cache.topic_name(topic_id) == "old"
 
 
-def test_a_deleted_topic_is_gone_everywhere():
+def test_a_deleted_topic_is_gone_everywhere() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1, 2]}, {"retention.ms": "1"})
     cluster.create_topic("kept", {0: [1]})
@@ -55,7 +56,7 @@ def test_a_deleted_topic_is_gone_everywhere():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_a_deleted_topic_can_be_created_again():
+def test_a_deleted_topic_can_be_created_again() -> None:
     cluster = ControllerCluster([1])
     cluster.create_topic("t", {0: [1]})
     first = cluster.active.context.topic_id("t")
@@ -65,7 +66,7 @@ def test_a_deleted_topic_can_be_created_again():
     assert cluster.state("t", 1).leader == 1
 
 
-def test_deletion_waits_for_a_dead_broker():
+def test_deletion_waits_for_a_dead_broker() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1, 2]})
     cluster.kill(2)
@@ -80,7 +81,7 @@ def test_deletion_waits_for_a_dead_broker():
     assert cluster.active.illegal_transitions == 0
 
 
-def test_deletion_goes_on_after_a_broker_dies_in_the_middle():
+def test_deletion_goes_on_after_a_broker_dies_in_the_middle() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1, 2]})
     cluster.answering = False
@@ -98,7 +99,7 @@ def test_deletion_goes_on_after_a_broker_dies_in_the_middle():
     assert all(c.illegal_transitions == 0 for c in cluster.controllers.values())
 
 
-def test_a_new_controller_finishes_deletions():
+def test_a_new_controller_finishes_deletions() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [2]})
     cluster.answering = False
@@ -108,19 +109,20 @@ def test_a_new_controller_finishes_deletions():
     assert topic_nodes(cluster, "t") == []
 
 
-def test_a_replica_that_cannot_be_deleted_halts_the_deletion():
+def test_a_replica_that_cannot_be_deleted_halts_the_deletion() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1, 2]})
     good = cluster.brokers[2].receive
 
-    def failing(request):
+    def failing(request: ControlRequest) -> object:
         response = good(request)
         if isinstance(request, StopReplicaRequest):
+            assert isinstance(response, StopReplicaResponse)
             for error in response.partition_errors:
                 error.error_code = 56
         return response
 
-    cluster.brokers[2].receive = failing
+    cluster.brokers[2].answer = failing
     cluster.delete_topic("t")
     assert "t" in cluster.active.context.topics_ineligible_for_deletion
     cluster.kill(2)
@@ -128,13 +130,13 @@ def test_a_replica_that_cannot_be_deleted_halts_the_deletion():
     assert topic_nodes(cluster, "t") == []
 
 
-def test_requests_to_delete_unknown_topics_are_removed():
+def test_requests_to_delete_unknown_topics_are_removed() -> None:
     cluster = ControllerCluster([1])
     cluster.delete_topic("never")
     assert znodes.delete_topic_path("never") not in cluster.tree.nodes
 
 
-def test_deletion_may_be_disabled():
+def test_deletion_may_be_disabled() -> None:
     cluster = ControllerCluster([1], delete_topic_enable=False)
     cluster.create_topic("t", {0: [1]})
     cluster.delete_topic("t")
@@ -142,7 +144,7 @@ def test_deletion_may_be_disabled():
     assert cluster.state("t").leader == 1
 
 
-def test_partitions_added_to_a_topic_being_deleted_are_taken_out_again():
+def test_partitions_added_to_a_topic_being_deleted_are_taken_out_again() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1, 2]})
     cluster.kill(2)
@@ -153,7 +155,7 @@ def test_partitions_added_to_a_topic_being_deleted_are_taken_out_again():
     assert topic_nodes(cluster, "t") == []
 
 
-def test_a_topic_removed_behind_our_back_is_forgotten():
+def test_a_topic_removed_behind_our_back_is_forgotten() -> None:
     cluster = ControllerCluster([1])
     cluster.create_topic("t", {0: [1]})
     for path in sorted(topic_nodes(cluster, "t"), key=len, reverse=True):
@@ -163,7 +165,7 @@ def test_a_topic_removed_behind_our_back_is_forgotten():
     assert cluster.state("t").leader == 1
 
 
-def test_isr_changes_by_old_brokers_reach_the_metadata():
+def test_isr_changes_by_old_brokers_reach_the_metadata() -> None:
     cluster = ControllerCluster([1, 2])
     cluster.create_topic("t", {0: [1, 2]})
     data = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}'
@@ -174,4 +176,4 @@ def test_isr_changes_by_old_brokers_reach_the_metadata():
         Create(f"{znodes.ISR_CHANGES}/isr_change_", b"?", sequential=True),
     )
     assert cluster.tree.children(znodes.ISR_CHANGES) == ()
-    assert cluster.brokers[2].cache.partition_state("t", 0).isr == (1,)
+    assert state_seen_by(cluster.brokers[2], "t").isr == (1,)

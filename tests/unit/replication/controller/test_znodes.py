@@ -2,6 +2,7 @@
 
 import pytest
 
+from pybroker.protocol.uuids import uuid_from_text
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.znodes import (
     BrokerRegistration,
@@ -13,10 +14,10 @@ from pybroker.replication.controller.znodes import (
 from pybroker.replication.metadata_cache import Endpoint
 
 TOPIC_ID_TEXT = "YIBXpUjFTr-TQX8ZcVvHbA"
-TOPIC_ID = znodes.uuid_from_text(TOPIC_ID_TEXT)
+TOPIC_ID = uuid_from_text(TOPIC_ID_TEXT)
 
 
-def test_broker_v5_with_two_listeners_and_rack():
+def test_broker_v5_with_two_listeners_and_rack() -> None:
     registration = BrokerRegistration(
         1,
         (
@@ -36,12 +37,12 @@ def test_broker_v5_with_two_listeners_and_rack():
     assert znodes.decode_broker(1, data, 77) == registration
 
 
-def test_broker_without_plaintext_listener_has_no_host():
+def test_broker_without_plaintext_listener_has_no_host() -> None:
     registration = BrokerRegistration(1, (Endpoint("S", "SSL", "h", 1),))
     assert b'"host":null,"port":-1' in znodes.encode_broker(registration, 0)
 
 
-def test_older_broker_versions():
+def test_older_broker_versions() -> None:
     v1 = b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
     v2 = (
         b'{"version":2,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1",'
@@ -67,12 +68,12 @@ def test_older_broker_versions():
         b'{"version":{},"endpoints":[]}',
     ],
 )
-def test_malformed_broker(data):
+def test_malformed_broker(data: bytes | None) -> None:
     with pytest.raises(MalformedZnode):
         znodes.decode_broker(1, data, 0)
 
 
-def test_topic_assignment():
+def test_topic_assignment() -> None:
     assignment = TopicAssignment(
         TOPIC_ID,
         {
@@ -92,7 +93,7 @@ def test_topic_assignment():
     assert moving.without(3) == ReplicaAssignment((1, 2, 4), (), (4,))
 
 
-def test_topic_assignment_of_old_versions():
+def test_topic_assignment_of_old_versions() -> None:
     decoded = znodes.decode_topic("t", b'{"version":1,"partitions":{"0":[1]}}')
     assert decoded == TopicAssignment(None, {0: ReplicaAssignment((1,))})
     for bad in (b'{"version":3}', b'{"partitions":{"x":[1]}}', b'{"partitions":[1]}'):
@@ -100,7 +101,7 @@ def test_topic_assignment_of_old_versions():
             znodes.decode_topic("t", bad)
 
 
-def test_partitions_that_differ_in_what_moves_only():
+def test_partitions_that_differ_in_what_moves_only() -> None:
     """Equal ones are one object; those with the same replicas need not be equal."""
     data = (
         b'{"version":3,"partitions":{"0":[1,2],"1":[1,2],"2":[1,2],"3":[1,2],"4":[2,1]},'
@@ -117,7 +118,7 @@ def test_partitions_that_differ_in_what_moves_only():
     assert decoded[0] is decoded[3]
 
 
-def test_partition_state():
+def test_partition_state() -> None:
     state = LeaderAndIsr(1, 5, (1, 2), partition_epoch=9, controller_epoch=3)
     data = znodes.encode_partition_state(state)
     assert data == b'{"version":1,"leader":1,"leader_epoch":5,"controller_epoch":3,"isr":[1,2]}'
@@ -128,7 +129,7 @@ def test_partition_state():
     assert znodes.decode_partition_state(data, 9) == recovering
 
 
-def test_controller_cluster_and_producer_ids():
+def test_controller_cluster_and_producer_ids() -> None:
     controller = znodes.encode_controller(1, 1_730_000_000_000)
     assert controller == (
         b'{"version":2,"brokerid":1,"timestamp":"1730000000000","kraftControllerEpoch":-1}'
@@ -143,7 +144,7 @@ def test_controller_cluster_and_producer_ids():
     assert znodes.decode_controller_epoch(b"7") == 7
 
 
-def test_features():
+def test_features() -> None:
     assert znodes.encode_features({}) == b'{"version":2,"status":1,"features":{}}'
     enabled = b'{"version":2,"status":1,"features":{"f":{"max_version_level":3}}}'
     assert znodes.decode_features(enabled) == {"f": 3}
@@ -152,7 +153,7 @@ def test_features():
     assert not znodes.is_current_feature_node(b'{"version":1,"status":1,"features":{}}')
 
 
-def test_configs_and_notifications():
+def test_configs_and_notifications() -> None:
     assert znodes.encode_config({"a": "1"}) == b'{"version":1,"config":{"a":"1"}}'
     assert znodes.decode_config(None) == znodes.decode_config(b'{"version":1}') == {}
     change = znodes.encode_config_change("topics/t")
