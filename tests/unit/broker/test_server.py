@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from pybroker.broker.cluster.registration import RegistrationError
 from pybroker.broker.cluster.zookeeper_client import open_zookeeper
@@ -313,7 +314,7 @@ async def http_get(port: int, target: str) -> str:
         return b"".join([chunk async for chunk in stream]).decode()
 
 
-async def test_services_stop_one_after_the_other() -> None:
+async def test_services_stop_one_after_the_other(autojump_clock: MockClock) -> None:
     ended: list[str] = []
 
     async def service(name: str, *, task_status: trio.TaskStatus[str]) -> None:
@@ -322,7 +323,7 @@ async def test_services_stop_one_after_the_other() -> None:
             await trio.sleep_forever()
         finally:
             with trio.CancelScope(shield=True):
-                await trio.sleep(0.01)
+                await trio.sleep(1)
             ended.append(name)
 
     async with trio.open_nursery() as nursery:

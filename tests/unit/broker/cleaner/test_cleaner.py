@@ -269,7 +269,8 @@ async def test_all_logs_are_cleaned_and_it_shows(manager: LogManager, tmp_path: 
 async def test_it_can_be_switched_off_and_its_threads_changed(manager: LogManager) -> None:
     log = fill(manager, "a")
     async with runtime(manager, log_cleaner_enable="false") as running:
-        await trio.sleep(0.1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not running._tasks
         assert log.first_dirty_offset is None
     async with runtime(
         manager, log_cleaner_threads="2", log_cleaner_backoff_ms="1000000"

@@ -266,7 +266,7 @@ async def test_queued_requests_follow_a_broker_to_its_new_endpoint(nursery: trio
     for request in requests:
         channel.enqueue(request, 8)
     nursery.start_soon(channel.run)
-    await trio.sleep(0.05)
+    await trio.testing.wait_all_tasks_blocked(0.01)  # it waits to try again
     assert len(channel) == 3
     channel.redirect(broker.endpoint)
     await broker.until(lambda: len(broker.received) == 3)
