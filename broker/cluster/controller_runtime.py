@@ -25,7 +25,7 @@ from ...protocol.messages.replication import LeaderAndIsrRequest, StopReplicaReq
 from ...protocol.schema import Message
 from ...replication.controller import effects, events
 from ...replication.controller.config import ControllerConfig
-from ...replication.controller.machine import Controller
+from ...replication.controller.kafka_controller import Controller
 from ...replication.controller.operations import Flow, SessionExpired
 from ...replication.controller.partition_states import UNCLEAN_CONFIG
 from ...replication.controller.request_batch import (

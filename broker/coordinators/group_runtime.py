@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
-from ...coordinator.group.machine import GroupCoordinator
+from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression

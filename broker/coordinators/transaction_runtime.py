@@ -28,7 +28,7 @@ from ...coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from ...coordinator.transaction.machine import TransactionCoordinator
+from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
 from ...replication.types import ACKS_ALL, ProduceResults
 from ..cluster.broker_connection import Connect, connect_plaintext

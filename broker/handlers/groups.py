@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ...coordinator.group.machine import GROUP_TYPE
+from ...coordinator.group.group_coordinator import GROUP_TYPE
 from ...coordinator.group.states import GroupState
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode

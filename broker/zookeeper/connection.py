@@ -12,7 +12,7 @@ import trio
 
 from ...coordinator.zookeeper import four_letter
 from ...coordinator.zookeeper.connection_stats import ConnectionStats
-from ...coordinator.zookeeper.machine import Connection
+from ...coordinator.zookeeper.zookeeper_server import Connection
 from ...protocol.errors import ProtocolError
 
 MAX_FRAME_BYTES = 0xFFFFF  # jute.maxbuffer's default

@@ -21,8 +21,12 @@ import trio
 
 from ...coordinator.zookeeper import four_letter
 from ...coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
-from ...coordinator.zookeeper.machine import CONTAINER_CHECK_MS, Connection, ZooKeeperMachine
 from ...coordinator.zookeeper.sessions import SessionTable
+from ...coordinator.zookeeper.zookeeper_server import (
+    CONTAINER_CHECK_MS,
+    Connection,
+    ZooKeeperMachine,
+)
 from ...protocol.errors import ProtocolError
 from ..resources import process_facts
 from .connection import Client, ClientGone

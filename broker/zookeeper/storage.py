@@ -15,7 +15,6 @@ from pathlib import Path
 
 import trio
 
-from ...coordinator.zookeeper.machine import ZooKeeperMachine
 from ...coordinator.zookeeper.snapshot import Capture, capture, encode_snapshot
 from ...coordinator.zookeeper.tree import DataTree
 from ...coordinator.zookeeper.wal import (
@@ -30,6 +29,7 @@ from ...coordinator.zookeeper.wal import (
     snapshot_name,
     zxid_of,
 )
+from ...coordinator.zookeeper.zookeeper_server import ZooKeeperMachine
 
 SNAPSHOT_TRANSACTIONS = 10_000  # at least, between two snapshots; and half the count of nodes
 SNAPSHOT_LOG_BYTES = 64 * 1024 * 1024

@@ -1,1 +1,1 @@
-"""Classic consumer groups and their offsets, as a pure machine; start at machine.py."""
+"""Classic consumer groups and their offsets, as a pure machine; start at group_coordinator.py."""

@@ -1,1 +1,1 @@
-"""Transactions of producers and their log, as a pure machine; start at machine.py."""
+"""Producers' transactions and their log, a pure machine; start at transaction_coordinator.py."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .connection_stats import ConnectionStats, ServerStats
-from .machine import Connection, ZooKeeperMachine
+from .zookeeper_server import Connection, ZooKeeperMachine
 
 VERSION = "3.9.3-pybroker"
 REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})

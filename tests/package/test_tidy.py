@@ -29,11 +29,11 @@ FOR_TESTS = {
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
     "broker/handlers/__init__.py::HANDLED_IN": "where an API is found, kept true by a test",
     "coordinator/group/offsets.py::OffsetStore.snapshot": "what twins are compared with",
-    "coordinator/transaction/machine.py::TransactionCoordinator.pending_markers": (
+    "coordinator/transaction/transaction_coordinator.py::TransactionCoordinator.pending_markers": (
         "what twins are compared with"
     ),
     "protocol/jute.py::record_types": "all records, for tests of each one",
-    "replication/controller/machine.py::Controller.illegal_transitions": (
+    "replication/controller/kafka_controller.py::Controller.illegal_transitions": (
         "0 at the end of each simulation"
     ),
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",

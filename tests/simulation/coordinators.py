@@ -14,7 +14,7 @@ from pybroker.broker.coordinators.coordinator_runtime import REPLICATION_POLL_MS
 from pybroker.broker.coordinators.transaction_verifier import VERIFYING_VERSION, Question, _request
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.core import Reply as GroupReply
-from pybroker.coordinator.group.machine import GroupCoordinator
+from pybroker.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker.coordinator.transaction.core import (
     AllocateProducerId,
     Append,
@@ -23,13 +23,13 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.machine import TransactionCoordinator
 from pybroker.coordinator.transaction.markers import (
     NO_BROKER,
     MarkerQueues,
     marker_results,
     markers_request,
 )
+from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.replication.types import ACKS_ALL, PartitionKey, RoleChange
 from pybroker.storage.log import AppendOrigin

@@ -14,8 +14,8 @@ from pybroker.coordinator.group import transactions as group_transactions
 from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
 from pybroker.coordinator.group.stable_fetch import StableFetches
 from pybroker.coordinator.transaction.core import Core, Found
-from pybroker.coordinator.transaction.machine import TransactionCoordinator
 from pybroker.coordinator.transaction.metadata import TransactionMetadata
+from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode
 from pybroker.storage.log import Log
 from tests.simulation import transactions

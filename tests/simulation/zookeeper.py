@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any
 
 from pybroker.coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, EventType, Op
-from pybroker.coordinator.zookeeper.machine import ZooKeeperMachine
 from pybroker.coordinator.zookeeper.sessions import SessionTable
 from pybroker.coordinator.zookeeper.tree import DataTree
+from pybroker.coordinator.zookeeper.zookeeper_server import ZooKeeperMachine
 from pybroker.protocol import jute
 from pybroker.protocol.jute import (
     CheckVersionRequest,

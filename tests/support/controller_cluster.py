@@ -32,7 +32,7 @@ from pybroker.replication.controller.effects import (
     SendRequest,
     StartTimer,
 )
-from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.kafka_controller import Controller
 from pybroker.replication.controller.operations import Create, Delete, SetData, ZkOperation
 from pybroker.replication.controller.znodes import (
     BrokerRegistration,

@@ -38,7 +38,7 @@ from pybroker.replication.controller.effects import (
     Resigned,
     SendRequest,
 )
-from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.kafka_controller import Controller
 from pybroker.replication.controller.operations import (
     Create,
     Delete,

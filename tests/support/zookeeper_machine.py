@@ -5,9 +5,9 @@ from struct import Struct
 from typing import Any
 
 from pybroker.coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
-from pybroker.coordinator.zookeeper.machine import Connection, ZooKeeperMachine
 from pybroker.coordinator.zookeeper.sessions import SessionTable
 from pybroker.coordinator.zookeeper.tree import DataTree, Node
+from pybroker.coordinator.zookeeper.zookeeper_server import Connection, ZooKeeperMachine
 from pybroker.protocol import jute
 from pybroker.protocol.jute import (
     ConnectRequest,

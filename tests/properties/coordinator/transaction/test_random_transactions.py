@@ -27,10 +27,10 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.machine import TransactionCoordinator
 from pybroker.coordinator.transaction.metadata import Transition
 from pybroker.coordinator.transaction.records import decode_key, decode_value, transaction_record
 from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import assign_offset_and_epoch, iter_records
 from pybroker.protocol.records.builder import build_batch

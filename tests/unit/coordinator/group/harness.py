@@ -8,7 +8,7 @@ from typing import Any
 
 from pybroker.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
 from pybroker.coordinator.group.group import Group
-from pybroker.coordinator.group.machine import GroupCoordinator
+from pybroker.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker.protocol.codec import encode, encode_versioned
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

@@ -3,8 +3,8 @@
 import pytest
 
 from pybroker.coordinator.group.core import GroupConfig, Reply
+from pybroker.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker.coordinator.group.loader import PartitionLoad
-from pybroker.coordinator.group.machine import GroupCoordinator
 from pybroker.coordinator.group.offsets import OffsetAndMetadata
 from pybroker.coordinator.group.records import (
     group_tombstone,

@@ -19,9 +19,9 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.machine import TransactionCoordinator
 from pybroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
 from pybroker.coordinator.transaction.states import TransactionState
+from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
 from tests.support import coordinators

@@ -14,7 +14,7 @@ from pybroker.protocol.messages.replication import (
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.effects import ControlRequest
-from pybroker.replication.controller.machine import Controller
+from pybroker.replication.controller.kafka_controller import Controller
 from pybroker.replication.controller.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.metadata_cache import Endpoint
