@@ -12,6 +12,7 @@ Mirrors ReplicaManager.appendRecords / appendToLocalLog.
 from collections.abc import Mapping
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from ..storage.log import AppendOrigin
 from ..storage.validation import AppendInput
 from ..storage.verification import NOT_VERIFIED, VerificationGuard
@@ -24,7 +25,6 @@ from .types import (
     Done,
     FlushNeeded,
     Parked,
-    PartitionKey,
     ProduceResult,
     ProduceResults,
 )
@@ -68,18 +68,18 @@ class Appends:
         token: object,
         required_acks: int,
         timeout_ms: int,
-        entries: Mapping[PartitionKey, AppendInput],
+        entries: Mapping[TopicPartition, AppendInput],
         now_ms: int,
         request_version: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         *,
         internal_topics_allowed: bool = True,
-        guards: Mapping[PartitionKey, VerificationGuard] | None = None,
+        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
     ) -> Done[ProduceResults] | Parked:
         """Append to partitions. With `guards`, batches that begin a transaction must be verified by
         the guard of their partition (see producers.py)."""
         results: ProduceResults = {}
-        open_keys: set[PartitionKey] | None = None
+        open_keys: set[TopicPartition] | None = None
         internal_topics = self._hosted.config.internal_topics
         for key, records in entries.items():
             if not internal_topics_allowed and key[0] in internal_topics:
@@ -110,7 +110,7 @@ class Appends:
         required_acks: int,
         timeout_ms: int,
         results: ProduceResults,
-        open_keys: set[PartitionKey],
+        open_keys: set[TopicPartition],
         now_ms: int,
     ) -> Parked:
         """Park a produce until its open partitions are settled."""
@@ -122,7 +122,7 @@ class Appends:
 
     def append_one(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         records: AppendInput,
         required_acks: int,
         now_ms: int,
@@ -176,7 +176,7 @@ class Appends:
             result.is_pending = not partition.is_durable(required_offset)
         return result
 
-    def _missing(self, key: PartitionKey) -> ProduceResult:
+    def _missing(self, key: TopicPartition) -> ProduceResult:
         hosted = self._hosted
         if hosted.metadata.contains(key[0]):
             # Names that nobody created are not counted: they would grow without a limit.

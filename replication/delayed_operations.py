@@ -30,6 +30,7 @@ decide; the replica manager finds them, reads for them and hands out their resul
 from collections.abc import Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from .partition import Partition
 from .purgatory import Operation
 from .reader import check_readable, find_divergence, read_partition
@@ -41,7 +42,6 @@ from .types import (
     FetchEntry,
     FetchParams,
     FetchResults,
-    PartitionKey,
     ProduceResults,
 )
 
@@ -56,14 +56,14 @@ class DelayedProduce(Operation):
         token: object,
         required_acks: int,
         results: ProduceResults,
-        open_keys: set[PartitionKey],
+        open_keys: set[TopicPartition],
     ) -> None:
         super().__init__(token)
         self.required_acks = required_acks
         self.results = results
         self.open_keys = open_keys
 
-    def settle(self, key: PartitionKey, partition: Partition | None, missing: ErrorCode) -> bool:
+    def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
         """Look at one partition anew; True if the whole operation is complete."""
         if key not in self.open_keys:
             return False
@@ -102,7 +102,7 @@ class DelayedFetch(Operation):
         params: FetchParams,
         entries: Sequence[FetchEntry],
         results: FetchResults,
-        index_of: dict[PartitionKey, int],
+        index_of: dict[TopicPartition, int],
     ) -> None:
         super().__init__(token)
         self.params = params
@@ -125,7 +125,7 @@ class DelayedFetch(Operation):
         self.total_bytes = sum(self.sizes)
 
     def is_complete(
-        self, key: PartitionKey, partition: Partition | None, quota: ReplicationQuota
+        self, key: TopicPartition, partition: Partition | None, quota: ReplicationQuota
     ) -> bool:
         """Look at the partition that changed."""
         index = self.index_of[key]
@@ -179,13 +179,13 @@ class DelayedDeleteRecords(Operation):
         self,
         token: object,
         results: DeleteRecordsResults,
-        open_offsets: dict[PartitionKey, int],
+        open_offsets: dict[TopicPartition, int],
     ) -> None:
         super().__init__(token)
         self.results = results
         self.open_offsets = open_offsets
 
-    def settle(self, key: PartitionKey, partition: Partition | None, missing: ErrorCode) -> bool:
+    def settle(self, key: TopicPartition, partition: Partition | None, missing: ErrorCode) -> bool:
         wanted = self.open_offsets.get(key)
         if wanted is None:
             return False

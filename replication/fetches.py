@@ -12,20 +12,13 @@ from collections.abc import Sequence
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchResponsePartitionData
+from ..protocol.topics import TopicPartition
 from .delayed_operations import DelayedFetch
 from .fetch_reader import FetchReader
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .reader import error_data
-from .types import (
-    ZERO_TOPIC_ID,
-    Done,
-    FetchEntry,
-    FetchParams,
-    FetchResults,
-    Parked,
-    PartitionKey,
-)
+from .types import ZERO_TOPIC_ID, Done, FetchEntry, FetchParams, FetchResults, Parked
 from .waiting import WaitingOperations
 
 
@@ -56,7 +49,7 @@ class Fetches:
             or size >= collected.urgent_bytes > 0
         ):
             return Done(results)
-        index_of: dict[PartitionKey, int] = {}
+        index_of: dict[TopicPartition, int] = {}
         for index, entry in enumerate(entries):
             if entry.topic is None:
                 continue

@@ -22,9 +22,10 @@ KIP-320, KIP-595). Leaves out tiered storage.
 from enum import Enum
 from typing import NamedTuple
 
+from ..protocol.topics import TopicPartition
 from ..storage.log import Log
 from .partition import Partition
-from .types import NO_EPOCH, UNKNOWN_OFFSET, PartitionKey
+from .types import NO_EPOCH, UNKNOWN_OFFSET
 
 
 class FollowerState(Enum):
@@ -94,7 +95,7 @@ class FollowerPartition:
     def __init__(self, partition: Partition, *, truncates_on_fetch: bool) -> None:
         log = partition.log
         self.partition = partition
-        self.key: PartitionKey = partition.key
+        self.key: TopicPartition = partition.key
         self.topic_id = partition.topic_id
         self.leader_epoch = partition.leader_epoch
         self.last_fetched_epoch = log.leader_epochs.latest_epoch

@@ -26,6 +26,7 @@ from ..protocol.messages.fetch import (
 )
 from ..protocol.messages.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
 from ..protocol.schema import Message
+from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition, FollowerState
 from .follower_appends import FollowerAppends
 from .follower_queries import FollowerQueries, ask_epochs, ask_offsets
@@ -41,7 +42,7 @@ from .follower_steps import (
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager
 from .throttle import UNLIMITED
-from .types import CONSUMER_REPLICA_ID, NO_EPOCH, PartitionKey
+from .types import CONSUMER_REPLICA_ID, NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -130,8 +131,8 @@ class FollowerFetcher:
 
     def _fetch(self, now_ms: int) -> Exchange | Wait:
         config, manager, table = self._config, self._manager, self.table
-        changed: dict[PartitionKey, Wanted] = {}
-        later: dict[PartitionKey, FollowerPartition] = {}
+        changed: dict[TopicPartition, Wanted] = {}
+        later: dict[TopicPartition, FollowerPartition] = {}
         has_quota = manager.follower_quota.limit != UNLIMITED
         for key, state in table.changed.items():
             if key in table.delayed:
@@ -244,7 +245,7 @@ class FollowerFetcher:
 
     def _session_data(
         self, request: SessionRequest, response: FetchResponse, now_ms: int
-    ) -> list[tuple[PartitionKey, FetchResponsePartitionData]]:
+    ) -> list[tuple[TopicPartition, FetchResponsePartitionData]]:
         answers = self._session.accept(request, response)
         if answers is None:
             code = ErrorCode(response.error_code)
@@ -255,7 +256,7 @@ class FollowerFetcher:
             return []
         return answers
 
-    def _take(self, key: PartitionKey, data: FetchResponsePartitionData, now_ms: int) -> None:
+    def _take(self, key: TopicPartition, data: FetchResponsePartitionData, now_ms: int) -> None:
         table = self.table
         state = table.states.get(key)
         sent = self._session.sent(key)

@@ -9,11 +9,12 @@ Mirrors AbstractFetcherManager and ReplicaFetcherManager.
 from collections.abc import Iterable
 
 from ..protocol.java_hash import java_string_hash
+from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition
 from .follower_fetcher import FollowerFetcher
 from .follower_steps import FetcherConfig
 from .replica_manager import ReplicaManager
-from .types import FlushNeeded, PartitionKey, RoleChange
+from .types import FlushNeeded, RoleChange
 
 FetcherKey = tuple[int, int]  # source broker, fetcher id
 
@@ -28,9 +29,9 @@ class FollowerFetchers:
         self.config = config
         self.fetchers_per_source = fetchers_per_source
         self.fetchers: dict[FetcherKey, FollowerFetcher] = {}
-        self._home: dict[PartitionKey, FollowerFetcher] = {}
+        self._home: dict[TopicPartition, FollowerFetcher] = {}
 
-    def fetcher_id(self, key: PartitionKey) -> int:
+    def fetcher_id(self, key: TopicPartition) -> int:
         value = (31 * java_string_hash(key[0]) + key[1]) & 0xFFFFFFFF
         signed = value - (1 << 32) if value & 0x80000000 else value
         return 0 if signed == -(1 << 31) else abs(signed) % self.fetchers_per_source
@@ -76,7 +77,7 @@ class FollowerFetchers:
         for change in changes:
             self._remove((change.topic, change.partition))
 
-    def _remove(self, key: PartitionKey) -> None:
+    def _remove(self, key: TopicPartition) -> None:
         fetcher = self._home.pop(key, None)
         if fetcher is not None:
             fetcher.table.remove(key)
@@ -86,7 +87,7 @@ class FollowerFetchers:
         assert not fetcher.table.states
         del self.fetchers[fetcher.source_id, fetcher.fetcher_id]
 
-    def of_partition(self, key: PartitionKey) -> FollowerFetcher | None:
+    def of_partition(self, key: TopicPartition) -> FollowerFetcher | None:
         return self._home.get(key)
 
     @property

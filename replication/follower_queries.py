@@ -22,6 +22,7 @@ from ..protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_appends import FollowerAppends
 from .follower_steps import (
@@ -31,7 +32,6 @@ from .follower_steps import (
 )
 from .follower_table import FollowerTable
 from .offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from .types import PartitionKey
 
 AnswerT = TypeVar(
     "AnswerT", OffsetForLeaderEpochResponseEpochEndOffset, ListOffsetsPartitionResponse
@@ -134,7 +134,7 @@ class FollowerQueries:
     def _good_answers(
         self,
         exchange: Exchange,
-        answers: Iterable[tuple[PartitionKey, AnswerT]],
+        answers: Iterable[tuple[TopicPartition, AnswerT]],
         now_ms: int,
     ) -> Iterator[tuple[FollowerPartition, AnswerT]]:
         """The answers that say something, of partitions that still are what was asked about."""

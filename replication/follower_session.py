@@ -22,8 +22,9 @@ from ..protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from ..protocol.topics import TopicPartition
 from .fetch_session import INITIAL_EPOCH, NO_SESSION, SessionKey, next_epoch
-from .types import ZERO_TOPIC_ID, PartitionKey
+from .types import ZERO_TOPIC_ID
 
 
 class Wanted(NamedTuple):
@@ -61,9 +62,9 @@ class FollowerSession:
         self._epoch = INITIAL_EPOCH
         self._is_refused = False
         self._uses_topic_ids = True
-        self._sent: dict[PartitionKey, Wanted] = {}
+        self._sent: dict[TopicPartition, Wanted] = {}
         # How the answer names the partitions.
-        self._keys: dict[SessionKey, PartitionKey] = {}
+        self._keys: dict[SessionKey, TopicPartition] = {}
 
     def __len__(self) -> int:
         """The partitions that the leader looks at."""
@@ -78,14 +79,14 @@ class FollowerSession:
         """Established, or the leader has no room for a session and will not open one."""
         return self._is_refused or self._epoch != INITIAL_EPOCH
 
-    def sent(self, key: PartitionKey) -> Wanted | None:
+    def sent(self, key: TopicPartition) -> Wanted | None:
         """What the leader was asked of a partition."""
         return self._sent.get(key)
 
     def build(
         self,
-        changed: Mapping[PartitionKey, Wanted],
-        gone: Collection[PartitionKey],
+        changed: Mapping[TopicPartition, Wanted],
+        gone: Collection[TopicPartition],
     ) -> SessionRequest:
         """The next request: `changed` are new or have moved, `gone` are to be forgotten."""
         sent = self._sent
@@ -124,7 +125,7 @@ class FollowerSession:
             _forgotten(forgotten),
         )
 
-    def _moved(self, changed: Mapping[PartitionKey, Wanted]) -> list[FetchTopic] | None:
+    def _moved(self, changed: Mapping[TopicPartition, Wanted]) -> list[FetchTopic] | None:
         """The usual change: the same partitions, at other offsets. None if it is more than that."""
         sent = self._sent
         for key, wanted in changed.items():
@@ -135,7 +136,7 @@ class FollowerSession:
 
     def accept(
         self, request: SessionRequest, response: FetchResponse
-    ) -> list[tuple[PartitionKey, FetchResponsePartitionData]] | None:
+    ) -> list[tuple[TopicPartition, FetchResponsePartitionData]] | None:
         """The partitions of an answer; None if the session is broken and was reset."""
         error = response.error_code
         if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -168,7 +169,7 @@ class FollowerSession:
 
     def _data(
         self, response: FetchResponse
-    ) -> list[tuple[PartitionKey, FetchResponsePartitionData]] | None:
+    ) -> list[tuple[TopicPartition, FetchResponsePartitionData]] | None:
         found = []
         keys = self._keys
         for topic in response.responses:

@@ -8,9 +8,9 @@ exchange costs is the same for 100 KB and for megabytes.
 from dataclasses import dataclass
 
 from ..protocol.schema import Message
+from ..protocol.topics import TopicPartition
 from .follower import FollowerPartition
 from .follower_session import SessionRequest
-from .types import PartitionKey
 
 FETCH_VERSION = 17
 FETCH_VERSION_BY_NAME = 12
@@ -54,7 +54,7 @@ class Exchange:
 
     request: Message
     version: int
-    states: dict[PartitionKey, FollowerPartition]
+    states: dict[TopicPartition, FollowerPartition]
     session: SessionRequest | None = None
     is_long_poll: bool = False
 

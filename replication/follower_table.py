@@ -11,11 +11,11 @@ of a partition begins small and doubles.
 import logging
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
 from .follower import FollowerPartition, FollowerState
 from .follower_steps import FetcherConfig
 from .replica_manager import ReplicaManager
-from .types import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -37,18 +37,18 @@ class FollowerTable:
         self._manager = manager
         self._config = config
         self.source_id = source_id
-        self.states: dict[PartitionKey, FollowerPartition] = {}
+        self.states: dict[TopicPartition, FollowerPartition] = {}
         # States that the session may not know as they are: looked at when a fetch is made.
-        self.changed: dict[PartitionKey, FollowerPartition] = {}
+        self.changed: dict[TopicPartition, FollowerPartition] = {}
         # Those that leave the leader alone until their `delayed_until_ms`.
-        self.delayed: dict[PartitionKey, FollowerPartition] = {}
+        self.delayed: dict[TopicPartition, FollowerPartition] = {}
         # What the next fetch is to take out of the session, if it is in it.
-        self.forget: set[PartitionKey] = set()
+        self.forget: set[TopicPartition] = set()
         # Given up until the controller speaks of them again.
-        self.failed_keys: set[PartitionKey] = set()
+        self.failed_keys: set[TopicPartition] = set()
         # Appended up to this offset, but not yet flushed as the topic asks: nothing is fetched
         # meanwhile.
-        self.unflushed: dict[PartitionKey, int] = {}
+        self.unflushed: dict[TopicPartition, int] = {}
 
     # -- which partitions -----------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ class FollowerTable:
         self.states[state.key] = state
         self.changed[state.key] = state
 
-    def remove(self, key: PartitionKey) -> bool:
+    def remove(self, key: TopicPartition) -> bool:
         state = self.states.pop(key, None)
         self.failed_keys.discard(key)
         self.changed.pop(key, None)
@@ -93,11 +93,11 @@ class FollowerTable:
         """The leader must hear of the state as it is now."""
         self.changed[state.key] = state
 
-    def wait_for_flush(self, key: PartitionKey, offset: int) -> None:
+    def wait_for_flush(self, key: TopicPartition, offset: int) -> None:
         """The log has to be on disk below `offset` before the next fetch acknowledges it."""
         self.unflushed[key] = max(offset, self.unflushed.get(key, 0))
 
-    def flushed(self, key: PartitionKey, offset: int) -> bool:
+    def flushed(self, key: TopicPartition, offset: int) -> bool:
         """The log is on disk below `offset`; True if fetching may go on now."""
         wanted = self.unflushed.get(key)
         if wanted is None or wanted > offset:

@@ -14,13 +14,14 @@ Mirrors allPartitions and handleLogDirFailure of Kafka's ReplicaManager.
 from collections.abc import Callable
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
 from ..storage.log import Log
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from .metadata_cache import MetadataCache
 from .partition import Partition
-from .types import Effect, FailedLogDir, PartitionKey, ReplicaConfig, TopicStats
+from .types import Effect, FailedLogDir, ReplicaConfig, TopicStats
 
 
 class Move:
@@ -29,7 +30,7 @@ class Move:
     __slots__ = ("future", "is_prepared", "key", "partition")
 
     def __init__(self, partition: Partition, future: Log) -> None:
-        self.key: PartitionKey = partition.key
+        self.key: TopicPartition = partition.key
         self.partition = partition
         # The copy, a prefix of the partition's log.
         self.future = future
@@ -70,17 +71,17 @@ class HostedPartitions:
         self.config_for = config_for
         # Work for the driver: one list for all parts of the manager, emptied but never replaced.
         self.effects = effects
-        self.partitions: dict[PartitionKey, Partition] = {}
+        self.partitions: dict[TopicPartition, Partition] = {}
         # Replicas of failed log directories, until they are stopped with deletion.
-        self.offline: set[PartitionKey] = set()
+        self.offline: set[TopicPartition] = set()
         # Taken out with their disk, and those who wait for them are still to be looked at.
-        self.lost: list[PartitionKey] = []
+        self.lost: list[TopicPartition] = []
         # Replicas on their way between log directories; each has a role, and both its disks work.
-        self.moving: dict[PartitionKey, Move] = {}
+        self.moving: dict[TopicPartition, Move] = {}
         # Of each topic that has had a replica here, until its last one is deleted.
         self.topic_stats: dict[str, TopicStats] = {}
 
-    def missing_error(self, key: PartitionKey) -> ErrorCode:
+    def missing_error(self, key: TopicPartition) -> ErrorCode:
         """Why a partition cannot be found here."""
         if key in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -94,7 +95,7 @@ class HostedPartitions:
             stats = self.topic_stats[topic] = TopicStats()
         return stats
 
-    def storage_failed(self, key: PartitionKey, error: KafkaError | None = None) -> None:
+    def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
         """An operation on this partition said KAFKA_STORAGE_ERROR."""
         if isinstance(error, OutOfDescriptors):
             return  # the disk is as good as before

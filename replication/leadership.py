@@ -19,6 +19,7 @@ from ..protocol.messages.replication import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
 )
+from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
 from ..storage.log import Log
 from .hosted_partitions import HostedPartitions
@@ -28,7 +29,6 @@ from .types import (
     ZERO_TOPIC_ID,
     FlushNeeded,
     LeadershipResult,
-    PartitionKey,
     RefusedRole,
     RoleChange,
     StopResult,
@@ -61,7 +61,7 @@ class Leadership:
         # The newest that a controller has spoken with; it never goes back.
         self.controller_epoch = -1
         # Roles that wait for file descriptors, each the latest that the controller has said.
-        self.refused: dict[PartitionKey, RefusedRole] = {}
+        self.refused: dict[TopicPartition, RefusedRole] = {}
 
     def check_sender(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """Checks of every request of a controller; remembers the controller's epoch."""
@@ -101,7 +101,7 @@ class Leadership:
 
     def _begin_role(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         topic_id: bytes,
         state: LeaderAndIsrPartitionState,
         now_ms: int,
@@ -126,7 +126,7 @@ class Leadership:
 
     def _change_role(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         topic_id: bytes,
         state: LeaderAndIsrPartitionState,
         now_ms: int,
@@ -174,7 +174,7 @@ class Leadership:
 
     def _create_partition(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         topic_id: bytes,
         state: LeaderAndIsrPartitionState,
         now_ms: int,
@@ -204,7 +204,7 @@ class Leadership:
         self._hosted.partitions[key] = partition
         return partition
 
-    def _cannot_tell_yet(self, key: PartitionKey, state: LeaderAndIsrPartitionState) -> bool:
+    def _cannot_tell_yet(self, key: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
         """Whether it is open what becomes of a log whose topic id cannot be read (`_claim_log`): it
         may be of an earlier topic, or be needed, as long as there is nobody to copy it from."""
         log = self._hosted.log_manager.get_log(*key)
@@ -218,7 +218,7 @@ class Leadership:
 
     def _claim_log(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         log: Log,
         state: LeaderAndIsrPartitionState,
         now_ms: int,
@@ -245,7 +245,7 @@ class Leadership:
 
     def _stop(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         leader_epoch: int,
         delete: bool,
         now_ms: int,
@@ -291,7 +291,7 @@ def _states(
             yield topic_state.topic_name, bytes(topic_state.topic_id), state
 
 
-def _stops(request: StopReplicaRequest) -> Iterator[tuple[PartitionKey, int, bool]]:
+def _stops(request: StopReplicaRequest) -> Iterator[tuple[TopicPartition, int, bool]]:
     """(partition, leader epoch, whether to delete) from any version of the request."""
     delete_all = request.delete_partitions
     for partition in request.ungrouped_partitions:

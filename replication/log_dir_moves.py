@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from ..storage.files import FileSlice
 from ..storage.local_log import NOT_CUT
 from ..storage.log import Log, UnexpectedAppendOffset
@@ -28,7 +29,7 @@ from .follower import truncation_point
 from .hosted_partitions import HostedPartitions, Move
 from .partition import Partition
 from .throttle import UNLIMITED, ReplicationQuota
-from .types import FlushNeeded, PartitionKey
+from .types import FlushNeeded
 from .waiting import WaitingOperations
 
 logger = logging.getLogger(__name__)
@@ -86,8 +87,8 @@ class LogDirMoves:
     # -- what is asked for --------------------------------------------------------------------
 
     def alter_log_dirs(
-        self, wanted: Mapping[PartitionKey, str], now_ms: int
-    ) -> dict[PartitionKey, ErrorCode]:
+        self, wanted: Mapping[TopicPartition, str], now_ms: int
+    ) -> dict[TopicPartition, ErrorCode]:
         """Move these replicas to these directories; a code for each."""
         results = {}
         for key, path in wanted.items():
@@ -99,7 +100,7 @@ class LogDirMoves:
                     self._waiting.check_log_dirs()
         return results
 
-    def _alter(self, key: PartitionKey, path: str, now_ms: int) -> ErrorCode:
+    def _alter(self, key: TopicPartition, path: str, now_ms: int) -> ErrorCode:
         logs = self._hosted.log_manager
         if is_future_name_too_long(*key):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -125,7 +126,7 @@ class LogDirMoves:
         self._begin(partition, now_ms)
         return ErrorCode.NONE
 
-    def resume(self, keys: Iterable[PartitionKey], now_ms: int) -> None:
+    def resume(self, keys: Iterable[TopicPartition], now_ms: int) -> None:
         """These partitions have a role now: go on with moves that an earlier run of this broker
         began."""
         logs = self._hosted.log_manager
@@ -138,7 +139,7 @@ class LogDirMoves:
             elif logs.future_log(*key) is not None:
                 self._begin(partition, now_ms)
 
-    def cancel(self, key: PartitionKey) -> None:
+    def cancel(self, key: TopicPartition) -> None:
         """Copy no further."""
         self.active.pop(key, None)
 

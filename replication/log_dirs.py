@@ -11,12 +11,13 @@ from ..protocol.messages.log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ..protocol.topics import TopicPartition
 from .hosted_partitions import HostedPartitions
-from .types import UNKNOWN_OFFSET, PartitionKey
+from .types import UNKNOWN_OFFSET
 
 
 def describe_log_dirs(
-    hosted: HostedPartitions, wanted: Collection[PartitionKey] | None
+    hosted: HostedPartitions, wanted: Collection[TopicPartition] | None
 ) -> Generator[None, None, list[DescribeLogDirsResult]]:
     """Every directory; of its partitions only the wanted ones (None: all). Others may have their
     turn at each step: there may be many partitions."""
@@ -62,7 +63,7 @@ def describe_log_dirs(
     return results
 
 
-def _lag(hosted: HostedPartitions, key: PartitionKey, is_future: bool) -> int:
+def _lag(hosted: HostedPartitions, key: TopicPartition, is_future: bool) -> int:
     """How far a log end is behind: that of a replica behind the HW that it knows (0 for a leader),
     that of a future replica behind the log that it copies; -1 if that one is not here."""
     partition = hosted.partitions.get(key)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import NO_TIMESTAMP
+from ..protocol.topics import TopicPartition
 from ..storage.log_lookup import TimestampOffset
 from ..storage.segment import BatchToSearch
 from .delayed_operations import DelayedDeleteRecords
@@ -27,7 +28,6 @@ from .types import (
     Done,
     Isolation,
     Parked,
-    PartitionKey,
 )
 from .waiting import WaitingOperations
 
@@ -68,7 +68,7 @@ class Offsets:
         self._waiting = waiting
 
     def batches_to_search(
-        self, key: PartitionKey, query: OffsetQuery
+        self, key: TopicPartition, query: OffsetQuery
     ) -> tuple[str, Iterator[BatchToSearch]] | None:
         """Where a look-up by time looks, in order, and the log's name; one batch may take long.
 
@@ -88,7 +88,7 @@ class Offsets:
 
     def list_offset(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         query: OffsetQuery,
         searched: Searched | None = None,
     ) -> OffsetAnswer:
@@ -103,7 +103,7 @@ class Offsets:
 
     def legacy_offsets(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         timestamp: int,
         max_offsets: int,
         now_ms: int,
@@ -126,7 +126,7 @@ class Offsets:
         return ErrorCode.NONE, found
 
     def end_offset_for_epoch(
-        self, key: PartitionKey, current_leader_epoch: int, epoch: int
+        self, key: TopicPartition, current_leader_epoch: int, epoch: int
     ) -> tuple[ErrorCode, int, int]:
         """(error, leader epoch, end offset): the largest epoch up to `epoch`, and where it ends."""
         try:
@@ -139,12 +139,12 @@ class Offsets:
     def delete_records(
         self,
         token: object,
-        wanted: Mapping[PartitionKey, int],
+        wanted: Mapping[TopicPartition, int],
         timeout_ms: int,
         now_ms: int,
     ) -> Done[DeleteRecordsResults] | Parked:
         results: DeleteRecordsResults = {}
-        open_offsets: dict[PartitionKey, int] = {}
+        open_offsets: dict[TopicPartition, int] = {}
         for key, offset in wanted.items():
             try:
                 if key[0] in self._hosted.config.internal_topics:
@@ -167,7 +167,7 @@ class Offsets:
         self._waiting.deletes.watch(operation, open_offsets, now_ms + timeout_ms)
         return Parked(operation)
 
-    def _find(self, key: PartitionKey, current_leader_epoch: int, only_leader: bool) -> Partition:
+    def _find(self, key: TopicPartition, current_leader_epoch: int, only_leader: bool) -> Partition:
         partition = self._hosted.partitions.get(key)
         if partition is None:
             raise KafkaError(self._hosted.missing_error(key))

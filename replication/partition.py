@@ -15,19 +15,13 @@ methods say what has moved.
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.replication import LeaderAndIsrPartitionState
+from ..protocol.topics import TopicPartition
 from ..storage.log import AppendInfo, AppendOrigin, Log
 from ..storage.validation import AppendInput
 from ..storage.verification import VerificationGuard
 from .isr import IsrState, RemoteReplica
 from .metadata_cache import MetadataCache
-from .types import (
-    NO_EPOCH,
-    UNKNOWN_OFFSET,
-    AlterIsr,
-    Isolation,
-    PartitionKey,
-    TopicStats,
-)
+from .types import NO_EPOCH, UNKNOWN_OFFSET, AlterIsr, Isolation, TopicStats
 
 NO_LEADER = -1
 
@@ -86,7 +80,7 @@ class Partition:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self.key: PartitionKey = (topic, partition)
+        self.key: TopicPartition = (topic, partition)
         # Zeros while the topic has none that is known here; it never changes to another id.
         self.topic_id = topic_id
         # Another one takes its place only by `replace_log`, and ends at the same offset.

@@ -9,15 +9,15 @@ Mirrors ReplicaManager.maybeStartTransactionVerificationForPartition and activeP
 """
 
 from ..protocol.errors import ErrorCode
+from ..protocol.topics import TopicPartition
 from ..storage.producer_state import ProducerEntry
 from ..storage.verification import VerificationGuard
 from .hosted_partitions import HostedPartitions
-from .types import PartitionKey
 
 
 def begin_verification(
     hosted: HostedPartitions,
-    key: PartitionKey,
+    key: TopicPartition,
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
@@ -36,7 +36,7 @@ def begin_verification(
 
 
 def active_producers(
-    hosted: HostedPartitions, key: PartitionKey
+    hosted: HostedPartitions, key: TopicPartition
 ) -> tuple[ErrorCode, list[ProducerEntry]]:
     partition = hosted.partitions.get(key)
     if partition is None:

@@ -14,10 +14,9 @@ from typing import Generic, NamedTuple, TypeVar
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchResponsePartitionData
 from ..protocol.messages.replication import LeaderAndIsrPartitionState
+from ..protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ..storage.log import Log
 from .purgatory import Operation
-
-PartitionKey = tuple[str, int]
 
 ZERO_TOPIC_ID = bytes(16)
 UNKNOWN_OFFSET = -1
@@ -90,7 +89,7 @@ class ProduceResult:
         self.is_pending = False
 
 
-ProduceResults = dict[PartitionKey, ProduceResult]
+ProduceResults = dict[TopicPartition, ProduceResult]
 
 
 class FetchEntry:
@@ -190,7 +189,7 @@ class DeleteRecordsResult(NamedTuple):
     low_watermark: int = UNKNOWN_OFFSET
 
 
-DeleteRecordsResults = dict[PartitionKey, DeleteRecordsResult]
+DeleteRecordsResults = dict[TopicPartition, DeleteRecordsResult]
 
 
 class FlushNeeded(NamedTuple):
@@ -218,7 +217,7 @@ class FailedLogDir(NamedTuple):
     """A directory is offline, and with it these partitions: the controller must hear of it."""
 
     directory: str
-    partitions: tuple[PartitionKey, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 class FollowersWait(NamedTuple):
@@ -269,7 +268,7 @@ class ReplicaConfig:
     broker_id: int
     replica_lag_time_max_ms: int = 30_000
     fetch_max_bytes: int = 57_671_680
-    internal_topics: frozenset[str] = frozenset({"__consumer_offsets", "__transaction_state"})
+    internal_topics: frozenset[str] = INTERNAL_TOPICS
 
 
 class RoleChange(NamedTuple):
@@ -284,7 +283,7 @@ class LeadershipResult:
     """Outcome of LeaderAndIsr: a code for each partition, and the roles that really changed."""
 
     error_code: ErrorCode
-    partition_errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
+    partition_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     became_leader: list[RoleChange] = field(default_factory=list)
     became_follower: list[RoleChange] = field(default_factory=list)
@@ -300,6 +299,6 @@ class RefusedRole(NamedTuple):
 @dataclass(slots=True)
 class StopResult:
     error_code: ErrorCode
-    partition_errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
+    partition_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     stopped: list[RoleChange] = field(default_factory=list)
-    deleted: list[PartitionKey] = field(default_factory=list)
+    deleted: list[TopicPartition] = field(default_factory=list)

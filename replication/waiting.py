@@ -14,6 +14,7 @@ Mirrors what Kafka's ReplicaManager and Partition do with DelayedOperationPurgat
 from collections.abc import Iterable
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from .collected_fetches import CollectedFetches
 from .delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
 from .fetch_reader import FetchReader
@@ -21,7 +22,7 @@ from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .purgatory import Purgatory
 from .throttle import ReplicationQuota
-from .types import ACKS_ALL, Completion, PartitionKey
+from .types import ACKS_ALL, Completion
 
 
 class WaitingOperations:
@@ -61,7 +62,7 @@ class WaitingOperations:
 
     # -- a partition has changed --------------------------------------------------------------
 
-    def high_watermark_moved(self, key: PartitionKey, partition: Partition) -> None:
+    def high_watermark_moved(self, key: TopicPartition, partition: Partition) -> None:
         if key in self.fetches.watched:
             self.check_fetches(key, partition)
         if key in self.produces.watched:
@@ -69,7 +70,7 @@ class WaitingOperations:
         if key in self.deletes.watched:
             self.check_deletes(key, partition)
 
-    def check(self, key: PartitionKey) -> None:
+    def check(self, key: TopicPartition) -> None:
         """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
         partition = self._partitions.get(key)
         if key in self.produces.watched:
@@ -79,7 +80,7 @@ class WaitingOperations:
         if key in self.deletes.watched:
             self.check_deletes(key, partition)
 
-    def check_fetches(self, key: PartitionKey, partition: Partition | None) -> None:
+    def check_fetches(self, key: TopicPartition, partition: Partition | None) -> None:
         for operation in self.fetches.watchers(key):
             if operation.is_collected:
                 operation.changed.add(operation.index_of[key])
@@ -89,14 +90,14 @@ class WaitingOperations:
                 else:
                     self._answer_fetch(operation)
 
-    def check_deletes(self, key: PartitionKey, partition: Partition | None) -> None:
+    def check_deletes(self, key: TopicPartition, partition: Partition | None) -> None:
         missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
         for operation in self.deletes.watchers(key):
             if operation.is_waiting and operation.settle(key, partition, missing):
                 self.deletes.remove(operation)
                 self.completed.append(Completion(operation.token, operation.results))
 
-    def _check_produces(self, key: PartitionKey, partition: Partition | None) -> None:
+    def _check_produces(self, key: TopicPartition, partition: Partition | None) -> None:
         missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
         for operation in self.produces.watchers(key):
             if operation.is_waiting and operation.settle(key, partition, missing):
@@ -105,7 +106,7 @@ class WaitingOperations:
 
     # -- a disk has failed --------------------------------------------------------------------
 
-    def storage_failed(self, key: PartitionKey, error: KafkaError | None = None) -> None:
+    def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
         """An operation on this partition said KAFKA_STORAGE_ERROR."""
         self._hosted.storage_failed(key, error)
         self.check_lost()

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from ..protocol.topics import TopicPartition
 from ..protocol.uuids import uuid_from_text, uuid_to_text
 from .files import Files
 
@@ -42,8 +43,6 @@ _MAX_NUMBER = 2**63 - 1
 _MAX_EPOCH = 2**31 - 1
 _MAX_DIGITS = 20
 _SHOWN = 60  # characters of what is damaged, in a message
-
-TopicPartition = tuple[str, int]
 
 
 class CheckpointError(OSError):

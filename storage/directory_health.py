@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from ..protocol.topics import TopicPartition
 from . import checkpoints
-from .checkpoints import TopicPartition
 from .files import is_out_of_descriptors
 
 logger = logging.getLogger(__name__)

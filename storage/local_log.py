@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from . import log_lookup, recovery_notes
-from .checkpoints import TopicPartition
 from .descriptors import LEFT_BY_SEGMENTS, OutOfDescriptors, require_descriptors
 from .directory_health import DirectoryHealth
 from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors

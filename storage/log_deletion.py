@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from .checkpoints import TopicPartition
+from ..protocol.topics import TopicPartition
 from .files import Files
 from .log import Log
 from .log_directory import LogDirectory, delete_name

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode
+from ..protocol.topics import TopicPartition
 from . import checkpoints
-from .checkpoints import CheckpointError, MetaProperties, TopicPartition
+from .checkpoints import CheckpointError, MetaProperties
 from .directory_health import DirectoryHealth
 from .files import DirectoryLock, Files, is_out_of_descriptors
 

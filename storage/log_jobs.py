@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.topics import TopicPartition
 from . import checkpoints
-from .checkpoints import TopicPartition
 from .files import is_out_of_descriptors
 from .log import Log
 from .log_directory import REPLACED_MARK, LogDirectory, is_of_one_file

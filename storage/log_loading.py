@@ -23,8 +23,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ..protocol.errors import KafkaError
+from ..protocol.topics import TopicPartition
 from . import checkpoints
-from .checkpoints import TopicPartition
 from .files import Files
 from .log import Log
 from .log_config import LogConfig, LogManagerConfig

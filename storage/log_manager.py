@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
-from .checkpoints import TopicPartition
+from ..protocol.topics import TopicPartition
 from .descriptors import LEFT_BY_PARTITIONS, require_descriptors
 from .files import Files
 from .log import Log

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
-from .checkpoints import TopicPartition
+from ..protocol.topics import TopicPartition
 from .log import Log
 from .log_directory import LogDirDescription, LogDirectory, LogSize, StartupError
 

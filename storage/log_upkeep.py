@@ -13,12 +13,12 @@ import logging
 from collections.abc import Collection, Iterator
 
 from ..protocol.errors import KafkaError
+from ..protocol.topics import TopicPartition
 from .checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
-    TopicPartition,
 )
 from .log import Log
 from .log_config import LogManagerConfig

@@ -22,7 +22,7 @@ from functools import partial
 import trio
 
 from ...protocol.errors import KafkaError
-from ...storage.checkpoints import TopicPartition
+from ...protocol.topics import TopicPartition
 from ...storage.cleaner.cleaner import CleaningAborted
 from ...storage.cleaner.manager import CleanerManager, CleanerSettings, Cleaning
 from ...storage.cleaner.plan import CleanedGroup, CleaningStats

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import trio
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...protocol.uuids import ZERO_UUID, new_uuid
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
@@ -35,8 +36,6 @@ MAX_REFUSED_NAMES = 1_000
 # asked for again. Each is a few round trips to ZooKeeper and a few files.
 MAX_AUTO_CREATIONS = 1_000
 MAX_AUTO_CREATIONS_AT_ONCE = 4
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 class CreatedTopic(NamedTuple):

@@ -21,7 +21,8 @@ from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
-from ...replication.types import PartitionKey, ProduceResults
+from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
+from ...replication.types import ProduceResults
 from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
 
 log = logging.getLogger("pybroker.broker.groups")
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 _MS_PER_MINUTE = 60_000
 
@@ -165,7 +164,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         """A transaction's markers are in these partitions of the offsets topic, and replicated."""
         self.machine.complete_transaction(producer_id, partitions, committed=committed)
 
-    def on_partitions_deleted(self, partitions: Collection[PartitionKey], now_ms: int) -> None:
+    def on_partitions_deleted(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
         """Partitions were deleted with their topics: so are the offsets committed for them."""
         if partitions:
             self.machine.partitions_deleted(partitions, now_ms)

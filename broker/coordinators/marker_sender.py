@@ -21,9 +21,9 @@ from ...coordinator.transaction.markers import (
     marker_results,
     markers_request,
 )
-from ...coordinator.transaction.metadata import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import WriteTxnMarkersResponse
+from ...protocol.topics import TopicPartition
 from ...replication.metadata_cache import Endpoint, MetadataCache
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 

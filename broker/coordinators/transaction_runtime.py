@@ -30,9 +30,9 @@ from ...coordinator.transaction.core import (
 )
 from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TRANSACTIONS_TOPIC
 from ...replication.types import ACKS_ALL, ProduceResults
 from ..cluster.broker_connection import Connect, connect_plaintext
-from ..cluster.topic_creation import TRANSACTIONS_TOPIC
 from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from .marker_sender import MarkerSender, Results

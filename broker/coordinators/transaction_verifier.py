@@ -30,8 +30,8 @@ from ...protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from ...protocol.topics import TRANSACTIONS_TOPIC, TopicPartition
 from ...replication.metadata_cache import MetadataCache
-from ...replication.types import PartitionKey
 from ..cluster.broker_connection import (
     REQUEST_TIMEOUT_MS,
     BrokerConnection,
@@ -42,12 +42,11 @@ from ..cluster.broker_connection import (
 
 log = logging.getLogger("pybroker.broker.transactions")
 
-TRANSACTION_TOPIC = "__transaction_state"
 # The first version for brokers; later ones add error codes only.
 VERIFYING_VERSION = 4
 _API_VERSIONS_VERSION = 2
 
-Answer = Mapping[PartitionKey, ErrorCode]
+Answer = Mapping[TopicPartition, ErrorCode]
 
 
 class Question:
@@ -61,7 +60,7 @@ class Question:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        keys: Iterable[PartitionKey],
+        keys: Iterable[TopicPartition],
         on_answer: Callable[[Answer], None],
         *,
         knows_abortable: bool,
@@ -137,11 +136,11 @@ class TransactionVerifier:
         self.failure_count += len(question.keys)
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
-        count = self._metadata.partition_count(TRANSACTION_TOPIC)
+        count = self._metadata.partition_count(TRANSACTIONS_TOPIC)
         if not count:
             return None
         partition = partition_for_key(transactional_id, count)
-        state = self._metadata.partition_state(TRANSACTION_TOPIC, partition)
+        state = self._metadata.partition_state(TRANSACTIONS_TOPIC, partition)
         if state is None or not self._metadata.is_alive(state.leader):
             return None
         return state.leader

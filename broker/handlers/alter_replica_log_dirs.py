@@ -16,7 +16,7 @@ from ...protocol.messages.log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ...replication.types import PartitionKey
+from ...protocol.topics import TopicPartition
 from ..network.request import Handler, Request
 from ..replicas.log_dir_mover import LogDirMover
 from ..replicas.settled_replicas import SettledReplicas
@@ -47,7 +47,7 @@ class AlterReplicaLogDirsHandler:
 
 
 def _response(
-    results: Mapping[PartitionKey, ErrorCode], throttle_ms: int
+    results: Mapping[TopicPartition, ErrorCode], throttle_ms: int
 ) -> AlterReplicaLogDirsResponse:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (name, partition), error in results.items():

@@ -13,7 +13,8 @@ from ...protocol.messages.offsets import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ...replication.types import DeleteRecordsResult, DeleteRecordsResults, PartitionKey
+from ...protocol.topics import TopicPartition
+from ...replication.types import DeleteRecordsResult, DeleteRecordsResults
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
 
@@ -33,7 +34,7 @@ class DeleteRecordsHandler:
         body: DeleteRecordsRequest = request.body
         metadata = self._replicas.hosted.metadata
         unknown: DeleteRecordsResults = {}
-        wanted: dict[PartitionKey, int] = {}
+        wanted: dict[TopicPartition, int] = {}
         for topic in body.topics:
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)

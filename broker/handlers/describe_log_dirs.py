@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from ...protocol.api import ApiKey
 from ...protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ...protocol.topics import TopicPartition
 from ...replication.log_dirs import describe_log_dirs
 from ...replication.replica_manager import ReplicaManager
-from ...replication.types import PartitionKey
 from ..network.request import Handler, Request
 from ..network.turns import Steps
 
@@ -25,7 +25,7 @@ class DescribeLogDirsHandler:
 
     def describe_log_dirs(self, request: Request) -> Steps:
         body: DescribeLogDirsRequest = request.body
-        wanted: set[PartitionKey] | None = None
+        wanted: set[TopicPartition] | None = None
         if body.topics is not None:
             wanted = set()
             for topic in body.topics:

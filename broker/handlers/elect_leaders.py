@@ -18,8 +18,8 @@ from ...protocol.messages.reassignments import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from ...protocol.topics import TopicPartition
 from ...replication.controller import events
-from ...replication.controller.context import TopicPartition
 from ...replication.controller.requests import ElectionResult
 from ..cluster.controller_runtime import ControllerRuntime
 from ..cluster.metadata_waits import MetadataWaits
@@ -47,10 +47,10 @@ class ElectLeadersHandler:
             return
         everywhere = body.topic_partitions is None
         if everywhere:
-            asked = tuple(TopicPartition(*partition) for partition in self._waits.all_partitions())
+            asked = tuple(self._waits.all_partitions())
         else:
             asked = tuple(
-                TopicPartition(topic.topic, index)
+                (topic.topic, index)
                 for topic in body.topic_partitions or ()
                 for index in topic.partitions
             )
@@ -73,13 +73,13 @@ class ElectLeadersHandler:
                 partition, result.leader, deadline
             ):
                 error = ErrorCode.REQUEST_TIMED_OUT
-            topic = topics.get(partition.topic)
+            topic = topics.get(partition[0])
             if topic is None:
-                topic = ReplicaElectionResult(topic=partition.topic, partition_result=[])
-                topics[partition.topic] = topic
+                topic = ReplicaElectionResult(topic=partition[0], partition_result=[])
+                topics[partition[0]] = topic
             topic.partition_result.append(
                 PartitionResult(
-                    partition_id=partition.partition,
+                    partition_id=partition[1],
                     error_code=error,
                     error_message=error.description if error else None,
                 )

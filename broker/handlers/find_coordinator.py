@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
-from ..cluster.topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ...coordinator.group.offsets import INVALID_OFFSET, TopicPartition
+from ...coordinator.group.offsets import INVALID_OFFSET
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.group_offsets import (
@@ -30,6 +30,7 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from ...protocol.topics import TopicPartition
 from ..coordinators.group_runtime import GroupRuntime
 
 if TYPE_CHECKING:

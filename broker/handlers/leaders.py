@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from ...protocol.topics import TopicPartition
 from ...replication.replica_manager import ReplicaManager
-from ...replication.types import PartitionKey
 
 
 class CurrentLeader(NamedTuple):
@@ -15,7 +15,7 @@ class CurrentLeader(NamedTuple):
 
 
 def current_leader(
-    manager: ReplicaManager, key: PartitionKey, listener: str
+    manager: ReplicaManager, key: TopicPartition, listener: str
 ) -> CurrentLeader | None:
     """The leader by our own replica's state, else by the metadata; None if neither knows."""
     partition = manager.partitions.get(key)

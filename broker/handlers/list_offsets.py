@@ -22,6 +22,7 @@ from ...protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ...protocol.topics import TopicPartition
 from ...replication.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -31,12 +32,7 @@ from ...replication.offsets import (
     Searched,
 )
 from ...replication.replica_manager import ReplicaManager
-from ...replication.types import (
-    CONSUMER_REPLICA_ID,
-    DEBUG_REPLICA_ID,
-    Isolation,
-    PartitionKey,
-)
+from ...replication.types import CONSUMER_REPLICA_ID, DEBUG_REPLICA_ID, Isolation
 from ...storage.log_lookup import search
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
@@ -46,7 +42,7 @@ _SMALLEST_TIMESTAMP = LATEST_TIERED_TIMESTAMP
 # They compete with the event loop for the interpreter: not many at a time.
 MAX_SEARCHERS = 2
 
-Searches = dict[PartitionKey, Searched | ErrorCode]
+Searches = dict[TopicPartition, Searched | ErrorCode]
 
 
 class ListOffsetsHandler:
@@ -88,7 +84,7 @@ class ListOffsetsHandler:
                         searches[key] = outcome
         self._list(request, searches)
 
-    async def _search(self, key: PartitionKey, query: OffsetQuery) -> Searched | ErrorCode | None:
+    async def _search(self, key: TopicPartition, query: OffsetQuery) -> Searched | ErrorCode | None:
         to_search = self._replicas.manager.offsets.batches_to_search(key, query)
         if to_search is None:
             return None
@@ -138,7 +134,7 @@ class ListOffsetsHandler:
         self,
         manager: ReplicaManager,
         body: ListOffsetsRequest,
-        key: PartitionKey,
+        key: TopicPartition,
         partition: ListOffsetsPartition,
         version: int,
         searched: Searched | ErrorCode | None,
@@ -165,7 +161,7 @@ class ListOffsetsHandler:
         self,
         manager: ReplicaManager,
         body: ListOffsetsRequest,
-        key: PartitionKey,
+        key: TopicPartition,
         partition: ListOffsetsPartition,
     ) -> ListOffsetsPartitionResponse:
         error, found = manager.offsets.legacy_offsets(
@@ -200,5 +196,5 @@ def _query(body: ListOffsetsRequest, partition: ListOffsetsPartition) -> OffsetQ
     )
 
 
-def _no_offset(key: PartitionKey, error: ErrorCode) -> ListOffsetsPartitionResponse:
+def _no_offset(key: TopicPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=key[1], error_code=error)

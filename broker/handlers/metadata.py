@@ -28,6 +28,7 @@ from ...protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ...protocol.topics import INTERNAL_TOPICS
 from ...protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from ..network.request import Handler, Request
     from ..network.turns import Steps
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 NOT_ASKED = -2_147_483_648
 DEPARTED_LISTED_MS = 1_000
 

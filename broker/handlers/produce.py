@@ -34,7 +34,8 @@ from ...protocol.messages.produce import (
     ProduceResponseNodeEndpoint,
     TopicProduceResponse,
 )
-from ...replication.types import ACKS_ALL, PartitionKey, ProduceResult, ProduceResults
+from ...protocol.topics import TopicPartition
+from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults
 from ...storage.validation import QUICK_BYTES, PreValidatedBatch, needs_record_scan, pre_validate
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
@@ -134,7 +135,7 @@ class ProduceHandler:
         return True
 
     def _produce_any(self, request: Request, body: ProduceRequest) -> None:
-        entries: dict[PartitionKey, Any] = {}
+        entries: dict[TopicPartition, Any] = {}
         transactional = False
         for topic in body.topic_data:
             name = topic.name
@@ -162,7 +163,7 @@ class ProduceHandler:
             self._append(request, entries, None, {})
 
     def _append(
-        self, request: Request, entries: dict[PartitionKey, Any], guards: Guards,
+        self, request: Request, entries: dict[TopicPartition, Any], guards: Guards,
         refused: ProduceResults,
     ) -> None:  # fmt: skip
         """Append when what takes long is done; `refused` is what is answered already."""
@@ -177,7 +178,7 @@ class ProduceHandler:
                 return
         self._append_now(request, entries, guards, refused)
 
-    def _needs_record_scan(self, key: PartitionKey, records: Any) -> bool:
+    def _needs_record_scan(self, key: TopicPartition, records: Any) -> bool:
         if self._wait is None:
             return False
         partition = self._replicas.hosted.partitions.get(key)
@@ -187,7 +188,7 @@ class ProduceHandler:
         return needs_record_scan(records, log.config, log.validate_fully)
 
     async def _examine(
-        self, entries: dict[PartitionKey, Any], keys: Iterable[PartitionKey], guards: Guards,
+        self, entries: dict[TopicPartition, Any], keys: Iterable[TopicPartition], guards: Guards,
         refused: ProduceResults, request: Request,
     ) -> None:  # fmt: skip
         seconds = 0.0
@@ -211,7 +212,7 @@ class ProduceHandler:
         self._append_now(request, entries, guards, refused, seconds)
 
     def _append_now(
-        self, request: Request, entries: dict[PartitionKey, Any], guards: Guards,
+        self, request: Request, entries: dict[TopicPartition, Any], guards: Guards,
         refused: ProduceResults, examined_seconds: float | None = None,
     ) -> None:  # fmt: skip
         body: ProduceRequest = request.body
@@ -303,7 +304,7 @@ class ProduceHandler:
         request.respond(None)
 
     def _refuse(
-        self, request: Request, entries: Mapping[PartitionKey, Any], error: ErrorCode
+        self, request: Request, entries: Mapping[TopicPartition, Any], error: ErrorCode
     ) -> None:
         self.answer(request, {key: ProduceResult(error) for key in entries})
 

@@ -19,7 +19,8 @@ from ...protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ...replication.types import PartitionKey, ProduceResult
+from ...protocol.topics import TopicPartition
+from ...replication.types import ProduceResult
 
 MAX_TEMPLATES = 10_000
 
@@ -35,7 +36,7 @@ Pack = Callable[..., bytes]
 class _Template:
     __slots__ = ("head", "numbers", "pack", "size", "tail")
 
-    def __init__(self, version: int, key: PartitionKey) -> None:
+    def __init__(self, version: int, key: TopicPartition) -> None:
         partition = PartitionProduceResponse(
             index=key[1],
             base_offset=_OFFSET,
@@ -60,10 +61,10 @@ class QuickAnswers:
     __slots__ = ("_templates",)
 
     def __init__(self) -> None:
-        self._templates: dict[tuple[int, PartitionKey], _Template] = {}
+        self._templates: dict[tuple[int, TopicPartition], _Template] = {}
 
     def frame(
-        self, version: int, correlation_id: int, key: PartitionKey, result: ProduceResult
+        self, version: int, correlation_id: int, key: TopicPartition, result: ProduceResult
     ) -> bytes:
         """The whole response frame of one successful append."""
         template = self._templates.get((version, key))
@@ -82,7 +83,7 @@ class QuickAnswers:
         numbers = (result.base_offset, result.log_append_time_ms)[: template.numbers]
         return template.pack(template.size, correlation_id, template.head, *numbers, template.tail)
 
-    def _add(self, version: int, key: PartitionKey) -> _Template:
+    def _add(self, version: int, key: TopicPartition) -> _Template:
         if len(self._templates) >= MAX_TEMPLATES:
             self._templates.clear()
         template = self._templates[version, key] = _Template(version, key)

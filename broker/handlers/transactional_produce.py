@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import BatchHeader, read_batch_header
+from ...protocol.topics import TopicPartition
 from ...replication.producers import begin_verification
-from ...replication.types import PartitionKey, ProduceResult, ProduceResults
+from ...replication.types import ProduceResult, ProduceResults
 from ...storage.verification import VerificationGuard
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
 from ..replicas.settled_replicas import SettledReplicas
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 _MAGIC_V2 = 2
 _FIRST_VERSION_WITH_ABORTABLE = 11
 
-Entries = dict[PartitionKey, Any]
-Guards = Mapping[PartitionKey, VerificationGuard] | None
+Entries = dict[TopicPartition, Any]
+Guards = Mapping[TopicPartition, VerificationGuard] | None
 Append = Callable[["Request", Entries, Guards, ProduceResults], None]
 
 _NOT_ADDED = "Partition was not added to the transaction"
@@ -75,7 +76,7 @@ class TransactionalProduce:
         ((producer_id, producer_epoch),) = producers
         now_ms = self._replicas.clock()
         refused: ProduceResults = {}
-        guards: dict[PartitionKey, VerificationGuard] = {}
+        guards: dict[TopicPartition, VerificationGuard] = {}
         for key, header in headers.items():
             guard = begin_verification(
                 self._replicas.manager.hosted,
@@ -120,7 +121,7 @@ class _Waiting:
         self,
         request: Request,
         entries: Entries,
-        guards: dict[PartitionKey, VerificationGuard],
+        guards: dict[TopicPartition, VerificationGuard],
         refused: ProduceResults,
         append: Append,
     ) -> None:
@@ -151,7 +152,7 @@ def produce_error(error: ErrorCode) -> ProduceResult:
     return ProduceResult(error)
 
 
-def _transactional_headers(entries: Entries) -> dict[PartitionKey, BatchHeader]:
+def _transactional_headers(entries: Entries) -> dict[TopicPartition, BatchHeader]:
     """The first batch of each partition, where it is transactional; what is malformed fails later.
 
     A partition with more than one batch is refused by the log.

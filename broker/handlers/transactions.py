@@ -22,11 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...coordinator.transaction.core import InitAttempt, InitResult
-from ...coordinator.transaction.metadata import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    TopicPartition,
-)
+from ...coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ...coordinator.transaction.states import STATES_BY_LABEL
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
@@ -46,7 +42,7 @@ from ...protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ..cluster.topic_creation import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ...protocol.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
 from ..coordinators.producer_ids import ProducerIds
 from ..coordinators.transaction_runtime import TransactionRuntime
 from ..network.turns import Steps, distinct
@@ -54,8 +50,6 @@ from ..network.turns import Steps, distinct
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
     from ..network.request import Handler, Request
-
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 
 _FIRST_FENCED_INIT_VERSION = 4
 _FIRST_FENCED_VERSION = 2

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ...coordinator.group.commit_attempt import client_error, partition_errors
-from ...coordinator.group.offsets import TopicPartition
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.producers import begin_verification
 from ...storage.verification import NOT_VERIFIED, VerificationGuard
-from ..coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime
+from ..coordinators.group_runtime import GroupRuntime
 from ..coordinators.transaction_verifier import Answer, Question, TransactionVerifier
 from ..replicas.settled_replicas import SettledReplicas
 

@@ -32,14 +32,14 @@ from ...protocol.messages.transactions import (
 )
 from ...protocol.records.batch import ControlRecordType, EndTxnMarker
 from ...protocol.records.builder import build_end_txn_marker
-from ...replication.types import ACKS_ALL, PartitionKey, ProduceResults
+from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
+from ...replication.types import ACKS_ALL, ProduceResults
 from ...storage.log import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _MAGIC_V2 = 2
 # How coordinators name themselves to the leaders of partitions, Apache Kafka's as ours.
 COORDINATOR = re.compile(r"broker-\d{1,10}-txn-marker-sender")
@@ -81,8 +81,8 @@ class WriteTxnMarkersHandler:
         now_ms = replicas.clock()
         write = _Write(request, self._on_offsets_ended, len(body.markers))
         for index, marker in enumerate(body.markers):
-            entries: dict[PartitionKey, bytearray] = {}
-            errors: dict[PartitionKey, ErrorCode] = {}
+            entries: dict[TopicPartition, bytearray] = {}
+            errors: dict[TopicPartition, ErrorCode] = {}
             for topic in marker.topics:
                 for partition in topic.partition_indexes:
                     key = (topic.name, partition)
@@ -119,7 +119,7 @@ class _Write:
         self._on_offsets_ended = on_offsets_ended
         self._open_count = count
         self._is_answered = False
-        self.errors: list[dict[PartitionKey, ErrorCode]] = []
+        self.errors: list[dict[TopicPartition, ErrorCode]] = []
 
     def appended(self, index: int, results: ProduceResults) -> None:
         errors = self.errors[index]
@@ -143,7 +143,7 @@ class _Write:
             return
         self._is_answered = True
         markers: list[WritableTxnMarker] = self._request.body.markers
-        by_producer: dict[int, dict[PartitionKey, ErrorCode]] = {}
+        by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
         for marker, errors in zip(markers, self.errors, strict=True):
             by_producer.setdefault(marker.producer_id, {}).update(errors)
         self._request.respond(
@@ -180,7 +180,7 @@ def _control_batch(marker: WritableTxnMarker, now_ms: int) -> bytearray:
     )
 
 
-def _by_topic(errors: Mapping[PartitionKey, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
     topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
     for (topic, partition), error in errors.items():
         topics.setdefault(topic, []).append(

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import trio
 
 from ...protocol.errors import KafkaError
-from ...replication.types import FlushNeeded, PartitionKey
+from ...protocol.topics import TopicPartition
+from ...replication.types import FlushNeeded
 from ...storage.descriptors import OutOfDescriptors
 
 MAX_FLUSH_THREADS = 4
@@ -32,8 +33,8 @@ class LogFlusher:
         self._failed = failed
         self._limiter = trio.CapacityLimiter(max_threads)
         self._nursery: trio.Nursery | None = None
-        self._in_flight: set[PartitionKey] = set()
-        self._wanted: dict[PartitionKey, FlushNeeded] = {}
+        self._in_flight: set[TopicPartition] = set()
+        self._wanted: dict[TopicPartition, FlushNeeded] = {}
 
     def set_max_threads(self, max_threads: int) -> None:
         """`num.io.threads`, which may change while the broker runs."""
@@ -56,7 +57,7 @@ class LogFlusher:
             self._in_flight.add(key)
             self._nursery.start_soon(self._flush, key)
 
-    async def _flush(self, key: PartitionKey) -> None:
+    async def _flush(self, key: TopicPartition) -> None:
         try:
             while key in self._wanted:
                 effect = self._wanted.pop(key)

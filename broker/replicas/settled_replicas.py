@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVarTuple
 
+from ...protocol.topics import TopicPartition
 from ...replication.hosted_partitions import HostedPartitions
 from ...replication.replica_manager import ReplicaManager
 from ...replication.types import (
@@ -31,7 +32,6 @@ from ...replication.types import (
     FetchEntry,
     FetchParams,
     FetchResults,
-    PartitionKey,
     ProduceResult,
     ProduceResults,
 )
@@ -80,14 +80,14 @@ class SettledReplicas(ABC):
         self,
         required_acks: int,
         timeout_ms: int,
-        entries: Mapping[PartitionKey, AppendInput],
+        entries: Mapping[TopicPartition, AppendInput],
         now_ms: int,
         waiter: Callable[[*Args], Waiter],
         *args: *Args,
         request_version: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         internal_topics_allowed: bool = True,
-        guards: Mapping[PartitionKey, VerificationGuard] | None = None,
+        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
     ) -> ProduceResults | None:
         """As `Appends.append`."""
         outcome = self._appends.append(
@@ -114,7 +114,7 @@ class SettledReplicas(ABC):
 
     def append_one(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         records: AppendInput,
         required_acks: int,
         timeout_ms: int,
@@ -159,7 +159,7 @@ class SettledReplicas(ABC):
 
     def delete_records(
         self,
-        wanted: Mapping[PartitionKey, int],
+        wanted: Mapping[TopicPartition, int],
         timeout_ms: int,
         now_ms: int,
         waiter: Callable[[*Args], Waiter],

@@ -24,7 +24,8 @@ from ...protocol.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from .offsets import OffsetAndMetadata, TopicPartition
+from ...protocol.topics import TopicPartition
+from .offsets import OffsetAndMetadata
 from .placement import utf16_length
 
 RequestT = TypeVar("RequestT", bound=OffsetCommitRequest | TxnOffsetCommitRequest)

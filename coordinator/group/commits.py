@@ -26,16 +26,11 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from ...protocol.topics import TopicPartition
 from .commit_attempt import CommitAttempt, client_error, partition_errors
 from .core import Core
 from .group import CONSUMER_PROTOCOL_TYPE, Group
-from .offsets import (
-    INVALID_OFFSET,
-    NO_EXPIRE_TIMESTAMP,
-    NO_LEADER_EPOCH,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from .offsets import INVALID_OFFSET, NO_EXPIRE_TIMESTAMP, NO_LEADER_EPOCH, OffsetAndMetadata
 from .rebalance import Rebalance
 from .records import group_tombstone, offset_commit_records, offset_tombstones
 from .states import GroupState

@@ -39,6 +39,7 @@ from ...protocol.messages.groups import (
     SyncGroupRequest,
 )
 from ...protocol.messages.transactions import TxnOffsetCommitRequest
+from ...protocol.topics import TopicPartition
 from .commits import Commits
 from .core import Core, Effect, GroupConfig, GroupStats
 from .group import Group
@@ -46,7 +47,6 @@ from .joining import JoinAttempt, Joining
 from .loader import PartitionLoad
 from .members import JoinTicket
 from .membership import Membership
-from .offsets import TopicPartition
 from .rebalance import Rebalance
 from .stable_fetch import StableFetches, Wanted
 from .states import GroupState

@@ -20,9 +20,10 @@ from ...protocol.errors import ProtocolError
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlRecordType, parse_control_record_type
 from ...protocol.records.record import Record
+from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from .. import partition_load
 from .group import Group
-from .offsets import CommittedOffset, TopicPartition
+from .offsets import CommittedOffset
 from .records import (
     GROUP_KEY_PREFIX,
     MAX_OFFSET_VALUE_VERSION,
@@ -60,7 +61,7 @@ class PartitionLoad(partition_load.PartitionLoad):
         "markers",
     )
 
-    topic = "__consumer_offsets"
+    topic = OFFSETS_TOPIC
 
     def __init__(self, partition: int, epoch: int) -> None:
         super().__init__(partition, epoch)

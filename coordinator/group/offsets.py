@@ -13,7 +13,7 @@ the base offset of the batch in the offsets topic that holds the commit.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-TopicPartition = tuple[str, int]
+from ...protocol.topics import TopicPartition
 
 INVALID_OFFSET = -1
 NO_LEADER_EPOCH = -1

@@ -21,13 +21,10 @@ from ...protocol.messages.group_data import (
     OffsetCommitValue,
 )
 from ...protocol.records.record import NO_TIMESTAMP, SimpleRecord
+from ...protocol.topics import TopicPartition
 from .group import Group
 from .members import Member, MemberProtocol
-from .offsets import (
-    NO_EXPIRE_TIMESTAMP,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from .offsets import NO_EXPIRE_TIMESTAMP, OffsetAndMetadata
 
 OFFSET_COMMIT_KEY_VERSION = 1
 OFFSET_COMMIT_VALUE_VERSION = 3

@@ -17,9 +17,9 @@ from functools import partial
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_offsets import OffsetFetchResponseGroup
 from ...protocol.records.record import SimpleRecord
+from ...protocol.topics import TopicPartition
 from .commits import Commits
 from .core import Core
-from .offsets import TopicPartition
 from .records import offset_commit_records, offset_tombstones
 
 # A group, and the partitions by topic that are asked for; None: all that have an offset.

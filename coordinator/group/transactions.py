@@ -20,11 +20,12 @@ from functools import partial
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.transactions import TxnOffsetCommitRequest
+from ...protocol.topics import TopicPartition
 from ..connection_order import ConnectionOrders
 from .commit_attempt import CommitAttempt, client_error
 from .core import Core
 from .group import Group
-from .offsets import OffsetAndMetadata, TopicPartition
+from .offsets import OffsetAndMetadata
 from .records import offset_commit_records
 from .states import GroupState
 

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.records.builder import build_batch
 from ...protocol.records.record import SimpleRecord
+from ...protocol.topics import TopicPartition
 from ..group.placement import partition_for_key
 from .loader import PartitionLoad
-from .metadata import TopicPartition, TransactionMetadata, Transition
+from .metadata import TransactionMetadata, Transition
 from .records import transaction_record
 
 RETRY_DELAY_MS = 50

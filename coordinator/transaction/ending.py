@@ -28,8 +28,9 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...protocol.topics import TopicPartition
 from .core import Core, Found, MarkerJob, SendMarkers
-from .metadata import TopicPartition, TransactionMetadata, Transition
+from .metadata import TransactionMetadata, Transition
 from .states import (
     PREPARED,
     TransactionState,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ...protocol.errors import ProtocolError
 from ...protocol.records.batch import BatchHeader, Record
+from ...protocol.topics import TRANSACTIONS_TOPIC
 from .. import partition_load
 from .metadata import TransactionMetadata
 from .records import KEY_PREFIX, decode_key, decode_value
@@ -23,7 +24,7 @@ class PartitionLoad(partition_load.PartitionLoad):
 
     __slots__ = ("_raw", "_transactions")
 
-    topic = "__transaction_state"
+    topic = TRANSACTIONS_TOPIC
 
     def __init__(self, partition: int, epoch: int) -> None:
         super().__init__(partition, epoch)

@@ -19,8 +19,8 @@ from ...protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ...protocol.topics import TopicPartition
 from .core import MarkerJob
-from .metadata import TopicPartition
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 

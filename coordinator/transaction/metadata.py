@@ -15,6 +15,7 @@ epoch of all can be fenced (Kafka throws, and is stuck with it).
 from typing import NamedTuple
 
 from ...protocol.records.batch import NO_TIMESTAMP
+from ...protocol.topics import TopicPartition
 from ..connection_order import ConnectionOrder
 from .states import (
     PREPARED,
@@ -23,8 +24,6 @@ from .states import (
     complete_state,
     prepare_state,
 )
-
-TopicPartition = tuple[str, int]
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

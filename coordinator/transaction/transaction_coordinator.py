@@ -29,6 +29,7 @@ from ...protocol.messages.transaction_admin import (
     ListTransactionsResponse,
     ListTransactionsResponseTransactionState,
 )
+from ...protocol.topics import TopicPartition
 from .core import (
     Core,
     Effect,
@@ -40,7 +41,7 @@ from .core import (
 )
 from .ending import Ending
 from .loader import PartitionLoad
-from .metadata import TopicPartition, TransactionMetadata
+from .metadata import TransactionMetadata
 from .producers import Producers
 from .records import transaction_tombstone
 from .states import (

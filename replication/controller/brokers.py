@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.replication import LeaderAndIsrResponse
+from ...protocol.topics import TopicPartition
 from . import partition_states, replica_states, znodes
-from .context import Replica, TopicPartition
+from .context import Replica
 from .effects import CloseChannel, OpenChannel
 from .elections import elect_for_shutdown
 from .leadership import fenced_writes
@@ -200,7 +201,7 @@ class BrokerChanges:
             for partition in context.partitions_on(broker_id)
             if len(context.replicas(partition)) > 1
             and partition in context.leadership
-            and not context.is_queued_for_deletion(partition.topic)
+            and not context.is_queued_for_deletion(partition[0])
         ]
         led = [p for p in concerned if context.leadership[p].leader == broker_id]
         followed = [p for p in concerned if context.leadership[p].leader != broker_id]
@@ -217,9 +218,9 @@ def _partition_errors(
     response: LeaderAndIsrResponse, topic_name: Callable[[bytes], str | None]
 ) -> Iterable[tuple[TopicPartition, int]]:
     for error in response.partition_errors:
-        yield TopicPartition(error.topic_name, error.partition_index), error.error_code
+        yield (error.topic_name, error.partition_index), error.error_code
     for topic in response.topics:
         name = topic_name(bytes(topic.topic_id))
         if name is not None:
             for error in topic.partition_errors:
-                yield TopicPartition(name, error.partition_index), error.error_code
+                yield (name, error.partition_index), error.error_code

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 from .znodes import (
     BrokerRegistration,
@@ -24,11 +25,6 @@ UNKNOWN_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 
 
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-
 class Replica(NamedTuple):
     topic: str
     partition: int
@@ -36,7 +32,7 @@ class Replica(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return (self.topic, self.partition)
 
 
 class PartitionStateName(Enum):
@@ -127,7 +123,7 @@ class ControllerContext:
             self._names_by_id[assignment.topic_id] = topic
 
     def put_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        self.assignments.setdefault(partition.topic, {})[partition.partition] = assignment
+        self.assignments.setdefault(partition[0], {})[partition[1]] = assignment
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names_by_id.get(bytes(topic_id))
@@ -137,24 +133,24 @@ class ControllerContext:
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
         """The full assignment; an empty one if the partition is unknown."""
-        topic = self.assignments.get(partition.topic)
-        found = None if topic is None else topic.get(partition.partition)
+        topic = self.assignments.get(partition[0])
+        found = None if topic is None else topic.get(partition[1])
         return found if found is not None else ReplicaAssignment(())
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
         return self.assignment(partition).replicas
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, index) for index in self.assignments.get(topic, ())]
+        return [(topic, index) for index in self.assignments.get(topic, ())]
 
     def all_partitions(self) -> Iterator[TopicPartition]:
         for topic, partitions in self.assignments.items():
             for index in partitions:
-                yield TopicPartition(topic, index)
+                yield (topic, index)
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
         return [
-            Replica(partition.topic, partition.partition, broker_id)
+            Replica(*partition, broker_id)
             for partition in partitions
             for broker_id in self.replicas(partition)
         ]
@@ -191,7 +187,7 @@ class ControllerContext:
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The epoch for StopReplica: a special one while the topic is being deleted."""
-        if self.is_queued_for_deletion(partition.topic):
+        if self.is_queued_for_deletion(partition[0]):
             return EPOCH_DURING_DELETE
         state = self.leadership.get(partition)
         return UNKNOWN_EPOCH if state is None else state.leader_epoch
@@ -210,7 +206,7 @@ class ControllerContext:
             for partition, state in self.leadership.items()
             if state.leader == broker_id
             and len(self.replicas(partition)) > 1
-            and not self.is_queued_for_deletion(partition.topic)
+            and not self.is_queued_for_deletion(partition[0])
         ]
 
     # States
@@ -224,7 +220,7 @@ class ControllerContext:
         return [
             partition
             for partition, state in self.partition_states.items()
-            if state in states and (topic is None or partition.topic == topic)
+            if state in states and (topic is None or partition[0] == topic)
         ]
 
     def replica_state(self, replica: Replica) -> ReplicaStateName:
@@ -240,12 +236,12 @@ class ControllerContext:
 
     def is_doomed(self, partition: TopicPartition) -> bool:
         """Being deleted, and no reassignment needs a leader to come to its end before that."""
-        queued = self.is_queued_for_deletion(partition.topic)
+        queued = self.is_queued_for_deletion(partition[0])
         return queued and partition not in self.partitions_being_reassigned
 
     def counts(self) -> Mapping[str, int]:
         """Gauges of kafka.controller:type=KafkaController, by their names there."""
-        alive = (p for p in self.all_partitions() if not self.is_queued_for_deletion(p.topic))
+        alive = (p for p in self.all_partitions() if not self.is_queued_for_deletion(p[0]))
         offline = imbalanced = partitions = 0
         for partition in alive:
             partitions += 1

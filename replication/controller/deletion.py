@@ -73,7 +73,7 @@ class TopicDeletion:
     def resume_for(self, topics: Iterable[str]) -> Flow[None]:
         """What halted these topics may be over."""
         resumed = set(topics) & self._context.topics_to_be_deleted
-        resumed -= {partition.topic for partition in self._context.partitions_being_reassigned}
+        resumed -= {partition[0] for partition in self._context.partitions_being_reassigned}
         if resumed:
             self._context.topics_ineligible_for_deletion -= resumed
             yield from self.resume_all()

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from .context import ControllerContext, TopicPartition
+from ...protocol.topics import TopicPartition
+from .context import ControllerContext
 from .znodes import RECOVERING, LeaderAndIsr
 
 

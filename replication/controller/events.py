@@ -16,7 +16,7 @@ from ...protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
 )
-from .context import TopicPartition
+from ...protocol.topics import TopicPartition
 from .effects import ControlRequest
 
 

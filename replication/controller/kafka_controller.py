@@ -35,7 +35,7 @@ from ...protocol.messages.replication import LeaderAndIsrResponse, StopReplicaRe
 from . import events, features, replica_states, znodes
 from .brokers import BrokerChanges, read_live_brokers
 from .config import ControllerConfig
-from .context import ControllerContext, Replica, TopicPartition
+from .context import ControllerContext, Replica
 from .effects import (
     Effect,
     OpenChannel,
@@ -192,14 +192,13 @@ class Controller:
     ) -> Flow[None]:
         """Only the deletion of topics and of removed replicas cares how StopReplica went."""
         deleting = {
-            TopicPartition(topic.topic_name, state.partition_index)
+            (topic.topic_name, state.partition_index)
             for topic in getattr(event.request, "topic_states", ())
             for state in topic.partition_states
             if state.delete_partition
         }
         errors = {
-            TopicPartition(e.topic_name, e.partition_index): e.error_code
-            for e in response.partition_errors
+            (e.topic_name, e.partition_index): e.error_code for e in response.partition_errors
         }
         failed: list[Replica] = []
         done: list[Replica] = []
@@ -254,8 +253,7 @@ class Controller:
         )
         return ControlledShutdownResponse(
             remaining_partitions=[
-                RemainingPartition(topic_name=p.topic, partition_index=p.partition)
-                for p in sorted(remaining)
+                RemainingPartition(topic_name=p[0], partition_index=p[1]) for p in sorted(remaining)
             ]
         )
 
@@ -375,8 +373,7 @@ class Controller:
         except znodes.MalformedZnode as error:
             log.error("ignoring %s", error)
             pairs = []
-        partitions = [TopicPartition(*pair) for pair in pairs]
-        results = yield from self._requests.elect_leaders(partitions, unclean=False)
+        results = yield from self._requests.elect_leaders(pairs, unclean=False)
         for partition, result in results.items():
             if result.error not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
                 log.warning("preferred election of %s-%d: %s", *partition, result.error.name)

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
+from ...protocol.topics import TopicPartition
 from . import znodes
-from .context import ControllerContext, TopicPartition
+from .context import ControllerContext
 from .operations import (
     Check,
     Create,
@@ -172,7 +173,7 @@ def create_states(
     """Create the state nodes of new partitions, with their parents, pipelined in one go."""
     if not states:
         return {}
-    topics = list(dict.fromkeys(partition.topic for partition in states))
+    topics = list(dict.fromkeys(partition[0] for partition in states))
     operations: list[WriteOperation] = [Create(znodes.partitions_path(t)) for t in topics]
     operations += [Create(znodes.partition_path(*partition)) for partition in states]
     parents = len(operations)

@@ -20,9 +20,10 @@ Mirrors kafka.controller.ZkPartitionStateMachine.
 import logging
 from collections.abc import Mapping, Sequence
 
+from ...protocol.topics import TopicPartition
 from . import znodes
 from .config import ControllerConfig
-from .context import ControllerContext, PartitionStateName, TopicPartition
+from .context import ControllerContext, PartitionStateName
 from .effects import Effect
 from .elections import Elected, Election, elect_offline
 from .leadership import (
@@ -197,7 +198,7 @@ class PartitionStateMachine:
             unclean_topics = yield from self._topics_allowing_unclean(read.states)
         elected: dict[TopicPartition, Elected] = {}
         for partition, state in read.states.items():
-            allowed = unclean or partition.topic in unclean_topics
+            allowed = unclean or partition[0] in unclean_topics
             result = election(context, partition, state, allowed)
             if result is None:
                 outcomes[partition] = Failure("no eligible replica is alive")
@@ -227,7 +228,7 @@ class PartitionStateMachine:
         context = self._context
         topics = sorted(
             {
-                partition.topic
+                partition[0]
                 for partition, state in states.items()
                 if not any(context.is_replica_online(r, partition) for r in state.isr)
             }

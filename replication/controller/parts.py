@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable
 
+from ...protocol.topics import TopicPartition
 from .config import ControllerConfig
-from .context import ControllerContext, TopicPartition
+from .context import ControllerContext
 from .deletion import TopicDeletion
 from .effects import Effect
 from .partition_states import PartitionStateMachine

@@ -37,8 +37,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.topics import TopicPartition
 from . import partition_states, replica_states, znodes
-from .context import Replica, TopicPartition
+from .context import Replica
 from .elections import elect_for_reassignment, elect_offline
 from .leadership import fenced_writes, read_states, write_states
 from .operations import (
@@ -125,7 +126,7 @@ class Reassignments:
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         for partition, assignment in wanted.items():
             try:
-                queued = context.is_queued_for_deletion(partition.topic)
+                queued = context.is_queued_for_deletion(partition[0])
                 if queued or not context.replicas(partition):
                     raise KafkaError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
@@ -171,7 +172,7 @@ class Reassignments:
             log.error("ignoring and removing %s", error)
             yield from self._write_requests({})
             return {}
-        return {TopicPartition(*partition): replicas for partition, replicas in found.items()}
+        return found
 
     def _forget_requests(
         self, is_over: Callable[[TopicPartition, tuple[int, ...]], bool]
@@ -185,7 +186,7 @@ class Reassignments:
         path = znodes.REASSIGN_PARTITIONS
         write: SetData | Delete = Delete(path)
         if requests:
-            targets = {(p.topic, p.partition): replicas for p, replicas in requests.items()}
+            targets = dict(requests)
             write = SetData(path, znodes.encode_reassignment(targets))
         (result,) = yield from fenced_writes(self._parts.context, [write])
         expect(result, path, ZkCode.NO_NODE)
@@ -235,7 +236,7 @@ class Reassignments:
 
     def _go_on(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Flow[None]:
         parts, context = self._parts, self._parts.context
-        parts.deletion.halt((partition.topic,), "a reassignment is in progress")
+        parts.deletion.halt((partition[0],), "a reassignment is in progress")
         if context.assignment(partition) != assignment:
             yield from self._update(partition, assignment)
         context.partitions_being_reassigned.add(partition)
@@ -316,7 +317,7 @@ class Reassignments:
         context.partitions_being_reassigned.discard(partition)
         log.info("%s-%d is on %s now", *partition, done.replicas)
         parts.send_update_metadata(context.brokers, [partition])
-        yield from parts.deletion.resume_for((partition.topic,))
+        yield from parts.deletion.resume_for((partition[0],))
 
     def _lead_by_target(self, partition: TopicPartition, done: ReplicaAssignment) -> Flow[bool]:
         """True if a target replica leads now, under a new epoch."""
@@ -369,14 +370,14 @@ class Reassignments:
     def _write_assignment(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> Flow[None]:
-        context, path = self._parts.context, znodes.topic_path(partition.topic)
+        context, path = self._parts.context, znodes.topic_path(partition[0])
         while True:
             stored = yield from run_one(GetData(path))
             expect(stored, path)
-            before = znodes.decode_topic(partition.topic, stored.data)
-            partitions = {**before.partitions, **context.assignments[partition.topic]}
-            partitions[partition.partition] = assignment
-            topic_id = context.topic_ids.get(partition.topic, before.topic_id)
+            before = znodes.decode_topic(partition[0], stored.data)
+            partitions = {**before.partitions, **context.assignments[partition[0]]}
+            partitions[partition[1]] = assignment
+            topic_id = context.topic_ids.get(partition[0], before.topic_id)
             data = znodes.encode_topic(TopicAssignment(topic_id, partitions))
             write = SetData(path, data, stored.version)
             (written,) = yield from fenced_writes(context, [write])

@@ -20,7 +20,6 @@ from ...protocol.messages.reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from .context import TopicPartition
 from .operations import Flow
 from .reassignment import Reassignments
 
@@ -36,7 +35,7 @@ def answer_alter(
 ) -> Flow[AlterPartitionReassignmentsResponse]:
     """Start, change or cancel the reassignments of a request; an outcome for each partition."""
     targets = {
-        TopicPartition(topic.name, asked.partition_index): (
+        (topic.name, asked.partition_index): (
             None if asked.replicas is None else tuple(asked.replicas)
         )
         for topic in request.topics
@@ -45,9 +44,9 @@ def answer_alter(
     outcomes = yield from reassignments.alter(targets)
     answers = (
         (
-            partition.topic,
+            partition[0],
             ReassignablePartitionResponse(
-                partition_index=partition.partition,
+                partition_index=partition[1],
                 error_code=error.code if error else ErrorCode.NONE,
                 error_message=error.message if error else None,
             ),
@@ -69,14 +68,12 @@ def answer_list(
     """The reassignments under way, of the partitions that are asked for or of all (null)."""
     asked = None
     if request.topics is not None:
-        asked = {
-            TopicPartition(t.name, index) for t in request.topics for index in t.partition_indexes
-        }
+        asked = {(t.name, index) for t in request.topics for index in t.partition_indexes}
     answers = (
         (
-            partition.topic,
+            partition[0],
             OngoingPartitionReassignment(
-                partition_index=partition.partition,
+                partition_index=partition[1],
                 replicas=list(assignment.replicas),
                 adding_replicas=list(assignment.adding),
                 removing_replicas=list(assignment.removing),

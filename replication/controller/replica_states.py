@@ -23,14 +23,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ...protocol.topics import TopicPartition
 from .config import ControllerConfig
-from .context import (
-    NO_LEADER,
-    ControllerContext,
-    Replica,
-    ReplicaStateName,
-    TopicPartition,
-)
+from .context import NO_LEADER, ControllerContext, Replica, ReplicaStateName
 from .effects import Effect
 from .leadership import read_states, write_states
 from .operations import Flow

@@ -28,8 +28,9 @@ from ...protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from ...protocol.topics import TopicPartition
 from ..metadata_cache import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS
-from .context import ControllerContext, TopicPartition
+from .context import ControllerContext
 from .effects import SendRequest
 from .znodes import LeaderAndIsr, ReplicaAssignment
 
@@ -76,8 +77,8 @@ class RequestBatch:
             states = self._leader_and_isr.setdefault(broker_id, {})
             earlier = states.get(partition)
             states[partition] = LeaderAndIsrPartitionState(
-                topic_name=partition.topic,
-                partition_index=partition.partition,
+                topic_name=partition[0],
+                partition_index=partition[1],
                 controller_epoch=state.controller_epoch,
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
@@ -95,7 +96,7 @@ class RequestBatch:
         states = self._stop_replica.setdefault(broker_id, {})
         earlier = states.get(partition)
         states[partition] = StopReplicaPartitionState(
-            partition_index=partition.partition,
+            partition_index=partition[1],
             leader_epoch=self._context.leader_epoch(partition),
             delete_partition=delete or (earlier is not None and earlier.delete_partition),
         )
@@ -109,10 +110,10 @@ class RequestBatch:
             state = context.leadership.get(partition)
             if state is None:
                 continue  # no leader was ever chosen: nothing to tell
-            deleted = context.is_queued_for_deletion(partition.topic)
+            deleted = context.is_queued_for_deletion(partition[0])
             replicas = context.replicas(partition)
             self._metadata_partitions[partition] = UpdateMetadataPartitionState(
-                partition_index=partition.partition,
+                partition_index=partition[1],
                 controller_epoch=state.controller_epoch,
                 leader=LEADER_DURING_DELETE if deleted else state.leader,
                 leader_epoch=0 if deleted else state.leader_epoch,
@@ -142,13 +143,13 @@ class RequestBatch:
                 continue
             topics: dict[str, LeaderAndIsrTopicState] = {}
             for partition, state in sorted(states.items()):
-                if partition.topic not in topics:
-                    topics[partition.topic] = LeaderAndIsrTopicState(
-                        topic_name=partition.topic,
-                        topic_id=self._context.topic_id(partition.topic),
+                if partition[0] not in topics:
+                    topics[partition[0]] = LeaderAndIsrTopicState(
+                        topic_name=partition[0],
+                        topic_id=self._context.topic_id(partition[0]),
                         partition_states=[],
                     )
-                topics[partition.topic].partition_states.append(state)
+                topics[partition[0]].partition_states.append(state)
             request = LeaderAndIsrRequest(
                 controller_id=self._controller_id,
                 controller_epoch=self._context.epoch,
@@ -176,13 +177,13 @@ class RequestBatch:
             return
         topics: dict[str, UpdateMetadataTopicState] = {}
         for partition, state in sorted(self._metadata_partitions.items()):
-            if partition.topic not in topics:
-                topics[partition.topic] = UpdateMetadataTopicState(
-                    topic_name=partition.topic,
-                    topic_id=self._context.topic_id(partition.topic),
+            if partition[0] not in topics:
+                topics[partition[0]] = UpdateMetadataTopicState(
+                    topic_name=partition[0],
+                    topic_id=self._context.topic_id(partition[0]),
                     partition_states=[],
                 )
-            topics[partition.topic].partition_states.append(state)
+            topics[partition[0]].partition_states.append(state)
         live_brokers = [
             UpdateMetadataBroker(
                 id=broker.broker_id,
@@ -219,11 +220,11 @@ class RequestBatch:
                 continue
             topics: dict[str, StopReplicaTopicState] = {}
             for partition, state in sorted(states.items()):
-                if partition.topic not in topics:
-                    topics[partition.topic] = StopReplicaTopicState(
-                        topic_name=partition.topic, partition_states=[]
+                if partition[0] not in topics:
+                    topics[partition[0]] = StopReplicaTopicState(
+                        topic_name=partition[0], partition_states=[]
                     )
-                topics[partition.topic].partition_states.append(state)
+                topics[partition[0]].partition_states.append(state)
             request = StopReplicaRequest(
                 controller_id=self._controller_id,
                 controller_epoch=self._context.epoch,

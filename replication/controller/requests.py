@@ -25,8 +25,9 @@ from ...protocol.messages.cluster import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
+from ...protocol.topics import TopicPartition
 from . import partition_states, znodes
-from .context import NO_LEADER, TopicPartition
+from .context import NO_LEADER
 from .elections import elect_offline, elect_preferred
 from .leadership import refresh_leadership, write_states
 from .operations import (
@@ -113,7 +114,7 @@ class ControllerRequests:
                 unknown.append(_unknown_topic(bytes(topic.topic_id), topic.partitions))
                 continue
             for asked in topic.partitions:
-                partition = TopicPartition(name, asked.partition_index)
+                partition = (name, asked.partition_index)
                 new = _asked_state(request.broker_id, asked, api_version, context.epoch)
                 error = self._check(partition, new, api_version)
                 if error is not None:
@@ -174,15 +175,15 @@ class ControllerRequests:
     ) -> Iterable[AlterPartitionResponseTopicData]:
         topics: dict[str, AlterPartitionResponseTopicData] = {}
         for partition, outcome in outcomes.items():
-            topic = topics.get(partition.topic)
+            topic = topics.get(partition[0])
             if topic is None:
                 topic = AlterPartitionResponseTopicData(partitions=[])
                 if by_id:
-                    topic.topic_id = self._parts.context.topic_id(partition.topic)
+                    topic.topic_id = self._parts.context.topic_id(partition[0])
                 else:
-                    topic.topic_name = partition.topic
-                topics[partition.topic] = topic
-            topic.partitions.append(_partition_answer(partition.partition, outcome))
+                    topic.topic_name = partition[0]
+                topics[partition[0]] = topic
+            topic.partitions.append(_partition_answer(partition[1], outcome))
         return topics.values()
 
     # Elections
@@ -196,9 +197,9 @@ class ControllerRequests:
         electable = []
         for partition in list(context.all_partitions()) if partitions is None else partitions:
             state = context.leadership.get(partition)
-            if partition.partition not in context.assignments.get(partition.topic, ()):
+            if partition[1] not in context.assignments.get(partition[0], ()):
                 results[partition] = ElectionResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif context.is_queued_for_deletion(partition.topic):
+            elif context.is_queued_for_deletion(partition[0]):
                 results[partition] = ElectionResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif state is not None and not self._is_needed(partition, state, unclean):
                 results[partition] = ElectionResult(ErrorCode.ELECTION_NOT_NEEDED)
@@ -233,7 +234,7 @@ class ControllerRequests:
         by_preferred: dict[int, list[TopicPartition]] = {}
         for partition in context.all_partitions():
             replicas = context.replicas(partition)
-            if replicas and not context.is_queued_for_deletion(partition.topic):
+            if replicas and not context.is_queued_for_deletion(partition[0]):
                 by_preferred.setdefault(replicas[0], []).append(partition)
         for broker_id, partitions in sorted(by_preferred.items()):
             elsewhere = [

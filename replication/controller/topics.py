@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ...protocol.topics import TopicPartition
 from . import partition_states, replica_states, znodes
-from .context import TopicPartition
 from .elections import elect_offline
 from .leadership import fenced_writes, refresh_leadership
 from .operations import (
@@ -89,7 +89,7 @@ class TopicChanges:
         for topic, assignment in {**assignments, **without_id}.items():
             context.put_topic(topic, assignment)
             context.partitions_being_reassigned.update(
-                TopicPartition(topic, index)
+                (topic, index)
                 for index, replicas in assignment.partitions.items()
                 if replicas.is_being_reassigned
             )
@@ -108,9 +108,9 @@ class TopicChanges:
             log.warning("not adding partitions to %s, which is being deleted", topic)
             yield from self._restore(topic, known)
             return
-        partitions = [TopicPartition(topic, index) for index in sorted(added)]
+        partitions = [(topic, index) for index in sorted(added)]
         for partition in partitions:
-            context.put_assignment(partition, added[partition.partition])
+            context.put_assignment(partition, added[partition[1]])
         yield from self._on_new_partitions(partitions)
 
     def _restore(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> Flow[None]:
@@ -124,7 +124,7 @@ class TopicChanges:
     def _on_new_partitions(self, partitions: Sequence[TopicPartition]) -> Flow[None]:
         if not partitions:
             return
-        log.info("new partitions: %s", ", ".join(f"{p.topic}-{p.partition}" for p in partitions))
+        log.info("new partitions: %s", ", ".join(f"{topic}-{index}" for topic, index in partitions))
         parts = self._parts
         replicas = parts.context.replicas_of(partitions)
         yield from parts.partitions.change(partitions, partition_states.NEW)
@@ -149,7 +149,7 @@ class TopicChanges:
         if fresh:
             log.info("topics to be deleted: %s", ", ".join(sorted(fresh)))
             context.topics_to_be_deleted |= fresh
-            moving = {p.topic for p in context.partitions_being_reassigned} & fresh
+            moving = {p[0] for p in context.partitions_being_reassigned} & fresh
             parts.deletion.halt(moving, "a reassignment is in progress")
             yield from parts.deletion.resume_all()
 
@@ -157,7 +157,7 @@ class TopicChanges:
         """At failover: the topics to be deleted, and those whose deletion has to wait."""
         context = self._parts.context
         listed = yield from run_one(GetChildren(znodes.DELETE_TOPICS, watch=True))
-        waiting = {p.topic for p in context.partitions_being_reassigned}
+        waiting = {p[0] for p in context.partitions_being_reassigned}
         waiting |= {
             replica.topic
             for replica in context.replicas_of(context.all_partitions())
@@ -179,7 +179,7 @@ class TopicChanges:
             except znodes.MalformedZnode as error:
                 log.error("ignoring %s: %s", path, error)
                 continue
-            changed.update(TopicPartition(*pair) for pair in pairs)
+            changed.update(pairs)
         known = sorted(p for p in changed if p in context.leadership)
         if known:
             yield from refresh_leadership(context, known)

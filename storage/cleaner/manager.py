@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...protocol.errors import KafkaError
-from ..checkpoints import TopicPartition
+from ...protocol.topics import TopicPartition
 from ..config_def import LONG_MAX
 from ..log import Log
 from ..log_manager import LogManager

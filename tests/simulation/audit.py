@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.messages.replication import LeaderAndIsrRequest
 from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.znodes import LeaderAndIsr
-from pybroker.replication.types import ACKS_ALL, PartitionKey
+from pybroker.replication.types import ACKS_ALL
 from pybroker.storage.log import Log
 from tests.simulation.kernel import Process
 
@@ -139,8 +140,8 @@ def _base_of(batch: BatchRecord) -> int:
 class Audit:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
-        self.ledgers: dict[PartitionKey, Ledger] = {}
-        self.replicas: dict[tuple[int, PartitionKey], Replica] = {}
+        self.ledgers: dict[TopicPartition, Ledger] = {}
+        self.replicas: dict[tuple[int, TopicPartition], Replica] = {}
         self._controller_epochs: dict[int, int] = {}
         self._zxid = 0
         self._is_unclean = cluster.settings.unclean_elections
@@ -149,13 +150,13 @@ class Audit:
     def fail(self, text: str) -> None:
         raise InvariantBroken(text)
 
-    def ledger(self, key: PartitionKey) -> Ledger:
+    def ledger(self, key: TopicPartition) -> Ledger:
         ledger = self.ledgers.get(key)
         if ledger is None:
             ledger = self.ledgers[key] = Ledger()
         return ledger
 
-    def replica(self, broker_id: int, key: PartitionKey) -> Replica:
+    def replica(self, broker_id: int, key: TopicPartition) -> Replica:
         replica = self.replicas.get((broker_id, key))
         if replica is None:
             replica = self.replicas[broker_id, key] = Replica()
@@ -212,7 +213,7 @@ class Audit:
             ):
                 self.replicas[broker.broker_id, key] = Replica()
 
-    def _check_offsets(self, broker: "Broker", key: PartitionKey, log: Log) -> None:
+    def _check_offsets(self, broker: "Broker", key: TopicPartition, log: Log) -> None:
         ordered = (
             log.log_start_offset
             <= log.last_stable_offset
@@ -223,7 +224,7 @@ class Audit:
             self.fail(f"{broker.name} {key}: {log} with LSO {log.last_stable_offset}")
 
     def _check_leader(
-        self, broker: "Broker", key: PartitionKey, epoch: int, replica: Replica, hw: int,
+        self, broker: "Broker", key: TopicPartition, epoch: int, replica: Replica, hw: int,
         ledger: Ledger,
     ) -> None:  # fmt: skip
         broker_id = broker.broker_id
@@ -244,14 +245,14 @@ class Audit:
             self._check_prefix(broker_id, key, replica, hw)
 
     def _commit(
-        self, broker: "Broker", key: PartitionKey, replica: Replica, hw: int, ledger: Ledger
+        self, broker: "Broker", key: TopicPartition, replica: Replica, hw: int, ledger: Ledger
     ) -> None:
         self._check_prefix(broker.broker_id, key, replica, ledger.end)
         start = len(ledger.batches)
         ledger.batches += [batch for batch in replica.batches[start:] if batch.end <= hw]
         self._check_members(key, ledger, f"{broker.name} raised the HW of {key} to {hw}, but")
 
-    def _check_members(self, key: PartitionKey, ledger: Ledger, context: str) -> None:
+    def _check_members(self, key: TopicPartition, ledger: Ledger, context: str) -> None:
         if ledger.state is None:
             return
         for member in ledger.state.isr:
@@ -260,7 +261,9 @@ class Audit:
                 if found is not None:
                     self.fail(f"{context} b{member} of the ISR {ledger.state.isr} {found}")
 
-    def _check_prefix(self, broker_id: int, key: PartitionKey, replica: Replica, end: int) -> None:
+    def _check_prefix(
+        self, broker_id: int, key: TopicPartition, replica: Replica, end: int
+    ) -> None:
         found = self.ledger(key).first_difference(replica, end)
         if found is not None:
             self.fail(f"b{broker_id} {key} {found}")
@@ -283,7 +286,7 @@ class Audit:
             self._state_written(key, ledger, ledger.state, state)
 
     def _state_written(
-        self, key: PartitionKey, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
+        self, key: TopicPartition, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
     ) -> None:
         self._cluster.kernel.note(
             f"zookeeper: {key[0]}-{key[1]} leader {new.leader} epoch {new.leader_epoch} "
@@ -304,7 +307,7 @@ class Audit:
         self._check_members(key, ledger, f"with {new} {key}")
 
     def _elected(
-        self, key: PartitionKey, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
+        self, key: TopicPartition, ledger: Ledger, old: LeaderAndIsr | None, new: LeaderAndIsr
     ) -> None:
         if old is not None and new.leader not in old.isr:
             if not self._is_unclean:
@@ -349,7 +352,7 @@ class Audit:
                     self._check_is_safe(broker, key, answer.base_offset)
         return leads
 
-    def _check_is_safe(self, broker: "Broker", key: PartitionKey, base_offset: int) -> None:
+    def _check_is_safe(self, broker: "Broker", key: TopicPartition, base_offset: int) -> None:
         self.acknowledged_batches += 1
         if self._is_unclean:
             return
@@ -372,7 +375,7 @@ class Audit:
         if len(holders) < self._cluster.settings.min_insync_replicas:
             self.fail(f"{broker.name} acknowledges {key} {batch} held by {holders} only")
 
-    def is_leader(self, broker: "Broker", key: PartitionKey) -> bool:
+    def is_leader(self, broker: "Broker", key: TopicPartition) -> bool:
         """Whether it leads in the newest epoch, and is no zombie that is still to learn of it."""
         state = self.ledger(key).state
         partition = broker.manager.partitions.get(key)
@@ -384,7 +387,7 @@ class Audit:
         )
 
     def consumed(
-        self, who: str, key: PartitionKey, position: int, records: bytes
+        self, who: str, key: TopicPartition, position: int, records: bytes
     ) -> tuple[int, int]:
         """A consumer got these bytes at its position; (next position, batches)."""
         ledger = self.ledger(key)
@@ -426,7 +429,7 @@ class Audit:
     # -- the end ----------------------------------------------------------------------------------
 
     def check_producer(
-        self, who: str, key: PartitionKey, acknowledged: list[int], sent: list[int],
+        self, who: str, key: TopicPartition, acknowledged: list[int], sent: list[int],
         is_idempotent: bool,
     ) -> None:  # fmt: skip
         """CRCs of the acknowledged batches, and of all that were sent, in the order of sending."""

@@ -38,6 +38,7 @@ from pybroker.protocol.messages.replication import (
     UpdateMetadataRequest,
 )
 from pybroker.protocol.messages.transactions import WriteTxnMarkersRequest
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import events
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.operations import SessionExpired
@@ -55,7 +56,6 @@ from pybroker.replication.types import (
     Effect,
     FlushNeeded,
     FollowersWait,
-    PartitionKey,
     ReplicaConfig,
 )
 from pybroker.storage.files import FileSlice
@@ -89,7 +89,7 @@ class Produced(NamedTuple):
     response: ProduceResponse
     is_by_leader: bool
 
-    def error_of(self, key: PartitionKey) -> ErrorCode:
+    def error_of(self, key: TopicPartition) -> ErrorCode:
         (code,) = (
             answer.error_code
             for topic in self.response.responses
@@ -100,7 +100,7 @@ class Produced(NamedTuple):
 
 
 def produce_request(
-    key: PartitionKey, records: bytes, timeout_ms: int, transactional_id: str | None = None
+    key: TopicPartition, records: bytes, timeout_ms: int, transactional_id: str | None = None
 ) -> ProduceRequest:
     """For one partition, with acks=all."""
     data = PartitionProduceData(index=key[1], records=memoryview(records))

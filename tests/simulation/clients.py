@@ -20,7 +20,8 @@ from pybroker.protocol.messages.fetch import (
 from pybroker.protocol.records.batch import read_batch_header
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication.types import Isolation, PartitionKey
+from pybroker.protocol.topics import TopicPartition
+from pybroker.replication.types import Isolation
 from tests.simulation.broker import Produced, produce_request
 from tests.simulation.kernel import Process
 from tests.support.frames import joined
@@ -43,7 +44,7 @@ _WRONG_SEQUENCE = (
 
 
 class Client:
-    def __init__(self, cluster: "Cluster", name: str, key: PartitionKey) -> None:
+    def __init__(self, cluster: "Cluster", name: str, key: TopicPartition) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.process = Process(name)
@@ -62,7 +63,7 @@ class Client:
             self._leader = self.ask_for_leader(self.key)
         return self._leader
 
-    def ask_for_leader(self, key: PartitionKey) -> int | None:
+    def ask_for_leader(self, key: TopicPartition) -> int | None:
         """Ask some broker's metadata; it may be old."""
         brokers = [b for b in self.cluster.brokers.values() if b.is_serving]
         if not brokers:
@@ -83,7 +84,7 @@ class Client:
 
 class Producer(Client):
     def __init__(
-        self, cluster: "Cluster", name: str, key: PartitionKey, producer_id: int, pause_ms: int
+        self, cluster: "Cluster", name: str, key: TopicPartition, producer_id: int, pause_ms: int
     ) -> None:
         super().__init__(cluster, name, key)
         self.producer_id = producer_id
@@ -168,7 +169,7 @@ class Reader(Client, ABC):
     longest_start_ms = 500
     longest_pause_ms = 100
 
-    def __init__(self, cluster: "Cluster", name: str, key: PartitionKey) -> None:
+    def __init__(self, cluster: "Cluster", name: str, key: TopicPartition) -> None:
         super().__init__(cluster, name, key)
         self.position = 0
 
@@ -218,7 +219,7 @@ class Reader(Client, ABC):
 class Consumer(Reader):
     """Reads all that is below the high watermark; the audit compares it with what was written."""
 
-    def __init__(self, cluster: "Cluster", name: str, key: PartitionKey) -> None:
+    def __init__(self, cluster: "Cluster", name: str, key: TopicPartition) -> None:
         super().__init__(cluster, name, key)
         self.batches = 0
 

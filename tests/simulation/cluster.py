@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.operations import Create
 from pybroker.replication.controller.znodes import ReplicaAssignment, TopicAssignment
-from pybroker.replication.types import PartitionKey
 from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
 from tests.simulation.clients import Client, Consumer, Producer
@@ -78,7 +78,7 @@ class Cluster:
     def new_settings(self, random: Random) -> Settings:
         return Settings(random)
 
-    def new_keys(self) -> list[PartitionKey]:
+    def new_keys(self) -> list[TopicPartition]:
         return [(TOPIC, index) for index in range(self.settings.partition_count)]
 
     def new_broker(self, broker_id: int) -> Broker:
@@ -169,7 +169,7 @@ class Cluster:
             Create(znodes.topic_path(topic), znodes.encode_topic(assignment)),
         ]
 
-    def assignment_of(self, key: PartitionKey) -> ReplicaAssignment:
+    def assignment_of(self, key: TopicPartition) -> ReplicaAssignment:
         """As ZooKeeper has it."""
         node = self.zookeeper.machine.tree.get(znodes.topic_path(key[0]))
         assert node is not None
@@ -208,7 +208,7 @@ class Cluster:
                 return f"{key[0]}-{key[1]}: {missing}"
         return self.what_clients_miss()
 
-    def _what_partition_misses(self, key: PartitionKey) -> str:
+    def _what_partition_misses(self, key: TopicPartition) -> str:
         state = self.audit.ledger(key).state
         assignment = self.assignment_of(key)
         if assignment.is_being_reassigned:

@@ -31,7 +31,8 @@ from pybroker.coordinator.transaction.markers import (
 )
 from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode, KafkaError
-from pybroker.replication.types import ACKS_ALL, PartitionKey, RoleChange
+from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from pybroker.replication.types import ACKS_ALL, RoleChange
 from pybroker.storage.log import AppendOrigin
 from tests.simulation.fetchers import LISTENER
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from tests.simulation.broker import Broker
     from tests.simulation.transactions import TransactionalBroker
 
-TRANSACTIONS = "__transaction_state"
-OFFSETS = "__consumer_offsets"
 MARKERS_VERSION = 1
 TICK_MS = 100
 ABORT_CHECK_MS = 300
@@ -97,7 +96,7 @@ class _Shell:
         self.perform()
 
     def append(
-        self, append: Any, acks: int, timeout_ms: int, guards: dict[PartitionKey, Any] | None
+        self, append: Any, acks: int, timeout_ms: int, guards: dict[TopicPartition, Any] | None
     ) -> None:
         key = (self.topic, append.partition)
         results = self.broker.replicas.append(
@@ -153,7 +152,7 @@ class _Shell:
 
 
 class TransactionShell(_Shell):
-    topic = TRANSACTIONS
+    topic = TRANSACTIONS_TOPIC
     acks = ACKS_ALL
     broker: TransactionalBroker
 
@@ -185,7 +184,7 @@ class TransactionShell(_Shell):
         self.perform()
 
     def append_completed(self, append: Append, results: Any) -> None:
-        error = results[TRANSACTIONS, append.partition].error_code
+        error = results[TRANSACTIONS_TOPIC, append.partition].error_code
         self.machine.appended(append.append_id, error, self.now_ms)
         self.perform()
 
@@ -195,7 +194,7 @@ class TransactionShell(_Shell):
 
     # -- markers --
 
-    def _leader_of(self, partition: PartitionKey) -> int | None:
+    def _leader_of(self, partition: TopicPartition) -> int | None:
         metadata = self.broker.manager.metadata
         state = metadata.partition_state(*partition)
         if state is None:
@@ -238,7 +237,7 @@ class TransactionShell(_Shell):
 
 
 class GroupShell(_Shell):
-    topic = OFFSETS
+    topic = OFFSETS_TOPIC
 
     def __init__(self, broker: Broker) -> None:
         self._ids = 0
@@ -255,11 +254,11 @@ class GroupShell(_Shell):
             effect.token.respond(effect.response)
             return
         guard = effect.verification
-        guards = None if guard is None else {(OFFSETS, effect.partition): guard}
+        guards = None if guard is None else {(OFFSETS_TOPIC, effect.partition): guard}
         self.append(effect, effect.required_acks, REQUEST_TIMEOUT_MS, guards)
 
     def append_completed(self, append: Any, results: Any) -> None:
-        result = results[OFFSETS, append.partition]
+        result = results[OFFSETS_TOPIC, append.partition]
         if append.required_acks:
             base = -1 if result.error_code else result.base_offset
             self.machine.appended(append.append_id, result.error_code, base, self.now_ms)
@@ -280,7 +279,7 @@ class Verifier:
         self._broker = broker
 
     def ask(self, question: Question) -> None:
-        state = self._broker.manager.metadata.partition_state(TRANSACTIONS, 0)
+        state = self._broker.manager.metadata.partition_state(TRANSACTIONS_TOPIC, 0)
         if state is None or not self._broker.manager.metadata.is_alive(state.leader):
             question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return

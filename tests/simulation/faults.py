@@ -20,9 +20,9 @@ from pybroker.protocol.messages.reassignments import (
     ReassignableTopic,
 )
 from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import znodes
 from pybroker.replication.controller.operations import Delete
-from pybroker.replication.types import PartitionKey
 from pybroker.storage.segment import LOG_SUFFIX
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process
@@ -295,7 +295,7 @@ class Faults:
             self._cluster.network.cut(broker.name, ZOOKEEPER)
             self._for(200, 5_000, self._mend_link, broker.name, ZOOKEEPER)
 
-    def isolate_leader(self, key: PartitionKey) -> None:
+    def isolate_leader(self, key: TopicPartition) -> None:
         """A partition's leader loses its session and does not hear of it, but others hear it."""
         state = self._cluster.audit.ledger(key).state
         if state is None or state.leader < 0:

@@ -11,12 +11,13 @@ from unittest.mock import patch
 from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker.coordinator.connection_order import ConnectionOrders, Sender
 from pybroker.coordinator.group import transactions as group_transactions
-from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore, TopicPartition
+from pybroker.coordinator.group.offsets import OffsetAndMetadata, OffsetStore
 from pybroker.coordinator.group.stable_fetch import StableFetches
 from pybroker.coordinator.transaction.core import Core, Found
 from pybroker.coordinator.transaction.metadata import TransactionMetadata
 from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.topics import TopicPartition
 from pybroker.storage.log import Log
 from tests.simulation import transactions
 from tests.simulation.cluster import Result

@@ -36,10 +36,10 @@ from pybroker.protocol.records.batch import (
 )
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication.types import Isolation, PartitionKey
+from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from pybroker.replication.types import Isolation
 from tests.simulation.broker import Produced, produce_request
 from tests.simulation.clients import PRODUCE_VERSION, RETRY_MS, Client, Reader
-from tests.simulation.coordinators import OFFSETS, TRANSACTIONS
 from tests.support.frames import joined
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Book:
         self._cluster = cluster
         self.transactions: dict[tuple[str, int], Transaction] = {}
         self.of_value: dict[bytes, Transaction] = {}
-        self.seen: dict[bytes, PartitionKey] = {}
+        self.seen: dict[bytes, TopicPartition] = {}
         self.seen_offsets: set[tuple[str, int]] = set()
 
     def begin(self, teller: str, number: int) -> Transaction:
@@ -105,7 +105,7 @@ class Book:
         transaction.values.add(value)
         self.of_value[value] = transaction
 
-    def see(self, who: str, key: PartitionKey, value: bytes) -> None:
+    def see(self, who: str, key: TopicPartition, value: bytes) -> None:
         transaction = self.of_value[value]
         if value in self.seen:
             self._cluster.audit.fail(f"{who} sees {value!r} again on {key}")
@@ -158,7 +158,7 @@ class Coordinated(Client):
     cluster: TransactionalCluster
 
     def ask_leader(
-        self, key: PartitionKey, message: Any, version: int, done: Any, again: Any
+        self, key: TopicPartition, message: Any, version: int, done: Any, again: Any
     ) -> None:
         """Send to the leader that somebody's metadata name, or try `again` later."""
         leader = self.ask_for_leader(key)
@@ -170,12 +170,12 @@ class Coordinated(Client):
 
 class Teller(Coordinated):
     def __init__(self, cluster: TransactionalCluster, name: str) -> None:
-        super().__init__(cluster, name, (TRANSACTIONS, 0))
+        super().__init__(cluster, name, (TRANSACTIONS_TOPIC, 0))
         self.is_stopping = False
         self.is_idle = False
         self._number = 0
         self._producer = (-1, -1)
-        self._sequences: dict[PartitionKey, int] = {}
+        self._sequences: dict[TopicPartition, int] = {}
         self._transaction = Transaction(name, -1)
         self._steps: list[Any] = []
         self._commit = True
@@ -241,7 +241,7 @@ class Teller(Coordinated):
             self.kernel.note(f"{self.name} gives {self._number} up: {error.name}")
             self.later(RETRY_MS, self._init)
 
-    def _add(self, keys: list[PartitionKey]) -> None:
+    def _add(self, keys: list[TopicPartition]) -> None:
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self._producer[0],
@@ -266,7 +266,7 @@ class Teller(Coordinated):
 
         self.ask_leader(self.key, request, ADD_VERSION, done, lambda: self._add(keys))
 
-    def _produce(self, key: PartitionKey) -> None:
+    def _produce(self, key: TopicPartition) -> None:
         count = self.kernel.random.randint(1, 3)
         sequence = self._sequences.get(key, 0)
         name = f"{self.name}:{self._number}:{key[1]}:{sequence}:{self._producer[1]}"
@@ -283,7 +283,7 @@ class Teller(Coordinated):
         self._sequences[key] = sequence + count
         self._send((key, bytes(batch)))
 
-    def _send(self, what: tuple[PartitionKey, bytes]) -> None:
+    def _send(self, what: tuple[TopicPartition, bytes]) -> None:
         key, records = what
         request = produce_request(key, records, PRODUCE_TIMEOUT_MS, self.name)
 
@@ -328,7 +328,7 @@ class Teller(Coordinated):
             self._judge(error, self._commit_offset, None)
 
         again = self._commit_offset
-        self.ask_leader((OFFSETS, 0), request, OFFSETS_VERSION, done, lambda: again(None))
+        self.ask_leader((OFFSETS_TOPIC, 0), request, OFFSETS_VERSION, done, lambda: again(None))
 
     def _end(self, _: None) -> None:
         request = EndTxnRequest(
@@ -380,7 +380,7 @@ class OffsetReader(Coordinated):
     """Looks at a teller's offset again and again, at times only at what is stable."""
 
     def __init__(self, cluster: TransactionalCluster, group: str) -> None:
-        super().__init__(cluster, f"offsets of {group}", (OFFSETS, 0))
+        super().__init__(cluster, f"offsets of {group}", (OFFSETS_TOPIC, 0))
         self.group = group
         self.latest = -1
         self._is_stable = False

@@ -27,14 +27,12 @@ from pybroker.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-from pybroker.replication.types import PartitionKey
+from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from tests.simulation.broker import Broker, Request
 from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.coordinators import (
-    OFFSETS,
     REQUEST_TIMEOUT_MS,
-    TRANSACTIONS,
     GroupShell,
     TransactionShell,
     Verifier,
@@ -148,14 +146,14 @@ class TransactionalCluster(Cluster):
         self.readers: list[CommittedReader] = []
         self.offset_readers: list[OffsetReader] = []
         # A coordinator that is none any more, and answers whoever has not heard of the new one.
-        for topic in (TRANSACTIONS, OFFSETS):
+        for topic in (TRANSACTIONS_TOPIC, OFFSETS_TOPIC):
             isolate = partial(self.faults.isolate_leader, (topic, 0))
             self.faults.add(isolate, ISOLATED_COORDINATORS_WEIGHT)
         self.network.late_share = LATE_SHARE
         self.faults.add(self._reset_a_teller, RESETS_WEIGHT)
 
     @property
-    def data_keys(self) -> list[PartitionKey]:
+    def data_keys(self) -> list[TopicPartition]:
         return [key for key in self.keys if key[0] == TOPIC]
 
     def new_settings(self, random: Random) -> Settings:
@@ -164,8 +162,8 @@ class TransactionalCluster(Cluster):
         settings.forbid_unclean_elections()
         return settings
 
-    def new_keys(self) -> list[PartitionKey]:
-        return [*super().new_keys(), (TRANSACTIONS, 0), (OFFSETS, 0)]
+    def new_keys(self) -> list[TopicPartition]:
+        return [*super().new_keys(), (TRANSACTIONS_TOPIC, 0), (OFFSETS_TOPIC, 0)]
 
     def new_broker(self, broker_id: int) -> TransactionalBroker:
         return TransactionalBroker(self, broker_id)
@@ -195,7 +193,7 @@ class TransactionalCluster(Cluster):
         for teller in self.tellers:
             if not teller.is_idle:
                 return f"{teller.name} is not through"
-        for key in (*self.data_keys, (OFFSETS, 0)):
+        for key in (*self.data_keys, (OFFSETS_TOPIC, 0)):
             state = self.audit.ledger(key).state
             assert state is not None
             log = self.brokers[state.leader].manager.partitions[key].log

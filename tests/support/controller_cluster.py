@@ -19,9 +19,9 @@ from pybroker.protocol.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.effects import (
     CloseChannel,
     ControlRequest,
@@ -63,19 +63,17 @@ class SimulatedBroker:
         if isinstance(request, LeaderAndIsrRequest):
             for led in request.topic_states:
                 for state in led.partition_states:
-                    partition = TopicPartition(led.topic_name, state.partition_index)
+                    partition = (led.topic_name, state.partition_index)
                     self.replicas[partition] = state
             return LeaderAndIsrResponse()
         errors = []
         for stopped in request.topic_states:
             for stop in stopped.partition_states:
-                partition = TopicPartition(stopped.topic_name, stop.partition_index)
+                partition = (stopped.topic_name, stop.partition_index)
                 if stop.delete_partition:
                     self.replicas.pop(partition, None)
                 errors.append(
-                    StopReplicaPartitionError(
-                        topic_name=partition.topic, partition_index=partition.partition
-                    )
+                    StopReplicaPartitionError(topic_name=partition[0], partition_index=partition[1])
                 )
         return StopReplicaResponse(partition_errors=errors)
 

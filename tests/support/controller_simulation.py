@@ -27,9 +27,10 @@ from pybroker.protocol.messages.reassignments import (
     ReassignableTopic,
 )
 from pybroker.protocol.messages.replication import LeaderAndIsrPartitionState
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.context import ControllerContext, TopicPartition
+from pybroker.replication.controller.context import ControllerContext
 from pybroker.replication.controller.effects import (
     CloseChannel,
     ControlRequest,
@@ -128,11 +129,11 @@ class Simulation:
         if not path.endswith("/state") or not path.startswith(znodes.TOPICS):
             return
         _, _, _, topic, _, index, _ = path.split("/")
-        partition = TopicPartition(topic, int(index))
+        partition = (topic, int(index))
         node = self.tree.nodes[path]
         new = znodes.decode_partition_state(data, node.version)
         stored = znodes.decode_topic(topic, self.tree.nodes[znodes.topic_path(topic)].data)
-        replicas = stored.partitions[partition.partition].replicas
+        replicas = stored.partitions[partition[1]].replicas
         assert new.isr, "the ISR is empty"
         old = self.states.get(partition)
         # A leader that writes states itself learns a little late that a replica was dropped.
@@ -278,12 +279,12 @@ class Simulation:
         isr: list[int],
     ) -> None:
         asked = AlterPartitionRequestPartitionData(
-            partition_index=partition.partition,
+            partition_index=partition[1],
             leader_epoch=state.leader_epoch,
             partition_epoch=state.partition_epoch,
             new_isr=isr,
         )
-        topic = AlterPartitionRequestTopicData(topic_name=partition.topic, partitions=[asked])
+        topic = AlterPartitionRequestTopicData(topic_name=partition[0], partitions=[asked])
         request = AlterPartitionRequest(
             broker_id=broker.broker_id, broker_epoch=broker.epoch, topics=[topic]
         )
@@ -297,8 +298,8 @@ class Simulation:
         path = znodes.partition_state_path(*partition)
         new = LeaderAndIsr(state.leader, state.leader_epoch, tuple(isr), 0, state.controller_epoch)
         change = b'{"version":1,"partitions":[{"topic":"%s","partition":%d}]}' % (
-            partition.topic.encode(),
-            partition.partition,
+            partition[0].encode(),
+            partition[1],
         )
         self.written_by_leader = True
         data = znodes.encode_partition_state(new)
@@ -449,8 +450,8 @@ class Simulation:
                     gone = not moving and all(map(context.is_live, everyone))
                     assert not gone, f"{topic} should be gone"
                 else:
-                    self._check_partition(TopicPartition(topic, index), alive)
-                self._check_reassignment(TopicPartition(topic, index), replicas, context)
+                    self._check_partition((topic, index), alive)
+                self._check_reassignment((topic, index), replicas, context)
         for broker in self.brokers.values():
             known = set(broker.cache.topics())
             # A deletion that waits for a dead broker since the last election is not announced yet.

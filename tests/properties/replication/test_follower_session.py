@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybroker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.fetch_session import FetchSessions, SessionKey
 from pybroker.replication.follower_session import FollowerSession, SessionRequest, Wanted
 from pybroker.replication.reader import error_data
-from pybroker.replication.types import ZERO_TOPIC_ID, FetchEntry, PartitionKey
+from pybroker.replication.types import ZERO_TOPIC_ID, FetchEntry
 
 TOPICS = ("a", "b")
 _KEYS = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))
@@ -35,19 +36,19 @@ _STEPS = st.lists(
 class Scenario:
     def __init__(self) -> None:
         self.session = FollowerSession()
-        self.wanted: dict[PartitionKey, Wanted] = {}
-        self.changed: dict[PartitionKey, Wanted] = {}
-        self.gone: set[PartitionKey] = set()
+        self.wanted: dict[TopicPartition, Wanted] = {}
+        self.changed: dict[TopicPartition, Wanted] = {}
+        self.gone: set[TopicPartition] = set()
         self.topic_ids = {topic: topic.encode() * 16 for topic in TOPICS}
         ids = iter(range(1, 10_000))
         self.leader = FetchSessions(lambda _low, _high: next(ids), 1)
 
-    def want(self, key: PartitionKey, offset: int) -> None:
+    def want(self, key: TopicPartition, offset: int) -> None:
         wanted = Wanted(key[0], self.topic_ids[key[0]], key[1], offset, 1, -1, 0, 1000)
         self.wanted[key] = self.changed[key] = wanted
         self.gone.discard(key)
 
-    def drop(self, key: PartitionKey) -> None:
+    def drop(self, key: TopicPartition) -> None:
         if self.wanted.pop(key, None) is not None:
             self.changed.pop(key, None)
             self.gone.add(key)

@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from pybroker.broker.config import KafkaConfig
-from pybroker.broker.coordinators.group_runtime import OFFSETS_TOPIC, GroupRuntime, group_config
+from pybroker.broker.coordinators.group_runtime import GroupRuntime, group_config
 from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker.broker.handlers.groups import ALL_GROUP_OPERATIONS, GroupHandlers
@@ -35,6 +35,7 @@ from pybroker.protocol.messages.groups import (
     MemberIdentity,
     SyncGroupRequestAssignment,
 )
+from pybroker.protocol.topics import OFFSETS_TOPIC
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC

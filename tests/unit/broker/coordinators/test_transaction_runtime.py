@@ -18,7 +18,6 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from pybroker.broker.cluster.topic_creation import TRANSACTIONS_TOPIC
 from pybroker.broker.coordinators.producer_ids import ProducerIds
 from pybroker.broker.coordinators.transaction_runtime import TransactionRuntime
 from pybroker.coordinator.transaction.core import InitAttempt, TransactionConfig
@@ -31,6 +30,7 @@ from pybroker.protocol.messages.transactions import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pybroker.protocol.topics import TRANSACTIONS_TOPIC
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.coordinator_node import CoordinatorNode

@@ -11,7 +11,6 @@ import trio
 import trio.testing
 
 from pybroker.broker.coordinators.transaction_verifier import (
-    TRANSACTION_TOPIC,
     Question,
     TransactionVerifier,
 )
@@ -32,6 +31,7 @@ from pybroker.protocol.messages.transactions import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from pybroker.protocol.topics import TRANSACTIONS_TOPIC
 from pybroker.replication.metadata_cache import Endpoint, MetadataCache
 from tests.support.broker_streams import answer_requests
 
@@ -142,7 +142,7 @@ class World:
                 ],
                 topic_states=[
                     UpdateMetadataTopicState(
-                        topic_name=TRANSACTION_TOPIC,
+                        topic_name=TRANSACTIONS_TOPIC,
                         topic_id=b"\x01" * 16,
                         partition_states=[
                             UpdateMetadataPartitionState(partition_index=0, leader=leader)

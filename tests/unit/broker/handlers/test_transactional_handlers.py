@@ -14,7 +14,7 @@ from pybroker.broker.coordinators.transaction_verifier import Question
 from pybroker.broker.handlers.describe_producers import DescribeProducersHandler
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.handlers.transactional_produce import TransactionalProduce
-from pybroker.broker.handlers.write_txn_markers import OFFSETS_TOPIC, WriteTxnMarkersHandler
+from pybroker.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.produce import (
@@ -30,6 +30,7 @@ from pybroker.protocol.messages.transactions import (
 )
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
+from pybroker.protocol.topics import OFFSETS_TOPIC
 from pybroker.replication.types import Isolation
 from pybroker.storage.log_config import LogConfig
 from tests.support.handlers import CLOSED, Call

@@ -19,11 +19,12 @@ from pybroker.coordinator.transaction.core import (
     SendMarkers,
     TransactionConfig,
 )
-from pybroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from pybroker.coordinator.transaction.metadata import TransactionMetadata
 from pybroker.coordinator.transaction.states import TransactionState
 from pybroker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from pybroker.protocol.topics import TopicPartition
 from tests.support import coordinators
 
 START_MS = 1_700_000_000_000

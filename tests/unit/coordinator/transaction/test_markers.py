@@ -8,7 +8,6 @@ from pybroker.coordinator.transaction.markers import (
     marker_results,
     markers_request,
 )
-from pybroker.coordinator.transaction.metadata import TopicPartition
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.transactions import (
     WritableTxnMarkerPartitionResult,
@@ -16,6 +15,7 @@ from pybroker.protocol.messages.transactions import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pybroker.protocol.topics import TopicPartition
 from tests.unit.coordinator.transaction.harness import A, B, C
 
 LEADERS: dict[TopicPartition, int] = {A: 1, B: 2, C: 1, ("leaderless", 0): NO_BROKER}

@@ -12,7 +12,6 @@ from pybroker.protocol.messages.replication import (
     UpdateMetadataRequest,
 )
 from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.effects import ControlRequest
 from pybroker.replication.controller.kafka_controller import Controller
 from pybroker.replication.controller.operations import Create, SetData, ZkOperation
@@ -271,7 +270,7 @@ def test_a_lost_disk_takes_its_replicas_offline() -> None:
     state = cluster.state("t")
     assert (state.leader, state.isr) == (1, (1,))
     assert state_seen_by(cluster.brokers[1], "t").offline_replicas == (2,)
-    partition = TopicPartition("t", 0)
+    partition = ("t", 0)
     assert not cluster.active.context.is_replica_online(2, partition)
 
 

@@ -16,7 +16,6 @@ from pybroker.protocol.messages.reassignments import (
     ReassignableTopic,
 )
 from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.operations import Create, SetData
 from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
@@ -126,7 +125,7 @@ def test_a_leader_that_stays_learns_the_new_replicas_under_a_new_epoch() -> None
     catch_up(cluster, [1, 2, 3])
     state = cluster.state("t")
     assert (state.leader, state.isr) == (1, (1, 3))
-    last = cluster.brokers[1].replicas[TopicPartition("t", 0)]
+    last = cluster.brokers[1].replicas[("t", 0)]
     assert (last.leader_epoch, last.replicas, last.adding_replicas) == (
         state.leader_epoch,
         [1, 3],
@@ -256,7 +255,7 @@ def test_it_waits_for_a_broker_that_has_died() -> None:
     cluster.kill(3)
     assert assignment(cluster) == ([3, 1], {"0": [3]}, {"0": [1]})
     cluster.start(3)
-    assert cluster.brokers[3].replicas[TopicPartition("t", 0)].adding_replicas == [3]
+    assert cluster.brokers[3].replicas[("t", 0)].adding_replicas == [3]
     catch_up(cluster, [1, 3])
     assert assignment(cluster) == ([3], {}, {})
     assert cluster.state("t").leader == 3
@@ -321,7 +320,7 @@ def test_a_removed_replica_that_is_added_again_is_not_deleted() -> None:
     cluster.take_sent()
     cluster.start(1)
     assert not [line for line in cluster.take_sent() if "StopReplica" in line]
-    assert cluster.brokers[1].replicas[TopicPartition("t", 0)].adding_replicas == [1]
+    assert cluster.brokers[1].replicas[("t", 0)].adding_replicas == [1]
 
 
 # Deletion
@@ -376,7 +375,7 @@ def test_the_legacy_znode_may_name_a_broker_that_comes_later() -> None:
     cluster = cluster_of(2, [1])
     request_by_znode(cluster, {("t", 0): [3]})
     cluster.start(3)
-    assert cluster.brokers[3].replicas[TopicPartition("t", 0)].is_new
+    assert cluster.brokers[3].replicas[("t", 0)].is_new
     catch_up(cluster, [1, 3])
     assert assignment(cluster) == ([3], {}, {})
     assert cluster.active.illegal_transitions == 0

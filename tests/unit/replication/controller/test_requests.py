@@ -14,13 +14,13 @@ from pybroker.protocol.messages.cluster import (
     BrokerState,
     ControlledShutdownRequest,
 )
+from pybroker.protocol.topics import TopicPartition
 from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.context import TopicPartition
 from pybroker.replication.controller.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller.requests import ElectionResult
 from tests.support.controller_cluster import ControllerCluster
 
-T0 = TopicPartition("t", 0)
+T0 = ("t", 0)
 
 
 def epoch_of(cluster: ControllerCluster, broker_id: int) -> int:
@@ -275,7 +275,7 @@ def test_preferred_election(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 1]})
     cluster.kill(2)
     cluster.start(2)
-    u0 = TopicPartition("u", 0)
+    u0 = ("u", 0)
     unavailable = ElectionResult(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     assert elect(cluster, u0) == {u0: unavailable}, "2 is alive, but not in the ISR"
     data = b'{"version":1,"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":[1,2]}'
@@ -283,7 +283,7 @@ def test_preferred_election(cluster: ControllerCluster) -> None:
     assert elect(cluster, u0) == {u0: ElectionResult(leader=2)}
     assert (cluster.state("u").leader, cluster.state("u").isr) == (2, (1, 2))
     assert elect(cluster, u0) == {u0: ElectionResult(ErrorCode.ELECTION_NOT_NEEDED)}
-    ghost = TopicPartition("ghost", 0)
+    ghost = ("ghost", 0)
     unknown = ElectionResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert elect(cluster, ghost) == {ghost: unknown}
     assert set(elect(cluster)) == {T0, u0}
@@ -293,7 +293,7 @@ def test_unclean_election_on_request(cluster: ControllerCluster) -> None:
     cluster.create_topic("u", {0: [2, 3]})
     cluster.kill(3)
     cluster.start(3)
-    u0 = TopicPartition("u", 0)
+    u0 = ("u", 0)
     assert elect(cluster, u0, unclean=True) == {u0: ElectionResult(ErrorCode.ELECTION_NOT_NEEDED)}
     cluster.kill(2)
     assert cluster.state("u").leader == -1
@@ -320,7 +320,7 @@ def test_the_legacy_node_for_preferred_elections(cluster: ControllerCluster) -> 
     cluster.create_topic("u", {0: [2, 1]})
     state = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[2,1]}'
     cluster.tree.perform([SetData(znodes.partition_state_path("u", 0), state)])
-    cluster.active.context.leadership[TopicPartition("u", 0)] = cluster.state("u")
+    cluster.active.context.leadership[("u", 0)] = cluster.state("u")
     wanted = b'{"version":1,"partitions":[{"topic":"u","partition":0}]}'
     cluster.write(Create(znodes.PREFERRED_ELECTION, wanted))
     assert cluster.state("u").leader == 2

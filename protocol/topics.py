@@ -1,0 +1,15 @@
+"""Names that many rooms share: a partition of a topic, and the topics that brokers keep for
+themselves.
+
+Mirrors org.apache.kafka.common.TopicPartition and common.internals.Topic.
+"""
+
+from typing import Final
+
+# Topic and partition number; a plain tuple, since it is the key of most look-ups.
+TopicPartition = tuple[str, int]
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+# Clients neither write to them nor take them into transactions; 3.9 knows of a third, for KRaft.
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
