@@ -4,8 +4,9 @@
 promises once, `make mixed` all; both skip them, with the reason, where Java or Maven is missing.
 `make abuse` has the abuses that want the machine for themselves, too; `make posix` runs what meets
 the operating system without the things that Linux alone has.
-A stage that fails does not hide the later ones: all run, then the table says which failed. The
-closing line counts stages, so that a reader of a CI log finds the verdict at its end.
+A stage that fails does not hide the later ones: all run, then the table says which failed. One
+that leaves something in the checkout has failed, too. The closing line counts stages, so that a
+reader of a CI log finds the verdict at its end.
 """
 
 from __future__ import annotations
@@ -126,8 +127,17 @@ def run(stage: Stage, temporary: Path) -> tuple[bool, float]:
     )
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    before = _visible()
     code = subprocess.run(stage.command, cwd=ROOT, env=environment, check=False).returncode
-    return code == 0, time.monotonic() - started
+    left = sorted(_visible() - before)
+    if left:
+        print(f"left in the checkout: {', '.join(left)}")
+    return code == 0 and not left, time.monotonic() - started
+
+
+def _visible() -> set[str]:
+    """What lies in the checkout, caches excepted."""
+    return {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
 
 
 def main() -> int:

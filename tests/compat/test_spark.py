@@ -6,6 +6,7 @@ One Spark session serves the module, since starting one takes many seconds.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import signal
@@ -34,8 +35,10 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = kafka_session("pybroker-tests", master="local[2]", shuffle_partitions=2)
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    # Spark makes a folder `artifacts` where its JVM is started.
+    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
+        session = kafka_session("pybroker-tests", master="local[2]", shuffle_partitions=2)
     yield session
     session.stop()
 

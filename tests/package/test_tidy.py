@@ -14,11 +14,15 @@ import functools
 import importlib
 import itertools
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import pytest
+
+from tests import run
 from tests.support.processes import ROOT
 
 OUTSIDE = ("tests", "benchmarks", "examples", "build", "dist", "docker")
@@ -171,6 +175,16 @@ def test_dead_names_are_found() -> None:
     assert list(unused({"a.py": ast.parse(code), "b.py": ast.parse("print(A().m, LIMIT)")})) == [
         "a.py::again"
     ]
+
+
+def test_a_stage_that_leaves_something_in_the_checkout_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    for name, passes in ((".cache", True), ("artifacts", False)):
+        stage = run.Stage("makes", "test", [sys.executable, "-c", f"open({name!r}, 'w')"])
+        assert run.run(stage, tmp_path)[0] is passes
+    assert "left in the checkout: artifacts" in capfd.readouterr().out
 
 
 def test_every_module_is_described() -> None:
