@@ -70,18 +70,18 @@ class FetchHandler:
         "_metadata",
         "_replicas",
         "_sessions",
-        "_wait",
+        "_spawn",
     )
 
     def __init__(
         self,
         replicas: SettledReplicas,
         sessions: FetchSessions,
-        wait: Callable[..., None] | None = None,
+        spawn: Callable[..., None] | None = None,
     ) -> None:
-        """`wait(coroutine_function, request)` runs what takes long beside others
-        (Dispatcher.spawn); without it that is done in one go."""
-        self._wait = wait
+        """`spawn(coroutine_function, request)` runs what takes long beside others
+        (as Dispatcher does); without it that is done in one go."""
+        self._spawn = spawn
         self._converters = trio.CapacityLimiter(MAX_CONVERTERS)
         self._replicas = replicas
         self._manager = replicas.manager
@@ -94,8 +94,8 @@ class FetchHandler:
 
     def fetch(self, request: Request) -> None:
         body: FetchRequest = request.body
-        if request.frame_bytes > LARGE_FRAME_BYTES and self._wait is not None:
-            self._wait(self._fetch_in_turns, request)
+        if request.frame_bytes > LARGE_FRAME_BYTES and self._spawn is not None:
+            self._spawn(self._fetch_in_turns, request)
             return
         entries: Entries = {}
         for _ in self._enter(entries, body, request.api_version):
@@ -151,10 +151,10 @@ class FetchHandler:
         if version < 10:
             if (
                 version < _FIRST_VERSION_OF_V2
-                and self._wait is not None
+                and self._spawn is not None
                 and any(data.records for _, data in answer)
             ):
-                self._wait(partial(self._convert_and_answer, error, session_id, answer), request)
+                self._spawn(partial(self._convert_and_answer, error, session_id, answer), request)
                 return
             answer = [(entry, self._for_old_client(request, entry, data)) for entry, data in answer]
         self._respond(request, error, session_id, answer)

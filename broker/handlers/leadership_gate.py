@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class LeadershipGate:
-    __slots__ = ("_configs", "_handler", "_manager", "_wait")
+    __slots__ = ("_configs", "_handler", "_manager", "_spawn")
 
     def __init__(
         self,
         handler: ControllerOrders,
         manager: ReplicaManager,
         configs: TopicConfigCache,
-        wait: Callable[..., None],
+        spawn: Callable[..., None],
     ) -> None:
-        """`wait(coroutine_function, request)` runs a handler that waits (Dispatcher.spawn)."""
+        """`spawn(coroutine_function, request)` runs a handler that waits (as Dispatcher does)."""
         self._handler = handler
         self._manager = manager
         self._configs = configs
-        self._wait = wait
+        self._spawn = spawn
 
     def leader_and_isr(self, request: Request) -> None:
         if self._new_topics(request):
-            self._wait(self._fetch_first, request)
+            self._spawn(self._fetch_first, request)
         else:
             self._handler.leader_and_isr(request)
 

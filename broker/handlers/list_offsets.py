@@ -46,13 +46,13 @@ Searches = dict[TopicPartition, Searched | ErrorCode]
 
 
 class ListOffsetsHandler:
-    __slots__ = ("_replicas", "_searchers", "_wait")
+    __slots__ = ("_replicas", "_searchers", "_spawn")
 
-    def __init__(self, replicas: SettledReplicas, wait: Callable[..., None] | None = None) -> None:
-        """`wait(coroutine_function, request)` runs what takes long beside others
-        (Dispatcher.spawn); without it that is done in one go."""
+    def __init__(self, replicas: SettledReplicas, spawn: Callable[..., None] | None = None) -> None:
+        """`spawn(coroutine_function, request)` runs what takes long beside others
+        (as Dispatcher does); without it that is done in one go."""
         self._replicas = replicas
-        self._wait = wait
+        self._spawn = spawn
         self._searchers = trio.CapacityLimiter(MAX_SEARCHERS)
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
@@ -63,11 +63,11 @@ class ListOffsetsHandler:
     def list_offsets(self, request: Request) -> None:
         body: ListOffsetsRequest = request.body
         if (
-            self._wait is not None
+            self._spawn is not None
             and request.api_version > 0
             and any(_is_by_time(entry) for topic in body.topics for entry in topic.partitions)
         ):
-            self._wait(self._search_and_list, request)
+            self._spawn(self._search_and_list, request)
         else:
             self._list(request, {})
 

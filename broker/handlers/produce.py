@@ -65,18 +65,18 @@ _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
 class ProduceHandler:
-    __slots__ = ("_clock", "_examiners", "_quick", "_replicas", "_transactions", "_wait")
+    __slots__ = ("_clock", "_examiners", "_quick", "_replicas", "_spawn", "_transactions")
 
     def __init__(
         self,
         replicas: SettledReplicas,
         transactions: TransactionalProduce | None = None,
-        wait: Callable[..., None] | None = None,
+        spawn: Callable[..., None] | None = None,
     ) -> None:
-        """Without `transactions` nothing is verified. `wait(coroutine_function, request)` runs what
-        takes long beside others (Dispatcher.spawn); without it that is done in one go."""
+        """Without `transactions` nothing is verified. `spawn(coroutine_function, request)` runs what
+        takes long beside others (as Dispatcher does); without it that is done in one go."""
         self._replicas = replicas
-        self._wait = wait
+        self._spawn = spawn
         self._examiners = trio.CapacityLimiter(MAX_EXAMINERS)
         self._transactions = transactions
         self._clock = replicas.clock
@@ -167,19 +167,19 @@ class ProduceHandler:
         refused: ProduceResults,
     ) -> None:  # fmt: skip
         """Append when what takes long is done; `refused` is what is answered already."""
-        if self._wait is not None:
+        if self._spawn is not None:
             long = [
                 key for key, records in entries.items() if self._needs_record_scan(key, records)
             ]
             if long:
                 # In the connection's buffer they would not outlive this call for sure.
                 copies = {key: bytearray(records) for key, records in entries.items()}
-                self._wait(partial(self._examine, copies, long, guards, refused), request)
+                self._spawn(partial(self._examine, copies, long, guards, refused), request)
                 return
         self._append_now(request, entries, guards, refused)
 
     def _needs_record_scan(self, key: TopicPartition, records: Any) -> bool:
-        if self._wait is None:
+        if self._spawn is None:
             return False
         partition = self._replicas.hosted.partitions.get(key)
         if partition is None or not partition.is_leader:

@@ -128,7 +128,7 @@ async def test_others_are_answered_while_a_large_batch_is_looked_at(tmp_path: Pa
     )
     count = 0
     async with trio.open_nursery() as nursery:
-        broker.produces = ProduceHandler(broker.replica_runtime, wait=nursery.start_soon)
+        broker.produces = ProduceHandler(broker.replica_runtime, spawn=nursery.start_soon)
         calls = [broker.produce(9, large) for _ in range(2)]
         while calls[0].answer is None or calls[1].answer is None:
             count += broker.produce(9, keyed(count)).answer is not None
@@ -145,7 +145,7 @@ async def test_the_time_of_an_examination_is_that_of_a_conversion(tmp_path: Path
     broker.lead()
     records = build_batch([SimpleRecord(NOW, b"k", b"v" * 100)] * 9, compression=Compression.GZIP)
     async with trio.open_nursery() as nursery:
-        broker.produces = ProduceHandler(broker.replica_runtime, wait=nursery.start_soon)
+        broker.produces = ProduceHandler(broker.replica_runtime, spawn=nursery.start_soon)
         examined = broker.produce(9, records)
         at_once = broker.produce(9, batch(b"a" * 500))
         assert (examined.answer is None, at_once.answer is None) == (True, False)
@@ -167,7 +167,7 @@ async def test_what_was_looked_at_is_refused_as_ever(tmp_path: Path) -> None:
     keyless = build_batch([SimpleRecord(NOW, None, b"v")], compression=Compression.GZIP)
     good = build_batch([SimpleRecord(NOW, b"k", b"v")], compression=Compression.GZIP)
     async with trio.open_nursery() as nursery:
-        broker.produces = ProduceHandler(broker.replica_runtime, wait=nursery.start_soon)
+        broker.produces = ProduceHandler(broker.replica_runtime, spawn=nursery.start_soon)
         blamed = broker.produce(9, keyless)
         silent = broker.produce(9, good, acks=0)
         closed = broker.produce(9, keyless, acks=0)
@@ -176,7 +176,7 @@ async def test_what_was_looked_at_is_refused_as_ever(tmp_path: Path) -> None:
     assert [error.batch_index for error in partition.record_errors] == [0]
     assert (silent.answer, closed.answer) == (NOTHING, CLOSED)
     async with trio.open_nursery() as nursery:
-        broker.produces = ProduceHandler(broker.replica_runtime, wait=nursery.start_soon)
+        broker.produces = ProduceHandler(broker.replica_runtime, spawn=nursery.start_soon)
         late = broker.produce(9, good)
         broker.cluster.role(2, leader_epoch=1)
     (partition,) = late.answer.responses[0].partition_responses
