@@ -161,7 +161,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     return parts
 
 
-# -- the parts ------------------------------------------------------------------------------------
+# The parts
 
 
 def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
@@ -258,7 +258,7 @@ def _coordinators(
     )
 
 
-# -- their handlers, and who hears of what --------------------------------------------------------
+# Their handlers, and who hears of what
 
 
 def _register_orders(ground: Ground, parts: Parts) -> None:

@@ -15,7 +15,7 @@ from .assembly import Ground, Parts
 from .cluster.config_store import broker_entity, topic_entity
 from .config import dynamic
 
-log = logging.getLogger("pybroker.broker.server")
+logger = logging.getLogger("pybroker.broker.server")
 
 
 class ConfigChanges:
@@ -43,7 +43,7 @@ class ConfigChanges:
             else:
                 return
             if changed:
-                log.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
+                logger.info("Dynamic configs changed: %s", ", ".join(sorted(changed)))
                 if "max.connections.per.ip.overrides" in changed:
                     parts.sockets.quotas.max_per_ip_overrides = await trio.to_thread.run_sync(
                         settings.connections_by_address, ground.config

@@ -56,7 +56,7 @@ from .replicas.log_jobs import run_in_threads, run_storage_jobs
 from .resources import heap
 from .services import Services
 
-log = logging.getLogger("pybroker.broker.server")
+logger = logging.getLogger("pybroker.broker.server")
 
 READY_TIMEOUT_SECONDS = 60
 SESSION_LOST = (
@@ -140,7 +140,7 @@ class Broker:
         self.parts: Parts  # from `_assemble` on
         self.changes: ConfigChanges
 
-    # -- start --
+    # Start
 
     async def run(
         self,
@@ -162,7 +162,7 @@ class Broker:
                 bound_metrics = await self._start_services(services, metrics_address)
                 await self._wait_until_ready()
                 heap.settle()
-                log.info("Broker %d is ready on %s", self.broker_id, addresses)
+                logger.info("Broker %d is ready on %s", self.broker_id, addresses)
                 task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
                 close = self._release_logs
                 await stop.wait()
@@ -298,18 +298,18 @@ class Broker:
             self.parts.dispatcher.open()
             return
         self.parts.dispatcher.open()
-        log.warning(
+        logger.warning(
             "No controller has spoken to broker %d within %d s; going on without",
             self.broker_id, READY_TIMEOUT_SECONDS,
         )  # fmt: skip
 
-    # -- while it runs --
+    # While it runs
 
     def _metadata_changed(self, _update: MetadataUpdate) -> None:
         if self.parts.cache.is_alive(self.broker_id):
             self.alive.set()
 
-    # -- stop --
+    # Stop
 
     async def _stop_services(self, services: Services) -> None:
         wanted = self.config.get_boolean("controlled.shutdown.enable")
@@ -346,7 +346,7 @@ class Broker:
         try:
             await trio.to_thread.run_sync(self.logs.clean_shutdown, self.broker_epoch)
         except Exception:
-            log.exception("The logs were not closed cleanly")
+            logger.exception("The logs were not closed cleanly")
             self.logs.release()
         for directory in self._session_dirs():
             forget_session(directory)

@@ -28,7 +28,7 @@ from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
 from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
 
-log = logging.getLogger("pybroker.broker.server")
+logger = logging.getLogger("pybroker.broker.server")
 
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -121,7 +121,7 @@ def connections_by_address(config: KafkaConfig) -> dict[str, int]:
         try:
             found = socket.getaddrinfo(host or "localhost", None)
         except (OSError, UnicodeError):
-            log.error("max.connections.per.ip.overrides: the host %s is not known", host)
+            logger.error("max.connections.per.ip.overrides: the host %s is not known", host)
             continue
         limits.update((plain_address(str(address[0])), limit) for *_, address in found)
     return limits

@@ -13,7 +13,7 @@ from ..protocol.errors import ProtocolError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, Record, iter_batch_headers, iter_records
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MAX_LOGGED_SKIPS = 10
 
@@ -60,4 +60,4 @@ class PartitionLoad(ABC):
     def _skip(self, what: str, why: object) -> None:
         self.skipped_count += 1
         if self.skipped_count <= _MAX_LOGGED_SKIPS:
-            log.warning("%s-%d: skipped %s: %s", self.topic, self.partition, what, why)
+            logger.warning("%s-%d: skipped %s: %s", self.topic, self.partition, what, why)

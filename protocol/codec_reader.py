@@ -110,7 +110,7 @@ class _ReaderGenerator(Generator):
             source.line("yield")  # a generator also without an array
         return self.compile("read")
 
-    # -- structs -----------------------------------------------------------------------------------
+    # Structs
 
     def struct(self, source: Source, cls: type[Struct], target: str) -> None:
         source.line(f"{target} = new({source.constant('C', cls)})")
@@ -163,7 +163,7 @@ class _ReaderGenerator(Generator):
         source.line("return stop")
         return name
 
-    # -- fields ------------------------------------------------------------------------------------
+    # Fields
 
     def field(self, source: Source, field: Field, target: str) -> None:
         nullable = in_range(field.nullable, self.version)
@@ -306,7 +306,7 @@ class _ReaderGenerator(Generator):
             self.struct(source, field.element, item)
             source.line(f"{target} = {item}")
 
-    # -- sizes -------------------------------------------------------------------------------------
+    # Sizes
 
     def least_size(self, element: type[Struct] | str) -> int:
         """The fewest bytes that one array element takes."""

@@ -91,7 +91,7 @@ class _WriterGenerator(Generator):
                 source.line("yield")  # a generator also without an array
         return self.compile("write")
 
-    # -- structs -----------------------------------------------------------------------------------
+    # Structs
 
     def struct(self, source: Source, cls: type[Struct], value: str) -> None:
         plan = FieldPlan(cls, self.version, self.flexible)
@@ -151,7 +151,7 @@ class _WriterGenerator(Generator):
         source.line("write_tags(outer, known, m.unknown_tagged_fields)")
         return name
 
-    # -- fields ------------------------------------------------------------------------------------
+    # Fields
 
     def field(self, source: Source, field: Field, value: str) -> None:
         nullable = in_range(field.nullable, self.version)

@@ -223,7 +223,7 @@ def reply_frame(xid: int, zxid: int, error: int, *body: object) -> bytes:
     return bytes(out)
 
 
-# --- data -------------------------------------------------------------------------------------
+# Data
 
 
 @record(STRING, STRING)
@@ -272,7 +272,7 @@ class ClientInfo(NamedTuple):
     user: str
 
 
-# --- session ----------------------------------------------------------------------------------
+# Session
 
 
 @record(INT, LONG, INT, LONG, BUFFER)
@@ -345,7 +345,7 @@ class WatcherEvent(NamedTuple):
     path: str
 
 
-# --- requests ---------------------------------------------------------------------------------
+# Requests
 
 
 @record(STRING, BUFFER, _ACLS, INT)
@@ -429,7 +429,7 @@ class MultiHeader(NamedTuple):
     error: int
 
 
-# --- responses --------------------------------------------------------------------------------
+# Responses
 
 
 @record(STRING)

@@ -80,7 +80,7 @@ class FollowerFetcher:
         self._appends = FollowerAppends(manager, self.table)
         self._queries = FollowerQueries(self.table, self._appends)
 
-    # -- what next ------------------------------------------------------------------------------
+    # What next
 
     def next_step(self, now_ms: int) -> Exchange | Wait:
         table = self.table
@@ -201,7 +201,7 @@ class FollowerFetcher:
             self._config.room_for_each_of(len(self.table.states)),
         )
 
-    # -- what came of it ------------------------------------------------------------------------
+    # What came of it
 
     def answered(self, exchange: Exchange, response: Message, now_ms: int) -> None:
         """Take the whole answer at once."""

@@ -50,7 +50,7 @@ class FollowerTable:
         # meanwhile.
         self.unflushed: dict[TopicPartition, int] = {}
 
-    # -- which partitions -----------------------------------------------------------------------
+    # Which partitions
 
     def add(self, state: FollowerPartition) -> None:
         self.remove(state.key)
@@ -87,7 +87,7 @@ class FollowerTable:
         for key in stale:
             self.remove(key)
 
-    # -- what holds them up ---------------------------------------------------------------------
+    # What holds them up
 
     def moved(self, state: FollowerPartition) -> None:
         """The leader must hear of the state as it is now."""
@@ -118,7 +118,7 @@ class FollowerTable:
     def next_due_ms(self) -> int | None:
         return min((state.delayed_until_ms for state in self.delayed.values()), default=None)
 
-    # -- trouble --------------------------------------------------------------------------------
+    # Trouble
 
     def fail(self, state: FollowerPartition, reason: str, level: int = logging.ERROR) -> None:
         """Give the partition up until the controller speaks of it again."""

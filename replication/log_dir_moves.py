@@ -84,7 +84,7 @@ class LogDirMoves:
     def max_lag(self) -> int:
         return max((move.lag for move in self.active.values()), default=0)
 
-    # -- what is asked for --------------------------------------------------------------------
+    # What is asked for
 
     def alter_log_dirs(
         self, wanted: Mapping[TopicPartition, str], now_ms: int
@@ -154,7 +154,7 @@ class LogDirMoves:
         _agree(partition.log, future, now_ms)
         self.active[partition.key] = Move(partition, future)
 
-    # -- step by step -------------------------------------------------------------------------
+    # Step by step
 
     def next_step(self, move: Move, now_ms: int) -> Read | Prepare | Pause | Over:
         """What to do now; KafkaError if one of the logs cannot be read or written."""

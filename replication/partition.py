@@ -124,7 +124,7 @@ class Partition:
         role = "leader" if self.is_leader else f"follower of {self.leader_id}"
         return f"<Partition {self.topic}-{self.partition} {role} epoch {self.leader_epoch}>"
 
-    # -- roles --------------------------------------------------------------------------------
+    # Roles
 
     def make_leader(self, state: LeaderAndIsrPartitionState, now_ms: int) -> bool:
         """Take the leader's role or its new epoch; False if the state is older than the known."""
@@ -198,7 +198,7 @@ class Partition:
         """min.insync.replicas counts at most as many replicas as there are."""
         self.effective_min_isr = min(self.log.config.min_insync_replicas, len(self.replicas) or 1)
 
-    # -- checks -------------------------------------------------------------------------------
+    # Checks
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """The client's idea of the leader epoch (-1: it has none)."""
@@ -232,7 +232,7 @@ class Partition:
             return self.log.last_stable_offset
         return self.log.high_watermark
 
-    # -- appending ----------------------------------------------------------------------------
+    # Appending
 
     def append_as_leader(
         self,
@@ -306,7 +306,7 @@ class Partition:
             if replica.broker_id in self.isr.maximal
         )
 
-    # -- high watermark and ISR ---------------------------------------------------------------
+    # High watermark and ISR
 
     def maybe_advance_high_watermark(self, now_ms: int) -> bool:
         isr = self.isr

@@ -88,7 +88,7 @@ class ReplicaManager:
         self.moves = LogDirMoves(self.hosted, self.waiting)
         self.leadership = Leadership(self.hosted, self.waiting, self.moves)
 
-    # -- what the driver takes ----------------------------------------------------------------
+    # What the driver takes
 
     def take_completed(self) -> list[Completion]:
         completed = self.completed[:]
@@ -100,7 +100,7 @@ class ReplicaManager:
         self.effects.clear()
         return effects
 
-    # -- what it reports ----------------------------------------------------------------------
+    # What it reports
 
     def flushed(self, topic: str, partition: int, offset: int, now_ms: int) -> None:
         """The log is on disk up to `offset`."""

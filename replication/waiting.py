@@ -60,7 +60,7 @@ class WaitingOperations:
         # Those of `fetches` that are complete, and wait for more to tell.
         self.collected = CollectedFetches()
 
-    # -- a partition has changed --------------------------------------------------------------
+    # A partition has changed
 
     def high_watermark_moved(self, key: TopicPartition, partition: Partition) -> None:
         if key in self.fetches.watched:
@@ -104,7 +104,7 @@ class WaitingOperations:
                 self.produces.remove(operation)
                 self.completed.append(Completion(operation.token, operation.results))
 
-    # -- a disk has failed --------------------------------------------------------------------
+    # A disk has failed
 
     def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
         """An operation on this partition said KAFKA_STORAGE_ERROR."""
@@ -122,7 +122,7 @@ class WaitingOperations:
         while lost:
             self.check(lost.pop(0))
 
-    # -- answers to fetches -------------------------------------------------------------------
+    # Answers to fetches
 
     def _answer_fetch(self, operation: DelayedFetch) -> None:
         self.fetches.remove(operation)
@@ -140,7 +140,7 @@ class WaitingOperations:
             if operation.is_waiting:
                 self._answer_fetch(operation)
 
-    # -- timers -------------------------------------------------------------------------------
+    # Timers
 
     def tick(self, now_ms: int) -> None:
         """Answer the operations whose time is over."""

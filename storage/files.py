@@ -142,7 +142,7 @@ class Files:
     _spare_wanted = 0
     _descriptor_limit = 0
 
-    # -- descriptors -----------------------------------------------------------------------
+    # Descriptors
 
     def keep_spare_descriptors(self, count: int, limit: int = 0) -> None:
         """From now on have this many for when there are no others. `limit`: of this process."""
@@ -189,7 +189,7 @@ class Files:
                 except IndexError:
                     raise error from None
 
-    # -- files -----------------------------------------------------------------------------
+    # Files
 
     def open(self, path: str, *, create: bool = False) -> DataFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)

@@ -105,7 +105,7 @@ class LocalLog:
         self._truncated = False
         self._lowest_cuts: dict[str, int] = {}
 
-    # -- reading ---------------------------------------------------------------------------
+    # Reading
 
     def read(
         self,
@@ -154,7 +154,7 @@ class LocalLog:
         position = segment.position_of(upper_bound_offset)
         return segment.size if position is None else position
 
-    # -- writing ---------------------------------------------------------------------------
+    # Writing
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new segment at the log end."""
@@ -205,7 +205,7 @@ class LocalLog:
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
 
-    # -- flushing --------------------------------------------------------------------------
+    # Flushing
 
     @property
     def recovery_point(self) -> int:
@@ -247,7 +247,7 @@ class LocalLog:
         before, flushed = self._flushed
         self._flushed = truncations, max(flushed, offset) if before == truncations else offset
 
-    # -- cutting ---------------------------------------------------------------------------
+    # Cutting
 
     def begin_truncation(self, offset: int) -> None:
         """What is at and above `offset` is about to be replaced; flushes under way are void, and
@@ -298,7 +298,7 @@ class LocalLog:
         """Where truncations have cut deepest since `watch_cuts`."""
         return self._lowest_cuts[watcher]
 
-    # -- segments that go ------------------------------------------------------------------
+    # Segments that go
 
     def remove(self, segment: Segment) -> None:
         """Take a segment out of the log; its files go after file.delete.delay.ms."""
@@ -330,7 +330,7 @@ class LocalLog:
         deleted, self._deleted_files = self._deleted_files, []
         return deleted
 
-    # -- life cycle ------------------------------------------------------------------------
+    # Life cycle
 
     def close(self) -> None:
         """Trim all files; the caller flushed before."""
@@ -358,7 +358,7 @@ class LocalLog:
         for segment in self.segments:
             segment.moved_to(self.directory)
 
-    # -- failures --------------------------------------------------------------------------
+    # Failures
 
     def fail(self, doing: str, error: OSError) -> NoReturn:
         """Take the directory offline, unless only descriptors are wanting; raises KafkaError."""

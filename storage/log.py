@@ -140,7 +140,7 @@ class Log:
             f"hw={self.high_watermark}, end={self.log_end_offset})"
         )
 
-    # -- appending -------------------------------------------------------------------------
+    # Appending
 
     def append_as_leader(
         self,
@@ -355,7 +355,7 @@ class Log:
             self.local.fail("rolling", error)
         return segment
 
-    # -- flushing --------------------------------------------------------------------------
+    # Flushing
 
     @property
     def recovery_point(self) -> int:
@@ -415,7 +415,7 @@ class Log:
         if self._metadata.sync(self.local.directory) or epochs_synced:
             self.files.sync_directory(self.local.directory)
 
-    # -- reading ---------------------------------------------------------------------------
+    # Reading
 
     def read(
         self,
@@ -467,7 +467,7 @@ class Log:
             self.segments, self.log_start_offset, self.log_end_offset, timestamp, max_count, now_ms
         )
 
-    # -- offsets and epochs ----------------------------------------------------------------
+    # Offsets and epochs
 
     @property
     def size_bytes(self) -> int:
@@ -529,7 +529,7 @@ class Log:
         self.snapshots.refresh_last(offset)
         return True
 
-    # -- truncating ------------------------------------------------------------------------
+    # Truncating
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop all messages at and above `offset`; False if there are none.
@@ -602,7 +602,7 @@ class Log:
         local.end_truncation()
         self.update_high_watermark(offset)
 
-    # -- segments that go ------------------------------------------------------------------
+    # Segments that go
 
     def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> None:
         """Delete the oldest segments, and with them the snapshots at their beginning."""
@@ -634,7 +634,7 @@ class Log:
         if offset in self.snapshots.offsets:
             self.snapshots.delete(offset)
 
-    # -- life cycle ------------------------------------------------------------------------
+    # Life cycle
 
     @property
     def directory(self) -> str:

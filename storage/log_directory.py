@@ -118,7 +118,7 @@ class LogDirectory:
     def _checkpoint(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    # -- opening ---------------------------------------------------------------------------
+    # Opening
 
     def open(self, broker_id: int, cluster_id: str, now_ms: int) -> None:
         """Create, lock, and check whose it is. StartupError if another broker's; an I/O error
@@ -219,7 +219,7 @@ class LogDirectory:
             self.fail(error)
             return []
 
-    # -- writing ---------------------------------------------------------------------------
+    # Writing
 
     def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Blocks; an I/O error takes the directory offline."""

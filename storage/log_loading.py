@@ -177,7 +177,7 @@ class LogLoading:
             run_all(loads)
         table.check_any_online()
 
-    # -- what there is ---------------------------------------------------------------------
+    # What there is
 
     def _sort_out(self, directory: LogDirectory) -> list[tuple[str, TopicPartition, bool]]:
         """The logs of a directory: path, partition, and whether it is a future replica."""
@@ -238,7 +238,7 @@ class LogLoading:
             del homes[key]
         self._deletion.delete_unloaded(key, path, self._now_ms)
 
-    # -- one partition ---------------------------------------------------------------------
+    # One partition
 
     def _load(
         self,

@@ -98,7 +98,7 @@ class LogManager:
             raise
         self.upkeep.begin(now_ms)
 
-    # -- what there is ---------------------------------------------------------------------
+    # What there is
 
     def get_log(self, topic: str, partition: int) -> Log | None:
         """The log if it is here and its directory is online."""
@@ -145,7 +145,7 @@ class LogManager:
         somebody iterates over them: there may be many."""
         return self._table.describe()
 
-    # -- creating --------------------------------------------------------------------------
+    # Creating
 
     def get_or_create_log(
         self,
@@ -231,7 +231,7 @@ class LogManager:
         self.files.rename(unborn, path)
         self.upkeep.checkpoint_soon(directory)
 
-    # -- deleting --------------------------------------------------------------------------
+    # Deleting
 
     def delete_log(self, topic: str, partition: int, now_ms: int) -> None:
         """Rename the partition to `-delete`; its files go after file.delete.delay.ms."""
@@ -244,7 +244,7 @@ class LogManager:
         """Delete a partition that could not be loaded; False if this is none."""
         return self._deletion.delete_failed((topic, partition), now_ms)
 
-    # -- replicas that move to another directory ---------------------------------------------
+    # Replicas that move to another directory
 
     def prefer_directory(self, topic: str, partition: int, path: str) -> None:
         """Make the replica there, should it be made."""
@@ -306,7 +306,7 @@ class LogManager:
             logger.error("The replaced %s is left where it was: %s", old.name, error.message)
         return new
 
-    # -- upkeep ----------------------------------------------------------------------------
+    # Upkeep
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
@@ -316,7 +316,7 @@ class LogManager:
         """Delete old segments where that is due; others may have their turn at each step."""
         return self.upkeep.retain(now_ms)
 
-    # -- stopping --------------------------------------------------------------------------
+    # Stopping
 
     def clean_shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, write all checkpoints and the clean-shutdown marks. Blocks."""

@@ -79,7 +79,7 @@ class LogTable:
         # Paths of the directories whose failure has been told; their current homes stay known.
         self._known_offline: set[str] = set()
 
-    # -- partitions ------------------------------------------------------------------------
+    # Partitions
 
     def is_offline(self, key: TopicPartition) -> bool:
         """Whether the partition lives in a directory that is offline, or could not be loaded."""
@@ -102,7 +102,7 @@ class LogTable:
                 if log.health is directory.health:
                     yield log
 
-    # -- directories -----------------------------------------------------------------------
+    # Directories
 
     def online_directories(self) -> list[LogDirectory]:
         return [d for d in self.directories if d.is_online]

@@ -83,7 +83,7 @@ class LogUpkeep:
         """It has been compacted further, which its directory's checkpoint is to show."""
         self._cleaned.append(log)
 
-    # -- what is due -----------------------------------------------------------------------
+    # What is due
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
@@ -185,7 +185,7 @@ class LogUpkeep:
             self._deletions = [entry for entry in self._deletions if entry[0] > now_ms]
         return [Job(f"delete {path}", Delete(directory, path)) for _, directory, path in due]
 
-    # -- retention -------------------------------------------------------------------------
+    # Retention
 
     def retain(self, now_ms: int) -> Iterator[None]:
         """Delete old segments where that is due; others may have their turn at each step.

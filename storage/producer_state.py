@@ -148,7 +148,7 @@ class ProducerState:
         self.first_unstable_offset: int | None = None
         self.map_end_offset = 0
 
-    # -- judging a batch -------------------------------------------------------------------
+    # Judging a batch
 
     def check(
         self,
@@ -256,7 +256,7 @@ class ProducerState:
                 f"{marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)",
             )
 
-    # -- taking a batch in -----------------------------------------------------------------
+    # Taking a batch in
 
     def apply(
         self, header: BatchHeader, base_offset: int, buffer: Buffer, timestamp: int
@@ -322,7 +322,7 @@ class ProducerState:
                 return transaction.first_offset
         return marker_offset + 1
 
-    # -- offsets that move -----------------------------------------------------------------
+    # Offsets that move
 
     def high_watermark_updated(self, high_watermark: int) -> None:
         """Completed transactions whose marker is replicated bound the LSO no longer."""

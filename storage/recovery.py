@@ -238,7 +238,7 @@ class LogLoader:
             )
             self.log_start = entries[0][1]
 
-    # -- segments --------------------------------------------------------------------------
+    # Segments
 
     def _open_segments(self) -> None:
         names = set(segment_files(self.files, self.directory))

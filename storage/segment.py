@@ -135,7 +135,7 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
 
-    # -- appending -------------------------------------------------------------------------
+    # Appending
 
     def append(self, data: Buffer, first_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch; on an error nothing of it counts."""
@@ -199,7 +199,7 @@ class Segment:
     def append_aborted_transaction(self, entry: AbortedTransaction) -> None:
         self.transaction_index.append(entry)
 
-    # -- what rolling asks -----------------------------------------------------------------
+    # What rolling asks
 
     def should_roll(
         self,
@@ -234,7 +234,7 @@ class Segment:
             self._rolling_timestamp = NO_TIMESTAMP if header is None else header.max_timestamp
         return self._rolling_timestamp
 
-    # -- timestamps ------------------------------------------------------------------------
+    # Timestamps
 
     @property
     def max_timestamp(self) -> int:
@@ -258,7 +258,7 @@ class Segment:
         """The largest timestamp, or the file's time if no message has one."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
-    # -- looking up ------------------------------------------------------------------------
+    # Looking up
 
     def position_of(self, offset: int) -> int | None:
         """Where the batch that holds `offset`, or the next one after it, begins."""
@@ -392,7 +392,7 @@ class Segment:
         entry = self.offset_index.first_at_or_after(position)
         return entry[0] if entry is not None and self._is_confirmed(*entry) else None
 
-    # -- shrinking, closing ----------------------------------------------------------------
+    # Shrinking, closing
 
     def truncate_to(self, offset: int, config: LogConfig) -> int:
         """Drop the batch that holds `offset` and all behind it; returns the bytes dropped."""
@@ -470,7 +470,7 @@ class Segment:
             self.offset_index.sync()
             self.time_index.sync()
 
-    # -- rebuilding ------------------------------------------------------------------------
+    # Rebuilding
 
     def reset_indexes(self, config: LogConfig) -> None:
         self.offset_index.reset(config.segment_index_bytes)
@@ -519,7 +519,7 @@ class Segment:
             return f"{self.transaction_index.path} is damaged"
         return None
 
-    # -- deleting --------------------------------------------------------------------------
+    # Deleting
 
     def file_names(self) -> list[str]:
         """The files of this segment that exist."""

@@ -146,7 +146,7 @@ KAFKA_NAMES = {
 }
 
 
-# -- CONFIG.md -------------------------------------------------------------------------------
+# CONFIG.md
 
 
 def effect_of(definition: ConfigDef) -> str:
@@ -283,7 +283,7 @@ def _default(text: str | None) -> str:
     return "none" if text is None else _code(text) if text else "empty"
 
 
-# -- METRICS.md ------------------------------------------------------------------------------
+# METRICS.md
 
 _METRICS_HEAD = f"""# Metrics
 
@@ -337,7 +337,7 @@ def kafka_name(exported: str) -> str:
     return name if name == NOT_KAFKAS else _code(name)
 
 
-# -- both ------------------------------------------------------------------------------------
+# Both
 
 
 def _code(text: str) -> str:

@@ -32,7 +32,7 @@ from ..config import KafkaConfig
 from ..observability.metrics import BrokerMetrics
 from .process import CleanerProcess, CleaningFailed, WorkerDied, WorkerStopped
 
-log = logging.getLogger("pybroker.broker.cleaner")
+logger = logging.getLogger("pybroker.broker.cleaner")
 
 IDLE_SECONDS = 30.0
 WATCH_SECONDS = 0.25
@@ -60,7 +60,7 @@ class CleanerRuntime:
         self._deaths: dict[TopicPartition, int] = {}
         self._dead_tasks = 0
 
-    # -- configs ---------------------------------------------------------------------------
+    # Configs
 
     @property
     def _threads(self) -> int:
@@ -92,7 +92,7 @@ class CleanerRuntime:
         self._changed = trio.Event()
         self._start_missing_tasks()
 
-    # -- running ---------------------------------------------------------------------------
+    # Running
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
@@ -123,7 +123,7 @@ class CleanerRuntime:
                     await self._back_off(process, used_at)
         except Exception:
             self._dead_tasks += 1
-            log.exception("Cleaner %d ends", number)
+            logger.exception("Cleaner %d ends", number)
         else:
             del self._tasks[number]
         finally:
@@ -143,7 +143,7 @@ class CleanerRuntime:
         with trio.move_on_at(deadline):
             await changed.wait()
 
-    # -- one cleaning ----------------------------------------------------------------------
+    # One cleaning
 
     async def _clean_next(self, number: int, process: CleanerProcess) -> bool:
         """Clean the log that needs it most; False if there is none, or if it went wrong."""
@@ -189,13 +189,13 @@ class CleanerRuntime:
         except OSError as error:
             if not is_out_of_descriptors(error):
                 raise
-            log.warning("Cleaning %s has to wait: %s", plan.name, error)
+            logger.warning("Cleaning %s has to wait: %s", plan.name, error)
             return None
         except (CleaningAborted, WorkerStopped):
-            log.info("The cleaning of %s is aborted", plan.name)
+            logger.info("The cleaning of %s is aborted", plan.name)
             return None
         except KafkaError as error:
-            log.error("Cleaning %s: %s", plan.name, error.message)
+            logger.error("Cleaning %s: %s", plan.name, error.message)
             return None
         except CleaningFailed as error:
             self._failed(cleaning, error)
@@ -212,18 +212,18 @@ class CleanerRuntime:
     def _failed(self, cleaning: Cleaning, error: CleaningFailed) -> None:
         if error.is_io and not self.manager.is_void(cleaning):
             cleaning.log.health.fail(OSError(f"cleaning {cleaning.plan.name}: {error}"))
-            log.error("Failed to clean %s due to an I/O error: %s", cleaning.plan.name, error)
+            logger.error("Failed to clean %s due to an I/O error: %s", cleaning.plan.name, error)
         elif not error.is_io:
             self.manager.failed(cleaning, str(error))
 
     def _died(self, cleaning: Cleaning) -> None:
         deaths = self._deaths[cleaning.key] = self._deaths.get(cleaning.key, 0) + 1
-        log.warning("The cleaner's process died while it cleaned %s", cleaning.plan.name)
+        logger.warning("The cleaner's process died while it cleaned %s", cleaning.plan.name)
         if deaths > 1:
             del self._deaths[cleaning.key]
             self.manager.failed(cleaning, "the cleaner's process died twice over it")
 
-    # -- what is shown ---------------------------------------------------------------------
+    # What is shown
 
     def register_gauges(self, metrics: BrokerMetrics) -> None:
         gauge, manager = metrics.gauge, self.manager
@@ -260,7 +260,7 @@ class CleanerRuntime:
 
 def _report(cleaning: Cleaning, end_offset: int, stats: CleaningStats) -> None:
     megabytes = stats.bytes_read / (1 << 20)
-    log.info(
+    logger.info(
         "Cleaned log %s (dirty section = [%d, %d)): %.1f MB in %.1f s (%.1f MB/s), of which %.1f s "
         "for the map; buffer utilization %.1f %%; %d of %d messages and %.1f MB stay",
         cleaning.plan.name,
@@ -276,7 +276,7 @@ def _report(cleaning: Cleaning, end_offset: int, stats: CleaningStats) -> None:
         stats.bytes_written / (1 << 20),
     )
     if stats.invalid_messages:
-        log.warning(
+        logger.warning(
             "%s: %d messages without a key were dropped",
             cleaning.plan.name,
             stats.invalid_messages,

@@ -43,7 +43,7 @@ class Worker:
         self._rate: float | None = None
         self._free_at = 0.0  # when the throttle lets the next bytes through
 
-    # -- messages --------------------------------------------------------------------------
+    # Messages
 
     def _receive(self, timeout_seconds: float | None) -> bool:
         """Take in what has come; False once the broker is gone."""
@@ -61,7 +61,7 @@ class Worker:
         while data:
             data = data[os.write(self._sink, data) :]
 
-    # -- work ------------------------------------------------------------------------------
+    # Work
 
     def run(self) -> None:
         while True:

@@ -92,7 +92,7 @@ class Dump:
                 raise UserError(f"{error.filename}: {error.strerror}") from None
         self._tell_complaints()
 
-    # -- segments --------------------------------------------------------------------------
+    # Segments
 
     def _dump_log(self, name: str) -> None:
         options = self._options
@@ -131,7 +131,7 @@ class Dump:
             self._out(line + "\n")
         return last_offset
 
-    # -- indexes ---------------------------------------------------------------------------
+    # Indexes
 
     def _dump_offset_index(self, name: str) -> None:
         base, log = _base_offset(name), self._log_beside(name)
@@ -201,7 +201,7 @@ class Dump:
     def _log_beside(self, name: str) -> DataFile:
         return self._files.open_to_read(_sibling(name, ".log"))
 
-    # -- transactions and producers --------------------------------------------------------
+    # Transactions and producers
 
     def _dump_transaction_index(self, name: str) -> None:
         for entry in TransactionIndex(self._files, name).entries:
@@ -231,7 +231,7 @@ class Dump:
                 )
             self._out(line + "\n")
 
-    # -- complaints ------------------------------------------------------------------------
+    # Complaints
 
     def _tell_complaints(self) -> None:
         for title, line, found in (

@@ -36,7 +36,7 @@ from ...replication.controller.operations import (
 if TYPE_CHECKING:
     from .zookeeper_client import WatchKind, ZooKeeperClient
 
-log = logging.getLogger("pybroker.broker.configs")
+logger = logging.getLogger("pybroker.broker.configs")
 
 CHANGE_EXPIRY_MS = 15 * 60 * 1000
 MAX_WRITE_ATTEMPTS = 10
@@ -67,7 +67,7 @@ def read_configs(entities: Iterable[str]) -> Flow[dict[str, dict[str, str]]]:
         try:
             configs[name] = znodes.decode_config(data)
         except znodes.MalformedZnode as error:
-            log.error("The configs of %s are left out: %s", name, error)
+            logger.error("The configs of %s are left out: %s", name, error)
             configs[name] = {}
     return configs
 
@@ -135,7 +135,7 @@ class ConfigStore:
                 )
                 await self._process(listing.children, on_change, clock(), quiet=first)
             except SessionExpired:
-                log.info("Following config changes goes on with a new ZooKeeper session")
+                logger.info("Following config changes goes on with a new ZooKeeper session")
                 await trio.sleep(0.1)
                 continue
             if first:
@@ -178,4 +178,4 @@ class ConfigStore:
         except SessionExpired:
             raise
         except Exception:
-            log.exception("Applying the changed config of %s failed", entity)
+            logger.exception("Applying the changed config of %s failed", entity)

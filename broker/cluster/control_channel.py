@@ -18,7 +18,7 @@ from ...protocol.schema import Message
 from ...replication.metadata_cache import Endpoint
 from .broker_connection import BrokerConnection, ChannelError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RESEND_DELAY_MS = 100
 
@@ -68,7 +68,7 @@ class ControlChannel:
                 self._failures += 1
                 if self._failures == 1:
                     endpoint = self._connection.endpoint
-                    log.warning(
+                    logger.warning(
                         "cannot send %s to %s:%d, trying again until it is gone: %s",
                         type(request).__name__,
                         endpoint.host,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
     from ..config import KafkaConfig
 
-log = logging.getLogger("pybroker.broker.server")
+logger = logging.getLogger("pybroker.broker.server")
 
 CONTROLLED_SHUTDOWN_VERSION = 3
 HAND_OVER_TIMEOUT_S = 20.0
@@ -41,7 +41,7 @@ async def hand_over(
         return False
     with trio.move_on_after(HAND_OVER_TIMEOUT_S):
         return await _ask_controller(config, cache, client, broker_epoch)
-    log.warning("Controlled shutdown: not done after %.0f s; stopping", HAND_OVER_TIMEOUT_S)
+    logger.warning("Controlled shutdown: not done after %.0f s; stopping", HAND_OVER_TIMEOUT_S)
     return False
 
 
@@ -65,12 +65,12 @@ async def _ask_controller(
                 timeout_ms=config.get_int("controller.socket.timeout.ms"),
             )
         except ControllerUnavailable as error:
-            log.warning("Controlled shutdown: %s", error)
+            logger.warning("Controlled shutdown: %s", error)
             continue
         assert isinstance(response, ControlledShutdownResponse)
         if not response.error_code and not response.remaining_partitions:
             return True
-        log.warning(
+        logger.warning(
             "Controlled shutdown: %d partitions are still led here",
             len(response.remaining_partitions),
         )

@@ -24,7 +24,7 @@ from .broker_connection import (
     connect_plaintext,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_DELAY_MS = 50
 
@@ -93,7 +93,7 @@ class ControllerClient:
         try:
             response = await connection.send(built, api_version)
         except ChannelError as error:
-            log.info("%s to the controller: %s", type(built).__name__, error)
+            logger.info("%s to the controller: %s", type(built).__name__, error)
             return None
         if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
             return None

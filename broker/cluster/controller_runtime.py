@@ -40,7 +40,7 @@ from .zookeeper_client import SessionEvent, WatchKind, ZooKeeperClient
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 REREGISTER_DELAY_MS = 1_000
 FAILURE_PAUSE_MS = 1_000
@@ -170,7 +170,7 @@ class ControllerRuntime:
             await self._drive(flow)
         except Exception:
             # A broken invariant: another broker may do better with a fresh view.
-            log.exception("controller event %s failed", type(event).__name__)
+            logger.exception("controller event %s failed", type(event).__name__)
             self._perform()
             if self.machine.is_active:
                 await self._drive(self.machine.give_up())
@@ -200,7 +200,7 @@ class ControllerRuntime:
         except StopIteration:
             pass
         except SessionExpired:
-            log.info("the ZooKeeper session expired in the middle of a controller event")
+            logger.info("the ZooKeeper session expired in the middle of a controller event")
         self._perform()
 
     async def _follow_session(
@@ -222,7 +222,7 @@ class ControllerRuntime:
             except SessionExpired:
                 return False
             except Exception:
-                log.exception("cannot register in ZooKeeper again, trying on")
+                logger.exception("cannot register in ZooKeeper again, trying on")
                 await trio.sleep(REREGISTER_DELAY_MS / 1000)
             else:
                 self.post(events.Startup())
@@ -251,7 +251,7 @@ class ControllerRuntime:
     def _send(self, broker_id: int, request: effects.ControlRequest) -> None:
         channel = self._channels.get(broker_id)
         if channel is None:
-            log.warning("no channel to broker %d for %s", broker_id, type(request).__name__)
+            logger.warning("no channel to broker %d for %s", broker_id, type(request).__name__)
             return
         if isinstance(request, LeaderAndIsrRequest):
             version = LEADER_AND_ISR_VERSION
@@ -265,7 +265,7 @@ class ControllerRuntime:
         broker = effect.broker
         endpoint = broker.endpoint(self.config.inter_broker_listener)
         if endpoint is None:
-            log.error(
+            logger.error(
                 "broker %d has no listener %s, which brokers speak through",
                 broker.broker_id,
                 self.config.inter_broker_listener,

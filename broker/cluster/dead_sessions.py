@@ -45,7 +45,7 @@ _SIZE = Struct(">i")
 _REPLY = Struct(">iqi")
 _REQUEST = Struct(">ii")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class CannotClose(Exception):
@@ -63,7 +63,7 @@ def passwords(log_dirs: Iterable[Path], secret_file: Path | None) -> PasswordOf:
     try:
         secret = secret_file.read_bytes() if secret_file is not None else None
     except OSError as error:
-        log.warning("cannot read %s: %s", secret_file, error)
+        logger.warning("cannot read %s: %s", secret_file, error)
         secret = None
 
     def password_of(session_id: int) -> bytes | None:
@@ -126,7 +126,7 @@ def _owners(asking: _Connection, prefix: str, broker_ids: Collection[int]) -> li
 
 def _close(address: str, deadline: float, session_id: int, password: bytes | None) -> bool:
     if password is None:
-        log.warning("the password of the ZooKeeper session %#x is not known", session_id)
+        logger.warning("the password of the ZooKeeper session %#x is not known", session_id)
         return False
     with _Connection(address, deadline, session_id, password) as taken_over:
         # Refused: it has expired meanwhile, or the password is another ensemble's.

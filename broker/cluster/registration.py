@@ -38,7 +38,7 @@ from ...replication.controller.operations import (
 from ...replication.controller.znodes import BrokerRegistration
 from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SESSION_FILE = ".zookeeper-session"
 REATTACH_TIMEOUT_MS = 5_000
@@ -177,7 +177,7 @@ def save_sessions(log_dirs: Iterable[Path], cluster_id: str, session: tuple[int,
         try:
             save_session(log_dir, cluster_id, session)
         except OSError as error:
-            log.warning("the ZooKeeper session is not remembered in %s: %s", log_dir, error)
+            logger.warning("the ZooKeeper session is not remembered in %s: %s", log_dir, error)
 
 
 def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, bytes] | None:
@@ -190,7 +190,7 @@ def load_session(log_dir: Path, cluster_id: str | None = None) -> tuple[int, byt
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        log.warning("ignoring %s in %s: %r", SESSION_FILE, log_dir, error)
+        logger.warning("ignoring %s in %s: %r", SESSION_FILE, log_dir, error)
         return None
 
 
@@ -238,9 +238,9 @@ async def release_previous_session(
         ) as client:
             alive = client.session[0] == session[0]
     except ZooKeeperUnavailable as error:
-        log.warning("could not re-attach to the ZooKeeper session of the last run: %s", error)
+        logger.warning("could not re-attach to the ZooKeeper session of the last run: %s", error)
         return False
     forget_session(log_dir)
     if alive:
-        log.info("closed the ZooKeeper session 0x%x that the last run left open", session[0])
+        logger.info("closed the ZooKeeper session 0x%x that the last run left open", session[0])
     return alive

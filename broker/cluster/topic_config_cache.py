@@ -17,7 +17,7 @@ from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..config.kafka_config import KafkaConfig
 from .config_store import ConfigStore, topic_entity
 
-log = logging.getLogger("pybroker.broker.configs")
+logger = logging.getLogger("pybroker.broker.configs")
 
 
 class TopicConfigCache:
@@ -76,7 +76,7 @@ class TopicConfigCache:
             inter_broker = self._broker_config.get_string(message_format.INTER_BROKER_VERSION)
             reason = message_format.ignored_topic_version(inter_broker, version)
             if reason is not None:
-                log.warning(
+                logger.warning(
                     "message.format.version %s of topic %s is ignored: %s", version, topic, reason
                 )
 
@@ -88,7 +88,7 @@ class TopicConfigCache:
             if name in TOPIC_CONFIGS and not _is_valid(name, text)
         ]
         if unusable:
-            log.error(
+            logger.error(
                 "Configs of topic %s that cannot be used are left out: %s",
                 topic, ", ".join(sorted(unusable)),
             )  # fmt: skip

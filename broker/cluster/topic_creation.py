@@ -28,7 +28,7 @@ from ...storage.log_config import validate_topic_configs
 from ..config.kafka_config import KafkaConfig
 from .zookeeper_client import ZooKeeperClient
 
-log = logging.getLogger("pybroker.broker.topics")
+logger = logging.getLogger("pybroker.broker.topics")
 
 UNSET = -1
 MAX_REFUSED_NAMES = 1_000
@@ -111,7 +111,7 @@ class TopicCreator:
         if not validate_only:
             topic_id = random_topic_id(self._random)
             await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
-            log.info("topic %s is created with %d partitions", topic, len(replicas))
+            logger.info("topic %s is created with %d partitions", topic, len(replicas))
         return CreatedTopic(topic_id, len(replicas), len(replicas[0]))
 
     def assign(self, partition_count: int, replication_factor: int) -> dict[int, list[int]]:
@@ -162,7 +162,7 @@ class TopicCreator:
             if len(self._refused) >= MAX_REFUSED_NAMES:
                 self._refused.clear()
             self._refused.add(topic)
-            log.warning("topic %s is not created automatically: %s", topic, problem)
+            logger.warning("topic %s is not created automatically: %s", topic, problem)
 
     def auto_create_internal(self, topic: str) -> None:
         """As `auto_create`, for coordinators, which answer COORDINATOR_NOT_AVAILABLE anyway."""
@@ -206,8 +206,8 @@ class TopicCreator:
                 )
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                log.warning("topic %s is not created automatically: %s", topic, error.message)
+                logger.warning("topic %s is not created automatically: %s", topic, error.message)
         except (ZkError, SessionExpired) as error:
-            log.warning("topic %s is not created automatically: %r", topic, error)
+            logger.warning("topic %s is not created automatically: %r", topic, error)
         finally:
             self._in_flight.discard(topic)

@@ -50,7 +50,7 @@ from ...replication.controller.operations import (
     create_recursive,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_IN_FLIGHT_REQUESTS = 512
@@ -163,7 +163,7 @@ class ZooKeeperClient:
         try:
             self._token.run_sync_soon(self._apply_state, state, session)
         except trio.RunFinishedError:
-            log.debug("ZooKeeper session changed to %s after the loop ended", state)
+            logger.debug("ZooKeeper session changed to %s after the loop ended", state)
 
     def _apply_state(self, state: str, session: tuple[int, bytes]) -> None:
         if self._closed:
@@ -189,7 +189,7 @@ class ZooKeeperClient:
             self._tell(SessionEvent.EXPIRED)
 
     def _tell(self, event: SessionEvent) -> None:
-        log.info("ZooKeeper session %s", event.value)
+        logger.info("ZooKeeper session %s", event.value)
         for listener in self._listeners:
             listener.send_nowait(event)
 
@@ -219,7 +219,7 @@ class ZooKeeperClient:
             self._kazoo.stop()
             self._kazoo.close()
         except Exception as error:  # kazoo raises its own kinds when the server is already gone
-            log.info("closing the ZooKeeper session: %r", error)
+            logger.info("closing the ZooKeeper session: %r", error)
 
     # Operations
 
@@ -306,7 +306,7 @@ class ZooKeeperClient:
             try:
                 self._token.run_sync_soon(deliver, index, answer)
             except trio.RunFinishedError:
-                log.debug("an answer of ZooKeeper came after the loop ended")
+                logger.debug("an answer of ZooKeeper came after the loop ended")
 
         return completed
 
@@ -402,7 +402,7 @@ class ZooKeeperClient:
             try:
                 self._token.run_sync_soon(self._fire, kind, path, on_watch)
             except trio.RunFinishedError:
-                log.debug("a watch fired after the loop ended")
+                logger.debug("a watch fired after the loop ended")
 
         return fired
 
@@ -460,7 +460,7 @@ def _kind(operation: GetData | Exists | GetChildren) -> WatchKind:
 def _code_of(error: Exception) -> ZkCode:
     code = _ERROR_CODES.get(type(error))
     if code is None:
-        log.warning("unexpected answer of ZooKeeper: %r", error)
+        logger.warning("unexpected answer of ZooKeeper: %r", error)
         return ZkCode.SYSTEM_ERROR
     return code
 

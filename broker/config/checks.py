@@ -26,7 +26,7 @@ from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
 ZSTD_CODEC = 4
@@ -169,7 +169,7 @@ def _check_formats(config: KafkaConfig) -> None:
     newest = message_format.record_version_of(protocol)
     if message_format.formats_are_ignored(protocol):
         if message_format.record_version_of(text) < newest:
-            log.warning(
+            logger.warning(
                 "log.message.format.version %s is ignored: inter.broker.protocol.version is %s",
                 text, protocol,
             )  # fmt: skip

@@ -25,7 +25,7 @@ from .definitions import LISTENER_PREFIX, base_key, definition_of, is_dynamic
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 
-log = logging.getLogger("pybroker.broker.config")
+logger = logging.getLogger("pybroker.broker.config")
 
 MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
 
@@ -58,7 +58,7 @@ class _Entry(NamedTuple):
     per_broker: bool
 
 
-# -- altering --------------------------------------------------------------------------------
+# Altering
 
 
 def check_alteration(
@@ -190,7 +190,7 @@ def _invalid(text: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
-# -- taking over -----------------------------------------------------------------------------
+# Taking over
 
 
 def take_over(
@@ -218,7 +218,7 @@ def take_over(
     taken, refused = _those_that_fit(config, entries)
     left_out.update(refused)
     if left_out:
-        log.error("Dynamic configs that cannot be used are left out: %s", _told(left_out))
+        logger.error("Dynamic configs that cannot be used are left out: %s", _told(left_out))
     return config.update_dynamic(
         default={entry.name: entry.text for entry in taken if not entry.per_broker},
         broker={entry.name: entry.text for entry in taken if entry.per_broker},

@@ -65,7 +65,7 @@ class KafkaConfig:
             if definition_of(name) is not None:
                 self.value(name)
 
-    # -- values --
+    # Values
 
     def text(self, name: str) -> str | None:
         """The effective text of a key."""
@@ -141,7 +141,7 @@ class KafkaConfig:
         """What is set anywhere, as text: the broker defaults that topic configs inherit."""
         return {**self.static, **self.dynamic_default, **self.dynamic_broker}
 
-    # -- derived --
+    # Derived
 
     @property
     def broker_id(self) -> int:
@@ -231,7 +231,7 @@ class KafkaConfig:
             overrides[host] = count
         return overrides
 
-    # -- dynamic updates --
+    # Dynamic updates
 
     def with_dynamic(self, *, default: Mapping[str, str], broker: Mapping[str, str]) -> KafkaConfig:
         """What this config would be with other dynamic configs."""
@@ -253,7 +253,7 @@ class KafkaConfig:
     def _dynamic_names(self, *more: Mapping[str, str]) -> set[str]:
         return {*self.dynamic_default, *self.dynamic_broker}.union(*more)
 
-    # -- synonyms, for DescribeConfigs --
+    # Synonyms, for DescribeConfigs
 
     def synonyms(self, name: str) -> list[tuple[str, str | None, ConfigSource]]:
         """(key, text, source) of what may give the value of a key: the first one does.

@@ -19,7 +19,7 @@ from .definitions import BROKER_CONFIGS, LISTENER_PREFIX, definition_of
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 
-log = logging.getLogger("pybroker.broker.config")
+logger = logging.getLogger("pybroker.broker.config")
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # Variables of Kafka's start scripts and images that are no broker keys.
@@ -94,20 +94,22 @@ def check_known(values: Mapping[str, str]) -> None:
 def warn_of_unknown(values: Mapping[str, str]) -> None:
     for name in values:
         if definition_of(name) is None:
-            log.warning("The config key %s is not known and is ignored%s", name, _suggestion(name))
+            logger.warning(
+                "The config key %s is not known and is ignored%s", name, _suggestion(name)
+            )
 
 
 def warn_of_idle(config: KafkaConfig) -> None:
     """Only keys that change something here have a description."""
     missing = ineffective.asked_for(config.static)
     if missing and config.get_boolean(ineffective.ALLOW):
-        log.warning("%s", ineffective.explained(missing))
+        logger.warning("%s", ineffective.explained(missing))
     for name, text in config.static.items():
         definition = definition_of(name)
         if definition is None or definition.documentation or text == (definition.default or ""):
             continue
         if name not in missing:
-            log.warning("%s is a key of Kafka's that changes nothing here", name)
+            logger.warning("%s is a key of Kafka's that changes nothing here", name)
 
 
 def _suggestion(name: str) -> str:

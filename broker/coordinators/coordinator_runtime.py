@@ -154,7 +154,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     )
 
     topic: ClassVar[str]
-    log: ClassVar[logging.Logger]
+    logger: ClassVar[logging.Logger]
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             return
         replica = self._replicas.hosted.partitions.get((self.topic, partition))
         if replica is None:
-            self.log.error("%s-%d is led here but has no log", self.topic, partition)
+            self.logger.error("%s-%d is led here but has no log", self.topic, partition)
             self.machine.abandon_load(load)
             return
         load.next_offset = replica.log.log_start_offset
@@ -328,7 +328,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         except Exception:
             # Not served rather than served without what is in it: consumers would start over,
             # zombies would not be fenced.
-            self.log.exception("Loading %s-%d failed", self.topic, load.partition)
+            self.logger.exception("Loading %s-%d failed", self.topic, load.partition)
             self.machine.abandon_load(load)
             return
         while not replica.is_replicated(load.next_offset):
@@ -339,7 +339,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         self.perform()
         took_ms = int((trio.current_time() - started) * _MS)
         self.load_times_ms.append(took_ms)
-        self.log.info(
+        self.logger.info(
             "Loaded %s-%d in epoch %d: %d records in %d ms, %d skipped",
             self.topic,
             load.partition,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..network.request import Request
     from ..observability.metrics import BrokerMetrics
 
-log = logging.getLogger("pybroker.broker.groups")
+logger = logging.getLogger("pybroker.broker.groups")
 
 _MS_PER_MINUTE = 60_000
 
@@ -66,7 +66,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     __slots__ = ("_commit_timeout_ms",)
 
     topic = OFFSETS_TOPIC
-    log = log
+    logger = logger
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         self._commit_timeout_ms = commit_timeout_ms
 
     def _clock_was_set(self, step_ms: int) -> None:
-        log.warning("The system clock was set by %d ms", step_ms)
+        logger.warning("The system clock was set by %d ms", step_ms)
         super()._clock_was_set(step_ms)
 
     def spawn(
@@ -103,7 +103,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         try:
             await handler(request, *arguments)
         except Exception:
-            log.exception("Handling %r failed; closing its connection", request)
+            logger.exception("Handling %r failed; closing its connection", request)
             request.close()
 
     def register_gauges(self, metrics: BrokerMetrics) -> None:
@@ -134,7 +134,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         try:
             request.respond(effect.response)
         except Exception:
-            log.exception("Answering %r failed; closing its connection", request)
+            logger.exception("Answering %r failed; closing its connection", request)
             request.close()
 
     def _append(self, append: Append) -> None:
@@ -147,7 +147,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         result = results[OFFSETS_TOPIC, append.partition]
         if append.required_acks == ACKS_NONE:
             if result.error_code is not ErrorCode.NONE:
-                log.warning(
+                logger.warning(
                     "Appending tombstones to %s-%d failed: %s",
                     OFFSETS_TOPIC,
                     append.partition,

@@ -27,7 +27,7 @@ from ...protocol.topics import TopicPartition
 from ...replication.metadata_cache import Endpoint, MetadataCache
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
 
-log = logging.getLogger("pybroker.broker.transactions")
+logger = logging.getLogger("pybroker.broker.transactions")
 
 WRITE_TXN_MARKERS_VERSION = 1
 # As Kafka's, so that leaders know who sends (`handlers.write_txn_markers`).
@@ -72,7 +72,7 @@ class MarkerSender:
         for broker_id in routed.brokers:
             self._wake(broker_id)
         if routed.gone:
-            log.info("%s is over for deleted partitions %s", job.transactional_id, routed.gone)
+            logger.info("%s is over for deleted partitions %s", job.transactional_id, routed.gone)
             self._report(job, routed.gone, ErrorCode.NONE)
         if routed.leaderless:
             self._report(job, routed.leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -131,7 +131,7 @@ class MarkerSender:
             try:
                 response = await connection.send(markers_request(jobs), WRITE_TXN_MARKERS_VERSION)
             except ChannelError as error:
-                log.info("Broker %d has not got %d markers: %s", broker_id, len(jobs), error)
+                logger.info("Broker %d has not got %d markers: %s", broker_id, len(jobs), error)
             else:
                 assert isinstance(response, WriteTxnMarkersResponse)
                 results = marker_results(response)

@@ -18,7 +18,7 @@ from ...protocol.messages.cluster import AllocateProducerIdsRequest, AllocatePro
 from ...replication.controller.znodes import PRODUCER_ID_BLOCK_SIZE
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable
 
-log = logging.getLogger("pybroker.broker.coordinators.producer_ids")
+logger = logging.getLogger("pybroker.broker.coordinators.producer_ids")
 
 PREFETCH_BELOW_IDS = PRODUCER_ID_BLOCK_SIZE // 10
 BLOCK_WAIT_MS = 500
@@ -81,7 +81,7 @@ class ProducerIds:
             try:
                 self._next_block = await self._allocate()
             except (KafkaError, ControllerUnavailable) as error:
-                log.warning("no block of producer ids yet: %s", error)
+                logger.warning("no block of producer ids yet: %s", error)
                 await trio.sleep(RETRY_DELAY_MS / 1000)
                 continue
             self._wanted = trio.Event()

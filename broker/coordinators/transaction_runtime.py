@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
     from .producer_ids import ProducerIds
 
-log = logging.getLogger("pybroker.broker.transactions")
+logger = logging.getLogger("pybroker.broker.transactions")
 
 
 def transaction_config(config: KafkaConfig) -> TransactionConfig:
@@ -75,7 +75,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
     __slots__ = ("_producer_ids", "markers")
 
     topic = TRANSACTIONS_TOPIC
-    log = log
+    logger = logger
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         try:
             call.answer(effect.result)
         except Exception:
-            log.exception("Answering %r failed; closing its connection", call)
+            logger.exception("Answering %r failed; closing its connection", call)
             call.close()
 
     def _append(self, append: Append) -> None:

@@ -40,7 +40,7 @@ from ..cluster.broker_connection import (
     connect_plaintext,
 )
 
-log = logging.getLogger("pybroker.broker.transactions")
+logger = logging.getLogger("pybroker.broker.transactions")
 
 # The first version for brokers; later ones add error codes only.
 VERIFYING_VERSION = 4
@@ -77,7 +77,7 @@ class Question:
         try:
             self.on_answer(errors)
         except Exception:
-            log.exception("Going on after the verification of %s failed", self.transactional_id)
+            logger.exception("Going on after the verification of %s failed", self.transactional_id)
 
     def fail(self, error: ErrorCode) -> None:
         self.answer(dict.fromkeys(self.keys, error))
@@ -202,7 +202,7 @@ class _Channel:
         try:
             response = await self._exchange(questions.values())
         except ChannelError as problem:
-            log.warning("Broker %d cannot verify transactions: %s", self._broker_id, problem)
+            logger.warning("Broker %d cannot verify transactions: %s", self._broker_id, problem)
             self._fail_all(questions, ErrorCode.NETWORK_EXCEPTION)
             return
         if response is None:
@@ -211,7 +211,7 @@ class _Channel:
             return
         if response.error_code:
             error = ErrorCode(response.error_code)
-            log.error("Broker %d refuses to verify: %s", self._broker_id, error.name)
+            logger.error("Broker %d refuses to verify: %s", self._broker_id, error.name)
             if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 error = ErrorCode.INVALID_TXN_STATE  # not the client's business
             self._fail_all(questions, error)

@@ -34,7 +34,7 @@ from ...replication.types import ZERO_TOPIC_ID, LeadershipResult, StopResult
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
 
-log = logging.getLogger("pybroker.broker.replication")
+logger = logging.getLogger("pybroker.broker.replication")
 
 _FIRST_VERSION_BY_TOPIC = 5
 
@@ -65,7 +65,7 @@ class ControllerOrders:
         """Has its controller gone on to another connection since?"""
         epoch, connection = request.body.controller_epoch, request.peer.number
         if epoch == self._controller_epoch and connection < self._newest_connection:
-            log.info("A late %s of the controller is left out", type(request.body).__name__)
+            logger.info("A late %s of the controller is left out", type(request.body).__name__)
             request.close()
             return True
         if epoch >= self._controller_epoch:

@@ -157,7 +157,7 @@ class DescribeConfigsHandler:
             yield
         return entries
 
-    # -- topics --
+    # Topics
 
     def _describe_topic(
         self, topic: str, overrides: Mapping[str, str] | None
@@ -182,7 +182,7 @@ class DescribeConfigsHandler:
             synonyms += self._config.synonyms(definition.synonyms[0])
         return _entry(name, definition, text, synonyms, read_only=False)
 
-    # -- brokers --
+    # Brokers
 
     def _broker_keys(self) -> list[str]:
         unknown = [name for name in self._config.explicit() if name not in BROKER_CONFIGS]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
     from ..network.request import Handler, Request
 
-log = logging.getLogger("pybroker.broker.groups")
+logger = logging.getLogger("pybroker.broker.groups")
 
 _FIRST_FETCH_TOP_LEVEL_ERROR_VERSION = 2
 _FIRST_FETCH_BATCH_VERSION = 8
@@ -223,7 +223,7 @@ class _FetchCall:
 def _zookeeper_error(problem: Exception) -> ErrorCode:
     if isinstance(problem, KafkaError):
         return problem.code
-    log.warning("Offsets in ZooKeeper are not reachable: %s", problem)
+    logger.warning("Offsets in ZooKeeper are not reachable: %s", problem)
     return ErrorCode.UNKNOWN_SERVER_ERROR
 
 

@@ -43,7 +43,7 @@ from .leaders import current_leader
 from .quick_answers import QuickAnswers
 from .transactional_produce import Guards, TransactionalProduce
 
-_log = logging.getLogger("pybroker.broker.handlers.produce")
+logger = logging.getLogger("pybroker.broker.handlers.produce")
 
 ADMIN_CLIENT_ID = "__admin_client"
 _VALID_ACKS = (-1, 0, 1)
@@ -73,8 +73,8 @@ class ProduceHandler:
         transactions: TransactionalProduce | None = None,
         spawn: Callable[..., None] | None = None,
     ) -> None:
-        """Without `transactions` nothing is verified. `spawn(coroutine_function, request)` runs what
-        takes long beside others (as Dispatcher does); without it that is done in one go."""
+        """Without `transactions` nothing is verified. `spawn(coroutine_function, request)` does
+        long work beside others (as Dispatcher does); without it that is done in one go."""
         self._replicas = replicas
         self._spawn = spawn
         self._examiners = trio.CapacityLimiter(MAX_EXAMINERS)
@@ -295,7 +295,7 @@ class ProduceHandler:
     def _answer_nothing(self, request: Request, results: ProduceResults) -> None:
         for (topic, index), result in results.items():
             if result.error_code:
-                _log.info(
+                logger.info(
                     "Closing %s: a produce with acks=0 to %s-%d failed with %s",
                     request.peer, topic, index, result.error_code.name,
                 )  # fmt: skip

@@ -45,7 +45,7 @@ _MAGIC_V2 = 2
 COORDINATOR = re.compile(r"broker-\d{1,10}-txn-marker-sender")
 MAX_COORDINATORS = 1_000
 
-log = logging.getLogger("pybroker.broker.transactions")
+logger = logging.getLogger("pybroker.broker.transactions")
 
 # (producer id, partitions of the offsets topic, whether the transaction was committed)
 OnOffsetsEnded = Callable[[int, frozenset[int], bool], None]
@@ -74,7 +74,7 @@ class WriteTxnMarkersHandler:
     def write(self, request: Request) -> None:
         body: WriteTxnMarkersRequest = request.body
         if self._is_late(request):
-            log.info("Late markers of %s are left out", request.client_id)
+            logger.info("Late markers of %s are left out", request.client_id)
             request.close()
             return
         replicas, partitions = self._replicas, self._replicas.hosted.partitions

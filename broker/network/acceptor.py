@@ -21,7 +21,7 @@ from .connection_quotas import ConnectionQuotas
 from .processor import Processor
 from .request import ConnectionInfo
 
-log = logging.getLogger("pybroker.broker.network")
+logger = logging.getLogger("pybroker.broker.network")
 
 MAX_ACCEPTS_PER_ROUND = 64
 OUT_OF_FILES_PAUSE_SECONDS = 0.05
@@ -133,7 +133,7 @@ class Acceptor:
         now = perf_counter()
         if now - self._told_at >= TOLD_EVERY_SECONDS:
             self._told_at = now
-            log.error(
+            logger.error(
                 "Refusing connections on listener %s: there are %d, and the other file descriptors "
                 "of this process are for the logs. Allow it to open more files (ulimit -n)",
                 self.listener, self.quotas.total,
@@ -143,7 +143,7 @@ class Acceptor:
         """Admit one new socket or close it."""
         host = plain_address(str(address[0]))
         if not self.quotas.address_allowed(host):
-            log.warning(
+            logger.warning(
                 "Closing a new connection of %s: it has %d already (max.connections.per.ip)",
                 host, self.quotas.count_of(host),
             )  # fmt: skip

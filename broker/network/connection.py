@@ -42,7 +42,7 @@ from .request import ConnectionInfo, Request
 from .selector import READ, Selector
 from .send_queue import Part, SendQueue
 
-log = logging.getLogger("pybroker.broker.network")
+logger = logging.getLogger("pybroker.broker.network")
 
 MAX_RECEIVES_PER_ROUND = 4
 
@@ -133,7 +133,7 @@ class Connection:
         self.client_id: str | None = None  # of its last request that had one
         self.client_id_raw: bytes = b""
 
-    # -- life --
+    # Life
 
     def watch(self, events: int) -> None:
         if self.events != events:
@@ -146,7 +146,7 @@ class Connection:
             return
         self.closed = True
         if reason is not None:
-            log.warning("Closing the connection of %s (%s): %s", self.peer,
+            logger.warning("Closing the connection of %s (%s): %s", self.peer,
                         self.peer.listener_name, reason)  # fmt: skip
         self.owner.closed(self)
         self.transport.close()
@@ -181,7 +181,7 @@ class Connection:
         else:
             self.finish("")
 
-    # -- input --
+    # Input
 
     def receive(self) -> bool:
         """Read what is there. False at the end of the stream; look at `frame_ready` otherwise.
@@ -327,7 +327,7 @@ class Connection:
         self.reserved_bytes = 0
         self.owner.memory_released()
 
-    # -- answers --
+    # Answers
 
     def respond(self, request: Request, parts: list[Part] | None) -> None:
         """Queue the response of `request` (None: it has none) and unmute."""

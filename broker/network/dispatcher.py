@@ -42,7 +42,7 @@ from .turns import Steps, Turns
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
 
-log = logging.getLogger("pybroker.broker.network.dispatcher")
+logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
 MAX_ASYNC_HANDLERS = 256
 
@@ -105,7 +105,7 @@ class Dispatcher:
             task_status.started()
             await trio.sleep_forever()
 
-    # -- the hot path --
+    # The hot path
 
     def handle_frame(self, connection: Connection) -> float:
         """Hand the request at the front of the connection's buffer to its handler. Returns when
@@ -186,7 +186,7 @@ class Dispatcher:
             connection.client_id_raw = bytes(raw)
         return connection.client_id, offset + client_id_size
 
-    # -- what is large --
+    # What is large
 
     def _begin_large(
         self, connection: Connection, route: Route, begin: int, correlation_id: int,
@@ -239,7 +239,7 @@ class Dispatcher:
                 _leave_body(request, connection)
             request.local_done_at = request.responded_at or perf_counter()
 
-    # -- what is rare --
+    # What is rare
 
     def _handle_unusual(self, connection: Connection, begin: int, started_at: float) -> float:
         """An API or version met for the first time, one not served, or a header without client."""
@@ -324,14 +324,14 @@ class Dispatcher:
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:
-            log.exception("Handling %r failed", request, exc_info=error)
+            logger.exception("Handling %r failed", request, exc_info=error)
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         if request.answered or request.connection.closed:
             return
         try:
             request.fail(code, message)
         except Exception:
-            log.exception("No error response could be built for %r; closing", request)
+            logger.exception("No error response could be built for %r; closing", request)
             request.close()
 
 

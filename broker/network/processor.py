@@ -26,7 +26,7 @@ from .request_channel import RequestChannel
 from .request_handler_pool import RequestHandlerPool
 from .selector import BROKEN, READ, WRITE, Selector
 
-log = logging.getLogger("pybroker.broker.network")
+logger = logging.getLogger("pybroker.broker.network")
 
 BUFFER_IDLE_SECONDS = 5.0
 # A round that receives large requests ends after this time, and goes on where it was in the next.
@@ -70,7 +70,7 @@ class Processor:
         self.throttled = handlers.throttled
         self.memory_released = handlers.memory_released
 
-    # -- life of a connection --
+    # Life of a connection
 
     def add(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
         connection = Connection(
@@ -106,7 +106,7 @@ class Processor:
             oldest = min(others, key=lambda c: c.last_active)
             oldest.close("max.connections is exceeded and it was idle the longest")
 
-    # -- one round --
+    # One round
 
     def round(self) -> None:
         """Receive from the sockets that are ready; queue the connections with a whole request."""
@@ -202,7 +202,7 @@ class Processor:
         else:
             connection.close()
 
-    # -- housekeeping, about once a second --
+    # Housekeeping, about once a second
 
     def sweep(self, now: float, max_idle_seconds: float) -> None:
         """Close idle connections and take back the buffers of quiet ones."""
@@ -217,7 +217,7 @@ class Processor:
                     connection.give_back_buffer()
                 if 0 <= max_idle_seconds < idle:
                     self.expired_connections += 1
-                    log.info("Closing the connection of %s: idle for %.0f s",
+                    logger.info("Closing the connection of %s: idle for %.0f s",
                              connection.peer, idle)  # fmt: skip
                     connection.close()
             elif connection.out.blocked and 0 <= max_idle_seconds < idle:

@@ -26,7 +26,7 @@ from .turns import Pace, Steps, Turns
 if TYPE_CHECKING:
     from ..observability.metrics import RequestMetrics
 
-log = logging.getLogger("pybroker.broker.network.dispatcher")
+logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ class Request:
                 size += _buffered_bytes(parts, counted)
                 counted = len(parts)
                 if size > MAX_RESPONSE_BYTES:
-                    log.warning("The answer to %r is larger than %d bytes; closing",
+                    logger.warning("The answer to %r is larger than %d bytes; closing",
                                 self, MAX_RESPONSE_BYTES)  # fmt: skip
                     self.connection.close_instead_of(self)
                     return
@@ -209,7 +209,7 @@ class Request:
                 if connection.closed:
                     return
         except ProtocolError:
-            log.exception("The answer to %r cannot be encoded; closing", self)
+            logger.exception("The answer to %r cannot be encoded; closing", self)
             self.connection.close_instead_of(self)
             return
         framing.add_response_header(route.api_key, route.api_version, self.correlation_id, parts)
@@ -260,7 +260,7 @@ class Request:
         try:
             response = yield from error_response_slices(self, code, message)
         except Exception:
-            log.exception("No error response could be built for %r; closing", self)
+            logger.exception("No error response could be built for %r; closing", self)
             response = None
         if response is None:
             self.close()

@@ -221,7 +221,7 @@ class RequestHandlerPool:
         if not self._in_batch:
             self.channel.wake()
 
-    # -- throttling --
+    # Throttling
 
     def throttled(self, connection: Connection) -> None:
         """Unmute it at `throttled_until`."""

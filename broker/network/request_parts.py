@@ -29,7 +29,7 @@ from ...protocol.schema import Struct
 from .request import Request
 from .turns import Steps
 
-log = logging.getLogger("pybroker.broker.network.dispatcher")
+logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
 # A handler takes up to twenty microseconds for each.
 MAX_PART_ELEMENTS = 100
@@ -216,7 +216,7 @@ class InParts:
         self._elements += _elements_of(response)
         if self._elements > MAX_RESPONSE_ELEMENTS:
             self._is_over = True
-            log.warning(
+            logger.warning(
                 "The answer to %r has more than %d elements; closing",
                 self._request, MAX_RESPONSE_ELEMENTS,
             )  # fmt: skip

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
     from .dispatcher import Dispatcher
 
-log = logging.getLogger("pybroker.broker.network")
+logger = logging.getLogger("pybroker.broker.network")
 
 MAX_SWEEP_SECONDS = 1.0
 TURN_SECONDS = 0.001
@@ -188,7 +188,7 @@ class SocketServer:
         for connection in chosen:
             connection.close()
         if chosen:
-            log.warning("Closed %d idle connections: file descriptors are short", len(chosen))
+            logger.warning("Closed %d idle connections: file descriptors are short", len(chosen))
 
     def _register_metrics(self, metrics: BrokerMetrics) -> None:
         network = "kafka_network_"

@@ -154,7 +154,7 @@ class BrokerMetrics:
         """Export (label values, value) of each pair that `read()` gives: the members change."""
         self._families.append((name, labels, read))
 
-    # -- export --
+    # Export
 
     def collect(self) -> Iterator[Metric]:
         """prometheus_client's collector interface."""

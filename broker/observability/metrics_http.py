@@ -16,7 +16,7 @@ import trio
 if TYPE_CHECKING:
     from .metrics import BrokerMetrics
 
-log = logging.getLogger("pybroker.broker.observability.metrics")
+logger = logging.getLogger("pybroker.broker.observability.metrics")
 
 MAX_REQUEST_BYTES = 16 * 1024
 REQUEST_TIMEOUT_SECONDS = 5
@@ -64,7 +64,7 @@ async def serve_metrics(
             error.errno, f"metrics cannot be served on {host}:{port}: {error.strerror}"
         ) from error
     bound: int = listeners[0].socket.getsockname()[1]
-    log.info("Metrics on http://%s:%d/metrics", host, bound)
+    logger.info("Metrics on http://%s:%d/metrics", host, bound)
     await trio.serve_listeners(answer, listeners, task_status=_PortStatus(task_status, bound))
 
 

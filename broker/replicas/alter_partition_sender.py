@@ -22,7 +22,7 @@ from ..cluster.controller_client import ControllerClient, ControllerUnavailable
 from ..cluster.zookeeper_client import ZooKeeperClient
 from .settled_replicas import SettledReplicas
 
-log = logging.getLogger("pybroker.broker.isr")
+logger = logging.getLogger("pybroker.broker.isr")
 
 RETRY_DELAY_MS = 50
 
@@ -82,7 +82,7 @@ class AlterPartitionSender:
                 ALTER_PARTITION_VERSION,
             )
         except ControllerUnavailable as error:
-            log.warning("ISR changes are not answered: %s", error)
+            logger.warning("ISR changes are not answered: %s", error)
             response = AlterPartitionResponse(error_code=ErrorCode.NETWORK_EXCEPTION)
         assert isinstance(response, AlterPartitionResponse)
         now_ms = self._replicas.clock()
@@ -90,5 +90,5 @@ class AlterPartitionSender:
             for decided in self._proposals.answered(response):
                 manager.isr_changes.altered(*decided, now_ms)
         if response.error_code != ErrorCode.NONE:
-            log.info("AlterPartition: %s", ErrorCode(response.error_code).name)
+            logger.info("AlterPartition: %s", ErrorCode(response.error_code).name)
             await trio.sleep(RETRY_DELAY_MS / 1000)

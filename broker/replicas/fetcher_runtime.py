@@ -30,7 +30,7 @@ from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect,
 from ..observability.metrics import BrokerMetrics
 from .settled_replicas import SettledReplicas
 
-log = logging.getLogger("pybroker.broker.fetcher")
+logger = logging.getLogger("pybroker.broker.fetcher")
 
 # Long polls of one fetcher are given up no oftener than this, however many partitions come.
 MIN_POLL_MS = 20
@@ -96,7 +96,7 @@ class FetcherRuntime:
             for state in fetcher.table.states.values():
                 yield (client_id, state.key[0], str(state.key[1])), state.lag
 
-    # -- news for the fetchers --------------------------------------------------------------------
+    # News for the fetchers
 
     def on_leadership(self, result: LeadershipResult) -> None:
         self.fetchers.stop(result.became_leader)
@@ -143,7 +143,7 @@ class FetcherRuntime:
             if not fetcher.table.states:
                 task.wake.set()
 
-    # -- for the tasks ----------------------------------------------------------------------------
+    # For the tasks
 
     def endpoint_of(self, fetcher: FollowerFetcher) -> Endpoint | None:
         return self._replicas.manager.metadata.broker_endpoint(fetcher.source_id, self._listener)
@@ -256,7 +256,7 @@ class _FetcherTask:
             level = logging.DEBUG if self._is_failing else logging.WARNING
             self._is_failing = True
             trouble = trouble or f"no answer within {connection.timeout_ms} ms"
-            log.log(level, "Fetching from broker %d: %s", fetcher.source_id, trouble)
+            logger.log(level, "Fetching from broker %d: %s", fetcher.source_id, trouble)
             fetcher.failed(step, clock())
 
     async def _take(self, step: Exchange, response: Message) -> None:

@@ -24,7 +24,7 @@ from ...replication.types import LeadershipResult
 from ..observability.metrics import BrokerMetrics
 from .settled_replicas import SettledReplicas
 
-log = logging.getLogger("pybroker.broker.moves")
+logger = logging.getLogger("pybroker.broker.moves")
 
 _MS = 1000
 
@@ -64,7 +64,7 @@ class LogDirMover:
                 self._tasks.add(move)
                 self._nursery.start_soon(self._drive, move)
 
-    # -- one move -----------------------------------------------------------------------------
+    # One move
 
     async def _drive(self, move: Move) -> None:
         try:

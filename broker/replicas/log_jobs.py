@@ -17,7 +17,7 @@ from ...storage.files import is_out_of_descriptors
 from ...storage.log_manager import Job, LogManager
 from .settled_replicas import SettledReplicas
 
-log = logging.getLogger("pybroker.broker.replicas.log_jobs")
+logger = logging.getLogger("pybroker.broker.replicas.log_jobs")
 
 TICK_SECONDS = 1.0
 
@@ -51,9 +51,9 @@ async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
             return
         except Exception as error:
             if not is_out_of_descriptors(error):
-                log.exception("The job to %s failed", job.name)
+                logger.exception("The job to %s failed", job.name)
                 return
-            log.warning("The job to %s is tried again: %s", job.name, error)
+            logger.warning("The job to %s is tried again: %s", job.name, error)
         await trio.sleep(TICK_SECONDS)
 
 

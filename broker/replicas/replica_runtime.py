@@ -23,7 +23,7 @@ from .follower_pace import URGENT_BYTES, FollowerPace
 from .log_flusher import LogFlusher
 from .settled_replicas import SettledReplicas
 
-_log = logging.getLogger("pybroker.broker.replicas.replica_runtime")
+logger = logging.getLogger("pybroker.broker.replicas.replica_runtime")
 
 _MS = 1000
 # While something waits, look at the clock this often: it might have been set back.
@@ -103,7 +103,7 @@ class ReplicaRuntime(SettledReplicas):
                 self._wake = trio.Event()
             now_ms = self.clock()
             if now_ms < before_ms - CLOCK_STEP_MS:
-                _log.warning("The system clock went back by %d ms", before_ms - now_ms)
+                logger.warning("The system clock went back by %d ms", before_ms - now_ms)
                 manager.waiting.restart_timers(now_ms)
             else:
                 manager.waiting.tick(now_ms)

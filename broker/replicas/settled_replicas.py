@@ -39,7 +39,7 @@ from ...storage.log import AppendOrigin
 from ...storage.validation import AppendInput
 from ...storage.verification import VerificationGuard
 
-_log = logging.getLogger("pybroker.broker.replicas.settled_replicas")
+logger = logging.getLogger("pybroker.broker.replicas.settled_replicas")
 
 Args = TypeVarTuple("Args")
 
@@ -74,7 +74,7 @@ class SettledReplicas(ABC):
         self._effects = manager.effects
         self._completed = manager.completed
 
-    # -- what may have to wait ----------------------------------------------------------------
+    # What may have to wait
 
     def append(
         self,
@@ -176,7 +176,7 @@ class SettledReplicas(ABC):
         self.settle()
         return results
 
-    # -- settling -----------------------------------------------------------------------------
+    # Settling
 
     def settle(self) -> None:
         """Perform the effects and answer the completed operations of the last calls."""
@@ -195,7 +195,7 @@ class SettledReplicas(ABC):
 
     def answer_failed(self, waiter: Waiter, error: Exception) -> None:
         """A waiter has not taken its results well."""
-        _log.error("Answering %r failed", waiter, exc_info=error)
+        logger.error("Answering %r failed", waiter, exc_info=error)
 
     @abstractmethod
     def perform(self, effect: Effect) -> None:

@@ -20,7 +20,7 @@ import trio
 
 from . import machine
 
-log = logging.getLogger("pybroker.broker.resources.memory")
+logger = logging.getLogger("pybroker.broker.resources.memory")
 
 # From this size on a block is a mapping of its own.
 MAPPED_BYTES = 256 * 1024
@@ -74,5 +74,5 @@ async def _give_back(trim: Callable[..., int], statm: FileIO) -> None:
         if size - smallest >= GROWTH_BYTES:
             await trio.to_thread.run_sync(trim, 0)
             smallest = resident_bytes(statm)
-            log.debug("Gave %d bytes back to the system", size - smallest)
+            logger.debug("Gave %d bytes back to the system", size - smallest)
         smallest = min(smallest, size)

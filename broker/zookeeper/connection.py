@@ -67,7 +67,7 @@ class Client:
         suffix = f" (session {session_id:#x})" if session_id else ""
         return f"{self.host}:{self.port}{suffix}"
 
-    # --- in -----------------------------------------------------------------------------------
+    # In
 
     async def receive_first(self) -> bytes:
         """Wait for the first four bytes: a four-letter word, or for a whole first frame."""
@@ -123,7 +123,7 @@ class Client:
             raise ClientGone("closed by the client")
         self._buffer += data
 
-    # --- out ----------------------------------------------------------------------------------
+    # Out
 
     def queue(self, frame: bytes) -> None:
         if not self.closed:

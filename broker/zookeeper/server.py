@@ -39,7 +39,7 @@ LISTEN_BACKLOG = 128
 OUT_OF_FILES_PAUSE_S = 0.1
 NEVER = float("inf")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def serve_zookeeper(
@@ -175,7 +175,7 @@ class ZooKeeperServer:
             task_status.started(self.port)
             await self._accept_forever()
 
-    # --- connections --------------------------------------------------------------------------
+    # Connections
 
     async def _accept_forever(self) -> None:
         assert self._nursery is not None
@@ -188,13 +188,13 @@ class ZooKeeperServer:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                     raise
-                log.warning("cannot accept a connection now: %s", os.strerror(error.errno))
+                logger.warning("cannot accept a connection now: %s", os.strerror(error.errno))
                 await trio.sleep(OUT_OF_FILES_PAUSE_S)
                 continue
             client_host, client_port = address[:2]
             limit = self._max_connections_per_host
             if limit and self._per_host[client_host] >= limit:
-                log.warning(
+                logger.warning(
                     "closed a connection from %s: it has %d already (maxClientCnxns)",
                     client_host,
                     limit,
@@ -214,9 +214,9 @@ class ZooKeeperServer:
             with client.scope:
                 await self._serve_requests(client, connection)
         except ProtocolError as error:
-            log.warning("closed the connection from %s: %s", client.address, error)
+            logger.warning("closed the connection from %s: %s", client.address, error)
         except (ClientGone, OSError) as error:
-            log.debug("the connection from %s ended: %s", client.address, error)
+            logger.debug("the connection from %s ended: %s", client.address, error)
         finally:
             self._machine.disconnected(connection)
             client.close()
@@ -280,7 +280,7 @@ class ZooKeeperServer:
             ],
         )
 
-    # --- effects ------------------------------------------------------------------------------
+    # Effects
 
     def _settle(self) -> None:
         """Take the machine's effects: send at once, or queue behind the disk."""
@@ -331,7 +331,7 @@ class ZooKeeperServer:
         try:
             await self._storage.append(records, self._machine, self._nursery)
         except OSError as error:
-            log.critical(
+            logger.critical(
                 "cannot write the transaction log in %s: %s; stopping, because nothing more can be"
                 " acknowledged",
                 self._storage.directory,
@@ -339,7 +339,7 @@ class ZooKeeperServer:
             )
             raise
 
-    # --- time ---------------------------------------------------------------------------------
+    # Time
 
     async def _tick_forever(self) -> None:
         while True:

@@ -39,7 +39,7 @@ SECRET_FILE = "session.secret"
 TEMPORARY_SUFFIX = ".tmp"
 TORN_SUFFIX = ".torn"
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DataDirectoryError(Exception):
@@ -103,7 +103,7 @@ class FileStorage(ZooKeeperStorage):
             self._file = -1
         os.close(self._lock)
 
-    # --- the log ------------------------------------------------------------------------------
+    # The log
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -158,7 +158,7 @@ class FileStorage(ZooKeeperStorage):
         finally:
             os.close(handle)
 
-    # --- snapshots ----------------------------------------------------------------------------
+    # Snapshots
 
     def _snapshot_is_due(self, tree: DataTree) -> bool:
         if self._is_snapshotting:
@@ -171,7 +171,7 @@ class FileStorage(ZooKeeperStorage):
             await trio.to_thread.run_sync(self._write_snapshot, captured)
         except OSError as error:
             # The logs still hold everything: nothing is lost, the next start only takes longer.
-            log.error("cannot write a snapshot in %s: %s", self.directory, error)
+            logger.error("cannot write a snapshot in %s: %s", self.directory, error)
         finally:
             self._is_snapshotting = False
 
@@ -193,7 +193,7 @@ class FileStorage(ZooKeeperStorage):
             (self.directory / name).unlink(missing_ok=True)
             (self.directory / (name + TORN_SUFFIX)).unlink(missing_ok=True)
 
-    # --- start --------------------------------------------------------------------------------
+    # Start
 
     def _recover(self, cut: bool) -> Recovered:
         assert self.directory is not None
@@ -209,7 +209,7 @@ class FileStorage(ZooKeeperStorage):
                 " empty directory (this loses the cluster's metadata)"
             ) from error
         for note in recovered.notes:
-            log.warning("recovering %s: %s", directory, note)
+            logger.warning("recovering %s: %s", directory, note)
         for name in recovered.put_aside:
             (directory / name).rename(directory / (name + TORN_SUFFIX))
         return recovered
@@ -224,7 +224,7 @@ class FileStorage(ZooKeeperStorage):
         if len(secret) == SECRET_BYTES:
             return secret
         if secret or any(is_snapshot(name) for name in os.listdir(self.directory)):
-            log.warning("%s is damaged: no session of before can be taken up again", path)
+            logger.warning("%s is damaged: no session of before can be taken up again", path)
         secret = os.urandom(SECRET_BYTES)
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

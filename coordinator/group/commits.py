@@ -35,7 +35,7 @@ from .rebalance import Rebalance
 from .records import group_tombstone, offset_commit_records, offset_tombstones
 from .states import GroupState
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _DEFAULT_RETENTION_TIME = -1
 _DEFAULT_TIMESTAMP = -1
@@ -119,7 +119,7 @@ class Commits:
             group.offsets.complete(append_id, base_offset, values)
             self._core.stats.offsets_committed += len(values)
         else:
-            log.info("append %d of offsets failed: %s", append_id, error.name)
+            logger.info("append %d of offsets failed: %s", append_id, error.name)
             group.offsets.fail(append_id, values)
         attempt.settle(client_error(error))
         self._core.reply(attempt.token, attempt.response())
@@ -212,7 +212,7 @@ class Commits:
             self._clean_up(group, expired, now_ms)
         if count:
             self._core.stats.offsets_expired += count
-            log.info("removed %d expired offsets", count)
+            logger.info("removed %d expired offsets", count)
 
     def delete_group(self, group: Group, now_ms: int) -> None:
         """Remove an Empty group with all its offsets."""
@@ -248,7 +248,7 @@ class Commits:
         if is_deleted or is_left_over:
             group.transition_to(GroupState.DEAD, now_ms)
             self._core.forget_group(group)
-            log.info("group %r: removed in generation %d", group.group_id, group.generation_id)
+            logger.info("group %r: removed in generation %d", group.group_id, group.generation_id)
             if group.generation_id > 0:
                 records.append(group_tombstone(group.group_id, now_ms))
         if records:

@@ -53,7 +53,7 @@ from .states import GroupState
 from .timers import Timer, TimerKind
 from .transactions import TransactionalCommits
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 GROUP_TYPE = "classic"
 

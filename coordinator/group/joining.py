@@ -24,7 +24,7 @@ from .rebalance import Rebalance, store_error
 from .states import GroupState
 from .timers import Timer, TimerKind
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FIRST_REBALANCE_TIMEOUT_VERSION = 1
 _FIRST_MEMBER_ID_REQUIRED_VERSION = 4
@@ -269,7 +269,9 @@ class Joining:
         group.rename_static(member, new_member_id)
         self._update(group, member, attempt)
         self._rebalance.restart_session(member, now_ms)
-        log.info("group %r: static member %s is now %s", group.group_id, instance_id, new_member_id)
+        logger.info(
+            "group %r: static member %s is now %s", group.group_id, instance_id, new_member_id
+        )
         reason = f"static member {instance_id} rejoins; client reason: {attempt.reason}"
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
             assignments = {m.member_id: m.assignment for m in group.members.values()}
@@ -293,7 +295,9 @@ class Joining:
             return  # a rebalance began, and its end answers the member
         group.set_awaiting_join(member, None)
         if error is not ErrorCode.NONE:
-            log.warning("append %d of a static member's new id failed: %s", append_id, error.name)
+            logger.warning(
+                "append %d of a static member's new id failed: %s", append_id, error.name
+            )
             before.revert()
             self._rebalance.answer_join_error(before.ticket, store_error(error), "")
         elif before.ticket.api_version >= _FIRST_SKIP_ASSIGNMENT_VERSION:

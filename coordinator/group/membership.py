@@ -30,7 +30,7 @@ from .members import SyncTicket, printable_reason
 from .rebalance import Rebalance, store_error
 from .states import GroupState
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FIRST_SYNC_PROTOCOL_VERSION = 5
 _FIRST_LEAVE_BATCH_VERSION = 3
@@ -95,7 +95,7 @@ class Membership:
         given = {a.member_id: bytes(a.assignment) for a in request.assignments}
         missing = [member_id for member_id in group.members if member_id not in given]
         if missing:
-            log.warning("group %r: no assignment for %s", group.group_id, ", ".join(missing))
+            logger.warning("group %r: no assignment for %s", group.group_id, ", ".join(missing))
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         group.storing_generation_id = group.generation_id
         self._core.stats.rebalances_completed += 1
@@ -121,7 +121,7 @@ class Membership:
         if error is ErrorCode.NONE:
             self._rebalance.assign(group, assignments, now_ms)
             return
-        log.warning("append %d of an assignment failed: %s", append_id, error.name)
+        logger.warning("append %d of an assignment failed: %s", append_id, error.name)
         self._rebalance.fail_assignment(group, store_error(error), now_ms)
         self._rebalance.prepare(group, f"storing the assignment failed: {error.name}", now_ms)
 

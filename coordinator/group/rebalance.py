@@ -28,7 +28,7 @@ from .members import JoinTicket, Member
 from .records import group_metadata_record
 from .states import GroupState
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 # The rebalance timeout is the clients' choice; with 0, a join phase that starts over would spin.
@@ -135,7 +135,7 @@ class Rebalance:
         member = group.members[member_id]
         if member.survives_session_expiry:
             return  # it waits in a rebalance, whose completion restarts the session
-        log.info("group %r: member %s has not been heard of", group.group_id, member_id)
+        logger.info("group %r: member %s has not been heard of", group.group_id, member_id)
         self.remove_member(group, member, f"session of member {member_id} expired", now_ms)
 
     def pending_member_expired(self, group: Group, member_id: str, now_ms: int) -> None:
@@ -180,7 +180,7 @@ class Rebalance:
             group.new_member_added = False
             timeout_ms = delay_ms
         group.transition_to(GroupState.PREPARING_REBALANCE, now_ms)
-        log.info(
+        logger.info(
             "group %r: preparing to rebalance generation %d: %s",
             group.group_id,
             group.generation_id,
@@ -221,7 +221,7 @@ class Rebalance:
             if member.awaiting_join is None and not member.is_static
         ]
         for member in missing:
-            log.info("group %r: member %s did not rejoin", group.group_id, member.member_id)
+            logger.info("group %r: member %s did not rejoin", group.group_id, member.member_id)
             self.drop_member(group, member)
         if not group.elect_joined_leader() and group.members:
             retry_ms = max(group.rebalance_timeout_ms, MIN_JOIN_RETRY_MS)
@@ -229,10 +229,10 @@ class Rebalance:
             return
         group.next_generation(now_ms)
         if group.state is GroupState.EMPTY:
-            log.info("group %r: empty in generation %d", group.group_id, group.generation_id)
+            logger.info("group %r: empty in generation %d", group.group_id, group.generation_id)
             self.store(group, {}, self._empty_group_stored, now_ms)
             return
-        log.info(
+        logger.info(
             "group %r: generation %d has %d members",
             group.group_id,
             group.generation_id,
@@ -307,4 +307,6 @@ class Rebalance:
         self, append_id: int, error: ErrorCode, base_offset: int, now_ms: int
     ) -> None:
         if error is not ErrorCode.NONE:
-            log.warning("append %d of an empty group's metadata failed: %s", append_id, error.name)
+            logger.warning(
+                "append %d of an empty group's metadata failed: %s", append_id, error.name
+            )

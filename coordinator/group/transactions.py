@@ -29,7 +29,7 @@ from .offsets import OffsetAndMetadata
 from .records import offset_commit_records
 from .states import GroupState
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Whose connections are known: producers of a group, thousands of tasks of a few applications.
 MAX_PRODUCERS = 10_000
@@ -128,7 +128,7 @@ class TransactionalCommits:
             offsets.transactional_appended(producer_id, append_id, base_offset, values)
             self._core.stats.offsets_committed += len(values)
         else:
-            log.info("append %d of transactional offsets failed: %s", append_id, error.name)
+            logger.info("append %d of transactional offsets failed: %s", append_id, error.name)
             offsets.transactional_failed(producer_id, append_id, values)
             if producer_id not in offsets.open_producers():
                 self._forget(producer_id, group.group_id)

@@ -38,7 +38,7 @@ from .states import (
     prepare_state,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _DONE = frozenset(
     {
@@ -150,7 +150,7 @@ class Ending:
     def _decided(self, end: _End, error: ErrorCode, now_ms: int) -> None:
         has_failed = error is not ErrorCode.NONE
         if has_failed and end.is_fence and self._core.is_current(end.found):
-            log.warning("Fencing %s failed: %s", end.found.metadata, error.name)
+            logger.warning("Fencing %s failed: %s", end.found.metadata, error.name)
         end.on_end(error)
         if not has_failed:
             self.send_markers(end.found, now_ms)
@@ -191,12 +191,14 @@ class Ending:
             if error in _DONE:
                 metadata.marker_written(partition)
             elif error in _GIVE_UP:
-                log.warning("%s is given up: %s-%d says %s", metadata, *partition, error.name)
+                logger.warning("%s is given up: %s-%d says %s", metadata, *partition, error.name)
                 del self._completions[job.transactional_id]
                 return
             else:
                 if error not in _EXPECTED:
-                    log.warning("The marker of %s: %s-%d says %s", metadata, *partition, error.name)
+                    logger.warning(
+                        "The marker of %s: %s-%d says %s", metadata, *partition, error.name
+                    )
                 again.append(partition)
         if again:
             self._send_later(job, again, now_ms)
@@ -247,7 +249,7 @@ class Ending:
 
         def logged(error: ErrorCode, now_ms: int) -> None:
             if error in _RETRIED_COMPLETION and self._core.is_current(found):
-                log.info("Completing %s is tried again after %s", found.metadata, error.name)
+                logger.info("Completing %s is tried again after %s", found.metadata, error.name)
                 self.log_retries += 1
                 self._core.retry_later(retry, now_ms)
 

@@ -51,7 +51,7 @@ from .states import (
     TransactionState,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TOMBSTONE_BATCH_BYTES = 16_384
 
@@ -294,7 +294,7 @@ class TransactionCoordinator:
         for owner in self._core.owned.values():
             for metadata in owner.transactions.values():
                 if metadata.is_timed_out(now_ms):
-                    log.info("The transaction of %s has timed out and is aborted", metadata)
+                    logger.info("The transaction of %s has timed out and is aborted", metadata)
                     self._ending.fence_and_abort(Found(owner, metadata), now_ms)
 
     def _expire(self, owner: OwnedPartition, now_ms: int) -> None:
@@ -325,7 +325,9 @@ class TransactionCoordinator:
                 else:
                     metadata.cancel()
             if error is not ErrorCode.NONE:
-                log.warning("%d expired transactional ids are kept: %s", len(expired), error.name)
+                logger.warning(
+                    "%d expired transactional ids are kept: %s", len(expired), error.name
+                )
 
         self._core.append_records(
             owner.partition,

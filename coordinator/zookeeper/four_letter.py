@@ -61,7 +61,7 @@ def answer(word: bytes, machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
     return _ANSWERS[word](machine, info).encode()
 
 
-# --- the server -------------------------------------------------------------------------------
+# The server
 
 
 def _ruok(_machine: ZooKeeperMachine, _info: ServerInfo) -> str:
@@ -159,7 +159,7 @@ def _mntr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
     return _lines(*(f"zk_{name}\t{value}" for name, value in values.items()))
 
 
-# --- connections and sessions -----------------------------------------------------------------
+# Connections and sessions
 
 
 def _cons(machine: ZooKeeperMachine, info: ServerInfo) -> str:
@@ -233,7 +233,7 @@ def _expiry_sets(
     return lines
 
 
-# --- watches: ZooKeeper tells of the data watches alone ----------------------------------------
+# Watches: ZooKeeper tells of the data watches alone
 
 
 def _wchs(machine: ZooKeeperMachine, _info: ServerInfo) -> str:
@@ -263,7 +263,7 @@ def _groups(groups: Iterable[tuple[str, list[str]]]) -> str:
     return _lines(*lines, "")
 
 
-# --- text -------------------------------------------------------------------------------------
+# Text
 
 
 def _session_id(watcher: object) -> int:

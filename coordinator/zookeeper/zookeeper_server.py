@@ -116,7 +116,7 @@ class ZooKeeperMachine:
         self._container_check_ms = container_check_ms
         self._container_check_at_ms: int | None = None
 
-    # --- what the shell calls -----------------------------------------------------------------
+    # What the shell calls
 
     def take_effects(self) -> Effects:
         effects = Effects(self._records, self._frames)
@@ -188,7 +188,7 @@ class ZooKeeperMachine:
             return check_ms if deadline_ms is None else deadline_ms
         return min(deadline_ms, check_ms)
 
-    # --- sessions -----------------------------------------------------------------------------
+    # Sessions
 
     def _connect(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         request, read_only = jute.read_connect_request(frame)
@@ -243,7 +243,7 @@ class ZooKeeperMachine:
             return
         self._send(connection, jute.reply_frame(xid, 0, 0))
 
-    # --- reads --------------------------------------------------------------------------------
+    # Reads
 
     def _read(self, connection: Connection, xid: int, op: int, body: Buffer) -> None:
         try:
@@ -267,7 +267,7 @@ class ZooKeeperMachine:
             self._notify(connection, event, path, NO_ZXID)
         self._reply(connection, xid, 0)
 
-    # --- writes -------------------------------------------------------------------------------
+    # Writes
 
     def _write(self, connection: Connection, xid: int, op: int, body: Buffer, now_ms: int) -> None:
         try:
@@ -339,7 +339,7 @@ class ZooKeeperMachine:
             self._schedule_container_check(now_ms)
         return stats
 
-    # --- containers and TTL nodes -------------------------------------------------------------
+    # Containers and TTL nodes
 
     def _schedule_container_check(self, now_ms: int) -> None:
         if self._container_check_at_ms is None and (self.tree.containers or self.tree.ttls):
@@ -365,7 +365,7 @@ class ZooKeeperMachine:
         node = self.tree.nodes[path]
         return not node.children and node.cversion > 0
 
-    # --- output -------------------------------------------------------------------------------
+    # Output
 
     def _tell(self, change: Change, zxid: int) -> None:
         for watcher in self.watches.trigger(change.event, change.path):

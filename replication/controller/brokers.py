@@ -24,7 +24,7 @@ from .parts import ControllerParts
 from .reassignment import Reassignments
 from .znodes import BrokerRegistration, LeaderAndIsr
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -41,7 +41,7 @@ def read_live_brokers() -> Flow[dict[int, BrokerRegistration]]:
         try:
             brokers[broker_id] = znodes.decode_broker(broker_id, result.data, result.stat.czxid)
         except znodes.MalformedZnode as error:
-            log.error("ignoring broker %d: %s", broker_id, error)
+            logger.error("ignoring broker %d: %s", broker_id, error)
     return brokers
 
 
@@ -66,16 +66,16 @@ class BrokerChanges:
         for broker_id in (*dead, *bounced):
             del context.brokers[broker_id]
         if new:
-            log.info("brokers are up: %s", sorted(new))
+            logger.info("brokers are up: %s", sorted(new))
             context.brokers.update(new)
             yield from self._on_startup(sorted(new))
         if bounced:
-            log.info("brokers have bounced: %s", sorted(bounced))
+            logger.info("brokers have bounced: %s", sorted(bounced))
             yield from self._on_failure(sorted(bounced))
             context.brokers.update(bounced)
             yield from self._on_startup(sorted(bounced))
         if dead:
-            log.info("brokers are gone: %s", dead)
+            logger.info("brokers are gone: %s", dead)
             yield from self._on_failure(dead)
 
     def process_modification(self, broker_id: int) -> Flow[None]:
@@ -149,7 +149,7 @@ class BrokerChanges:
             try:
                 broker_ids.add(znodes.decode_log_dir_event(result.data))
             except znodes.MalformedZnode as error:
-                log.error("ignoring %s: %s", path, error)
+                logger.error("ignoring %s: %s", path, error)
         online = [
             replica
             for replica in context.replicas_on(broker_ids)
@@ -165,7 +165,7 @@ class BrokerChanges:
         """KAFKA_STORAGE_ERROR for a partition means that its replica there is offline."""
         context = self._parts.context
         if response.error_code != ErrorCode.NONE:
-            log.error("broker %d refused LeaderAndIsr: error %d", broker_id, response.error_code)
+            logger.error("broker %d refused LeaderAndIsr: error %d", broker_id, response.error_code)
             return
         if broker_id not in context.brokers:
             return
@@ -181,7 +181,7 @@ class BrokerChanges:
         context.offline_dir_replicas[broker_id] = now
         lost = [Replica(*partition, broker_id) for partition in sorted(now - before)]
         if lost:
-            log.warning("broker %d has lost replicas with a log directory: %s", broker_id, lost)
+            logger.warning("broker %d has lost replicas with a log directory: %s", broker_id, lost)
             yield from self.on_replicas_offline(lost)
 
     # Controlled shutdown
@@ -194,7 +194,7 @@ class BrokerChanges:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
         if broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < known_epoch:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
-        log.info("broker %d shuts down under control", broker_id)
+        logger.info("broker %d shuts down under control", broker_id)
         context.shutting_down.add(broker_id)
         concerned = [
             partition

@@ -27,7 +27,7 @@ from .partition_states import PartitionStateMachine
 from .replica_states import ReplicaStateMachine
 from .request_batch import RequestBatch
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class TopicDeletion:
@@ -82,7 +82,7 @@ class TopicDeletion:
         halted = set(topics) & self._context.topics_to_be_deleted
         if halted:
             self._context.topics_ineligible_for_deletion |= halted
-            log.info("deletion of %s is halted: %s", ", ".join(sorted(halted)), reason)
+            logger.info("deletion of %s is halted: %s", ", ".join(sorted(halted)), reason)
 
     def fail_replicas(self, replicas: Iterable[Replica]) -> Flow[None]:
         """These replicas could not be deleted, or went away with their broker."""
@@ -168,7 +168,7 @@ class TopicDeletion:
         yield from self._delete(paths)
         yield from self._delete([znodes.delete_topic_path(topic)])
         self._context.remove_topic(topic)
-        log.info("topic %s is deleted", topic)
+        logger.info("topic %s is deleted", topic)
 
 
 def _subtree(root: str) -> Flow[list[str]]:

@@ -33,7 +33,7 @@ from .operations import (
     run_one,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPE_SINCE_VERSION = 1
@@ -74,7 +74,7 @@ def update(
         write = SetData(znodes.FEATURE, znodes.encode_features(remaining), stored.version)
         (written,) = yield from fenced_writes(context, [write])
         if not written.ok:
-            log.error("cannot write %s: %s", znodes.FEATURE, written.code.name)
+            logger.error("cannot write %s: %s", znodes.FEATURE, written.code.name)
             failure = KafkaError(ErrorCode.FEATURE_UPDATE_FAILED)
             outcomes = {name: error or failure for name, error in outcomes.items()}
     return UpdateFeaturesResponse(

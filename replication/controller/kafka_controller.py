@@ -65,7 +65,7 @@ from .reassignment_requests import answer_alter, answer_list
 from .requests import ControllerRequests, ElectionResult
 from .topics import TopicChanges, read_assignments, read_topic_names
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_CONTROLLER = -1
 FIRST_REBALANCE_DELAY_MS = 5_000
@@ -116,14 +116,14 @@ class Controller:
         try:
             yield from self._handle(event)
         except ControllerMoved:
-            log.info("broker %d is not the controller any more", self._config.broker_id)
+            logger.info("broker %d is not the controller any more", self._config.broker_id)
             self._resign()
             with suppress(SessionExpired):
                 yield from self._read_controller()
         except SessionExpired:
             self._resign()
         except (ZkError, znodes.MalformedZnode):
-            log.exception("controller event %s failed", type(event).__name__)
+            logger.exception("controller event %s failed", type(event).__name__)
             self._parts.send_batch()
 
     def _handle(self, event: events.Event) -> Flow[None]:
@@ -185,7 +185,7 @@ class Controller:
         elif isinstance(response, StopReplicaResponse):
             yield from self._on_stop_replica_response(event, response)
         elif getattr(response, "error_code", 0) != ErrorCode.NONE:
-            log.error("broker %d refused UpdateMetadata: %r", event.broker_id, response)
+            logger.error("broker %d refused UpdateMetadata: %r", event.broker_id, response)
 
     def _on_stop_replica_response(
         self, event: events.BrokerResponse, response: StopReplicaResponse
@@ -287,13 +287,13 @@ class Controller:
             return
         self.active_controller_id = self._config.broker_id
         self._active = True
-        log.info(
+        logger.info(
             "broker %d is the controller, epoch %d", self._config.broker_id, self.context.epoch
         )
         try:
             yield from self._fail_over()
         except (ZkError, znodes.MalformedZnode):
-            log.exception("cannot take over as controller; giving it up for a while")
+            logger.exception("cannot take over as controller; giving it up for a while")
             self._sits_out = True
             yield from self.give_up()
             retry = StartTimer(ELECTION_RETRY_DELAY_MS, events.Startup())
@@ -371,12 +371,12 @@ class Controller:
         try:
             pairs = znodes.decode_partition_list(stored.data, path)
         except znodes.MalformedZnode as error:
-            log.error("ignoring %s", error)
+            logger.error("ignoring %s", error)
             pairs = []
         results = yield from self._requests.elect_leaders(pairs, unclean=False)
         for partition, result in results.items():
             if result.error not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
-                log.warning("preferred election of %s-%d: %s", *partition, result.error.name)
+                logger.warning("preferred election of %s-%d: %s", *partition, result.error.name)
         (deleted,) = yield from fenced_writes(self.context, [Delete(path)])
         expect(deleted, path, ZkCode.NO_NODE)
         yield [Exists(path, watch=True)]
@@ -386,7 +386,7 @@ class Controller:
     def _resign(self) -> None:
         self._parts.batch.clear()
         if self._active:
-            log.info("broker %d resigns as controller", self._config.broker_id)
+            logger.info("broker %d resigns as controller", self._config.broker_id)
             self._active = False
             self.context.reset()
             self._parts.effects.append(Resigned())

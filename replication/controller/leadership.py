@@ -32,7 +32,7 @@ from .operations import (
 )
 from .znodes import LeaderAndIsr
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ControllerMoved(Exception):
@@ -194,4 +194,4 @@ def refresh_leadership(
     outcome = yield from read_states(context, list(partitions))
     context.leadership.update(outcome.states)
     for partition, failure in outcome.failed.items():
-        log.error("cannot use the state of %s-%d: %s", *partition, failure.reason)
+        logger.error("cannot use the state of %s-%d: %s", *partition, failure.reason)

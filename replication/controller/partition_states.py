@@ -37,7 +37,7 @@ from .operations import Flow, GetData, ZkCode
 from .request_batch import RequestBatch
 from .znodes import LeaderAndIsr
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NON_EXISTENT = PartitionStateName.NON_EXISTENT
 NEW = PartitionStateName.NEW
@@ -139,7 +139,7 @@ class PartitionStateMachine:
         if current in VALID_PREVIOUS_STATES[target]:
             return True
         self.illegal_transitions += 1
-        log.error("%s-%d cannot go from %s to %s", *partition, current.value, target.value)
+        logger.error("%s-%d cannot go from %s to %s", *partition, current.value, target.value)
         return False
 
     # New -> Online
@@ -151,7 +151,9 @@ class PartitionStateMachine:
             replicas = context.replicas(partition)
             live = tuple(r for r in replicas if context.is_replica_online(r, partition))
             if not live:
-                log.error("%s-%d stays new: none of its replicas %s is alive", *partition, replicas)
+                logger.error(
+                    "%s-%d stays new: none of its replicas %s is alive", *partition, replicas
+                )
                 continue
             states[partition] = LeaderAndIsr(
                 leader=live[0],
@@ -163,7 +165,7 @@ class PartitionStateMachine:
         codes = yield from create_states(context, states)
         for partition, code in codes.items():
             if code is not ZkCode.OK:
-                log.error("%s-%d stays new: ZooKeeper answered %s", *partition, code.name)
+                logger.error("%s-%d stays new: ZooKeeper answered %s", *partition, code.name)
                 continue
             state = states[partition]
             context.leadership[partition] = state
@@ -183,7 +185,7 @@ class PartitionStateMachine:
             outcomes.update(finished)
         for partition, outcome in outcomes.items():
             if isinstance(outcome, Failure):
-                log.warning("no leader elected for %s-%d: %s", *partition, outcome.reason)
+                logger.warning("no leader elected for %s-%d: %s", *partition, outcome.reason)
         return outcomes
 
     def _elect_once(
@@ -241,7 +243,7 @@ class PartitionStateMachine:
             try:
                 config = znodes.decode_config(result.data)
             except znodes.MalformedZnode as error:
-                log.error("no unclean election for %s: %s", topic, error)
+                logger.error("no unclean election for %s: %s", topic, error)
                 continue
             override = config.get(UNCLEAN_CONFIG)
             if override is None:

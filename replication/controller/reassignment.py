@@ -56,7 +56,7 @@ from .operations import (
 from .parts import ControllerParts
 from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Targets = Mapping[TopicPartition, tuple[int, ...] | None]
 
@@ -135,7 +135,7 @@ class Reassignments:
             except KafkaError as error:
                 outcomes[partition] = error
             except (ZkError, znodes.MalformedZnode):
-                log.exception("the reassignment of %s-%d failed", *partition)
+                logger.exception("the reassignment of %s-%d failed", *partition)
                 outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
                 outcomes[partition] = None
@@ -156,7 +156,7 @@ class Reassignments:
         outcomes = yield from self._start_all(wanted)
         failed.update({p: error for p, error in outcomes.items() if error is not None})
         for partition, failure in failed.items():
-            log.warning("cannot reassign %s-%d: %s", *partition, failure.message)
+            logger.warning("cannot reassign %s-%d: %s", *partition, failure.message)
         if failed:
             yield from self._forget_requests(lambda partition, _: partition in failed)
         return outcomes.keys() - failed.keys()
@@ -169,7 +169,7 @@ class Reassignments:
         try:
             found = znodes.decode_reassignment(stored.data)
         except znodes.MalformedZnode as error:
-            log.error("ignoring and removing %s", error)
+            logger.error("ignoring and removing %s", error)
             yield from self._write_requests({})
             return {}
         return found
@@ -254,7 +254,7 @@ class Reassignments:
         """Phase U: from now on the cluster knows where this is going."""
         parts, context = self._parts, self._parts.context
         current = context.assignment(partition)
-        log.info("reassigning %s-%d from %s to %s", *partition, current, assignment)
+        logger.info("reassigning %s-%d from %s to %s", *partition, current, assignment)
         unneeded = [r for r in current.replicas if r not in assignment.replicas]
         dropped = [Replica(*partition, broker_id) for broker_id in unneeded]
         if dropped:
@@ -315,7 +315,7 @@ class Reassignments:
             lambda asked, replicas: asked == partition and replicas == done.replicas
         )
         context.partitions_being_reassigned.discard(partition)
-        log.info("%s-%d is on %s now", *partition, done.replicas)
+        logger.info("%s-%d is on %s now", *partition, done.replicas)
         parts.send_update_metadata(context.brokers, [partition])
         yield from parts.deletion.resume_for((partition[0],))
 
@@ -340,7 +340,7 @@ class Reassignments:
             read = yield from read_states(context, [partition])
             state = read.states.get(partition)
             if state is None:
-                log.error("%s-%d has no leader to tell of its reassignment", *partition)
+                logger.error("%s-%d has no leader to tell of its reassignment", *partition)
                 return False
             # A leader that writes states itself may just have added one that is not wanted.
             isr = tuple(r for r in state.isr if r in assignment.replicas) or state.isr

@@ -32,7 +32,7 @@ from .operations import Flow
 from .request_batch import RequestBatch
 from .znodes import LeaderAndIsr
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NON_EXISTENT = ReplicaStateName.NON_EXISTENT
 NEW = ReplicaStateName.NEW
@@ -106,7 +106,7 @@ class ReplicaStateMachine:
         if current in VALID_PREVIOUS_STATES[target]:
             return True
         self.illegal_transitions += 1
-        log.error(
+        logger.error(
             "replica %d of %s-%d cannot go from %s to %s",
             replica.broker_id,
             replica.topic,
@@ -148,7 +148,7 @@ class ReplicaStateMachine:
         if state is None:
             return True
         if state.leader == replica.broker_id:
-            log.error("replica %d of %s-%d is new but leads", replica.broker_id, *partition)
+            logger.error("replica %d of %s-%d is new but leads", replica.broker_id, *partition)
             return False
         assignment = self._context.assignment(partition)
         self._batch.add_leader_and_isr(
@@ -188,7 +188,7 @@ class ReplicaStateMachine:
         while remaining:  # again for those whose ISR changed meanwhile
             read = yield from read_states(self._context, remaining)
             for partition, failure in read.failed.items():
-                log.error("replica %d of %s-%d: %s", broker_id, *partition, failure.reason)
+                logger.error("replica %d of %s-%d: %s", broker_id, *partition, failure.reason)
             updates = {}
             for partition, state in read.states.items():
                 if broker_id in state.isr:
@@ -198,7 +198,7 @@ class ReplicaStateMachine:
                     self._context.leadership[partition] = state
             written = yield from write_states(self._context, updates)
             for partition, failure in written.failed.items():
-                log.error("replica %d of %s-%d: %s", broker_id, *partition, failure.reason)
+                logger.error("replica %d of %s-%d: %s", broker_id, *partition, failure.reason)
             self._context.leadership.update(written.written)
             results.update(written.written)
             remaining = written.retry

@@ -42,7 +42,7 @@ from .operations import (
 from .parts import ControllerParts
 from .znodes import RECOVERED, RECOVERING, LeaderAndIsr
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_PRODUCER_ID = (1 << 63) - 1
 TOPIC_IDS_SINCE_VERSION = 2
@@ -102,7 +102,7 @@ class ControllerRequests:
     ) -> Flow[AlterPartitionResponse]:
         context = self._parts.context
         if context.broker_epoch(request.broker_id) != request.broker_epoch:
-            log.info("AlterPartition of broker %d has a stale epoch", request.broker_id)
+            logger.info("AlterPartition of broker %d has a stale epoch", request.broker_id)
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         by_id = api_version >= TOPIC_IDS_SINCE_VERSION
         outcomes: dict[TopicPartition, LeaderAndIsr | ErrorCode] = {}

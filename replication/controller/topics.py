@@ -28,7 +28,7 @@ from .operations import (
 from .parts import ControllerParts
 from .znodes import ReplicaAssignment, TopicAssignment
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def read_topic_names() -> Flow[tuple[str, ...]]:
@@ -46,7 +46,7 @@ def read_assignments(topics: Sequence[str]) -> Flow[dict[str, TopicAssignment]]:
         try:
             assignments[topic] = znodes.decode_topic(topic, result.data)
         except znodes.MalformedZnode as error:
-            log.error("ignoring topic %s: %s", topic, error)
+            logger.error("ignoring topic %s: %s", topic, error)
     return assignments
 
 
@@ -105,7 +105,7 @@ class TopicChanges:
         if not added:
             return
         if context.is_queued_for_deletion(topic):
-            log.warning("not adding partitions to %s, which is being deleted", topic)
+            logger.warning("not adding partitions to %s, which is being deleted", topic)
             yield from self._restore(topic, known)
             return
         partitions = [(topic, index) for index in sorted(added)]
@@ -124,7 +124,9 @@ class TopicChanges:
     def _on_new_partitions(self, partitions: Sequence[TopicPartition]) -> Flow[None]:
         if not partitions:
             return
-        log.info("new partitions: %s", ", ".join(f"{topic}-{index}" for topic, index in partitions))
+        logger.info(
+            "new partitions: %s", ", ".join(f"{topic}-{index}" for topic, index in partitions)
+        )
         parts = self._parts
         replicas = parts.context.replicas_of(partitions)
         yield from parts.partitions.change(partitions, partition_states.NEW)
@@ -147,7 +149,7 @@ class TopicChanges:
             return
         fresh = known - context.topics_to_be_deleted
         if fresh:
-            log.info("topics to be deleted: %s", ", ".join(sorted(fresh)))
+            logger.info("topics to be deleted: %s", ", ".join(sorted(fresh)))
             context.topics_to_be_deleted |= fresh
             moving = {p[0] for p in context.partitions_being_reassigned} & fresh
             parts.deletion.halt(moving, "a reassignment is in progress")
@@ -177,7 +179,7 @@ class TopicChanges:
             try:
                 pairs = znodes.decode_partition_list(result.data, path)
             except znodes.MalformedZnode as error:
-                log.error("ignoring %s: %s", path, error)
+                logger.error("ignoring %s: %s", path, error)
                 continue
             changed.update(pairs)
         known = sorted(p for p in changed if p in context.leadership)

@@ -97,7 +97,7 @@ class Cleaner:
         self._aborted: list[tuple[int, list[AbortedTransaction]]] | None = None
         self.stats = CleaningStats()
 
-    # -- first pass ------------------------------------------------------------------------
+    # First pass
 
     def build_map(self) -> int:
         """Read the dirty part; returns the offset up to which this cleaning goes."""
@@ -182,7 +182,7 @@ class Cleaner:
             indexes.append((base, TransactionIndex(self._files, path).entries))
         return indexes
 
-    # -- second pass -----------------------------------------------------------------------
+    # Second pass
 
     def groups(self, end_offset: int) -> list[list[SourceSegment]]:
         """Neighbours that fit into one segment, by data, indexes and offsets."""

@@ -86,7 +86,7 @@ class CleanerManager:
         self.max_delay_ms = 0
         self.last_run_ms = now_ms
 
-    # -- choosing --------------------------------------------------------------------------
+    # Choosing
 
     def choose(self, now_ms: int, settings: CleanerSettings) -> Cleaning | None:
         """The dirtiest log that is due, from now on being cleaned."""
@@ -149,7 +149,7 @@ class CleanerManager:
             else:
                 del self.uncleanable[path]
 
-    # -- while a log is cleaned ------------------------------------------------------------
+    # While a log is cleaned
 
     def is_void(self, cleaning: Cleaning) -> bool:
         log, plan = cleaning.log, cleaning.plan
@@ -190,7 +190,7 @@ class CleanerManager:
         if self._running.get(cleaning.key) is cleaning:
             del self._running[cleaning.key]
 
-    # -- retention of compacted logs -------------------------------------------------------
+    # Retention of compacted logs
 
     def retain(self, now_ms: int) -> Iterator[None]:
         """Delete old segments of compacted logs that are not being cleaned, in small steps."""
@@ -207,7 +207,7 @@ class CleanerManager:
                     break
                 yield
 
-    # -- what is shown ---------------------------------------------------------------------
+    # What is shown
 
     def uncleanable_count(self, path: str) -> int:
         return len(self.uncleanable.get(path, ()))

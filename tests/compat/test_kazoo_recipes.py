@@ -96,7 +96,7 @@ def cut(client: KazooClient) -> None:
     client._connection._socket.shutdown(2)
 
 
-# --- plain operations -------------------------------------------------------------------------
+# Plain operations
 
 
 def test_nodes_versions_and_errors(connect: Callable[..., KazooClient]) -> None:
@@ -180,7 +180,7 @@ def test_acls(connect: Callable[..., KazooClient]) -> None:
         client.create("/odd", acl=[make_acl("nonsense", "x", read=True)])
 
 
-# --- watches ----------------------------------------------------------------------------------
+# Watches
 
 
 def test_an_event_comes_before_the_answer_that_reveals_it(
@@ -273,7 +273,7 @@ def paths_of(events: list[tuple[int, str]], kind: int) -> set[str]:
     return {path for one, path in events if one == kind}
 
 
-# --- recipes ----------------------------------------------------------------------------------
+# Recipes
 
 
 def test_lock_is_held_by_one_and_handed_on_in_order(connect: Callable[..., KazooClient]) -> None:
@@ -425,7 +425,7 @@ def test_partitioner_gives_each_member_its_share(connect: Callable[..., KazooCli
         one.finish()
 
 
-# --- sessions ---------------------------------------------------------------------------------
+# Sessions
 
 
 def test_ephemeral_nodes_go_with_their_session(connect: Callable[..., KazooClient]) -> None:

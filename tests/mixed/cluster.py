@@ -108,7 +108,7 @@ class MixedCluster(Cluster):
             f"its offsets: error {group.error_code}, {group.topics}"
         )
 
-    # -- what is done to it -----------------------------------------------------------------------
+    # What is done to it
 
     def elect(self, node: int) -> None:
         """Make this node the controller: the others stand still while it is elected."""
@@ -140,7 +140,7 @@ class MixedCluster(Cluster):
         path = f"/brokers/ids/{node}"
         self.wait_for(lambda: self._zookeeper.exists(path) is None, f"{path} is gone")
 
-    # -- what all nodes say -----------------------------------------------------------------------
+    # What all nodes say
 
     def _wait_for_all(self, holds: Callable[[int], bool], what: str) -> None:
         """Each node that serves comes to it."""

@@ -118,7 +118,7 @@ def questions(every: int) -> Iterator[Question]:
                 yield Question(TOPIC, TOPIC_NAME, name, text)
 
 
-# -- why verdicts differ ---------------------------------------------------------------------
+# Why verdicts differ
 
 RATIOS = ("log.cleaner.min.cleanable.ratio", "min.cleanable.dirty.ratio")
 CLASSES = ("principal.builder.class", "ssl.engine.factory.class", "metric.reporters")
@@ -183,7 +183,7 @@ def test_the_verdicts_are_apache_kafkas(pair: Pair, every: int) -> None:
     assert asked > 1000
 
 
-# -- what depends on what is set already -----------------------------------------------------
+# What depends on what is set already
 
 
 def shown(client: WireClient, resource: str) -> dict[str, str | None]:

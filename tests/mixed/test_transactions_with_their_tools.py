@@ -43,7 +43,7 @@ STATE_LOST = "state lost"
 COUNTED_BETWEEN = 150
 
 
-# -- hanging transactions --
+# Hanging transactions
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_hanging_transaction_is_found_and_aborted(broker: BrokerProcess) -> No
         assert len(tool(broker, *hanging)) == 1  # only the header
 
 
-# -- Kafka Streams --
+# Kafka Streams
 
 
 class Writer(threading.Thread):

@@ -162,7 +162,7 @@ class Audit:
             replica = self.replicas[broker_id, key] = Replica()
         return replica
 
-    # -- after a step -----------------------------------------------------------------------------
+    # After a step
 
     def after_step(self, owner: Process | None) -> None:
         broker = self._cluster.by_process.get(owner) if owner is not None else None
@@ -268,7 +268,7 @@ class Audit:
         if found is not None:
             self.fail(f"b{broker_id} {key} {found}")
 
-    # -- ZooKeeper --------------------------------------------------------------------------------
+    # ZooKeeper
 
     def look_at_zookeeper(self) -> None:
         tree = self._cluster.zookeeper.machine.tree
@@ -315,7 +315,7 @@ class Audit:
             self._cluster.kernel.note(f"that was an unclean election of {key}")
         ledger.end_at_election[new.leader_epoch] = ledger.end
 
-    # -- what brokers and clients report ----------------------------------------------------------
+    # What brokers and clients report
 
     def started(self, broker: "Broker") -> None:
         """Recovery is over: what was promised must have survived it."""
@@ -426,7 +426,7 @@ class Audit:
                 f"{broker.manager.leadership.broker_epoch}"
             )
 
-    # -- the end ----------------------------------------------------------------------------------
+    # The end
 
     def check_producer(
         self, who: str, key: TopicPartition, acknowledged: list[int], sent: list[int],

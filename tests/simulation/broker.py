@@ -228,7 +228,7 @@ class Broker:
         # What the last life left in its session file.
         self.last_session: tuple[int, bytes] | None = None
 
-    # -- life -------------------------------------------------------------------------------------
+    # Life
 
     def start(self) -> None:
         assert not self.process.alive
@@ -351,7 +351,7 @@ class Broker:
         self.kernel.note(f"{self.name} is registered with epoch {outcome}")
         self.controller.post(events.Startup())
 
-    # -- requests ---------------------------------------------------------------------------------
+    # Requests
 
     def call(
         self, target: int, message: Any, version: int, done: Callable[[Any], None]
@@ -417,7 +417,7 @@ class Broker:
         self.cluster.audit.control_response(self, exchange.message, response)
         exchange.respond(self._through_codec(response, exchange.version))
 
-    # -- followers --------------------------------------------------------------------------------
+    # Followers
 
     def _leadership_changed(self, result: Any) -> None:
         for change in (*result.became_leader, *result.became_follower):
@@ -453,7 +453,7 @@ class Broker:
         del self._tasks[fetcher]
         self.fetchers.discard(fetcher)
 
-    # -- ISR changes ------------------------------------------------------------------------------
+    # ISR changes
 
     def propose(self, change: AlterIsr) -> None:
         self._isr_proposals.propose(change)
@@ -496,7 +496,7 @@ class Broker:
         interval_ms = self.cluster.settings.replica_lag_ms // 2
         self.kernel.after(interval_ms, self.process, self._check_isr)
 
-    # -- the disk ---------------------------------------------------------------------------------
+    # The disk
 
     def request_flush(self, effect: FlushNeeded) -> None:
         key = (effect.topic, effect.partition)

@@ -73,7 +73,7 @@ class Cluster:
     def new_topic_id(self) -> bytes:
         return self.kernel.random.randbytes(16)
 
-    # -- what another kind of cluster has in another way ------------------------------------------
+    # What another kind of cluster has in another way
 
     def new_settings(self, random: Random) -> Settings:
         return Settings(random)
@@ -116,7 +116,7 @@ class Cluster:
                     producer.is_idempotent,
                 )  # fmt: skip
 
-    # -- a run ------------------------------------------------------------------------------------
+    # A run
 
     def run(self) -> None:
         kernel = self.kernel
@@ -185,7 +185,7 @@ class Cluster:
         for broker in self.brokers.values():
             self.kernel.after(self.kernel.random.randint(0, 50), None, broker.start)
 
-    # -- the end ----------------------------------------------------------------------------------
+    # The end
 
     def _check_convergence(self) -> None:
         self.reason = self._what_is_missing()

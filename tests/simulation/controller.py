@@ -50,7 +50,7 @@ class ControllerShell:
     def is_idle(self) -> bool:
         return not self._events and not self._is_busy
 
-    # -- events -----------------------------------------------------------------------------------
+    # Events
 
     def post(self, event: Any) -> None:
         if isinstance(event, events.SessionLost):
@@ -86,7 +86,7 @@ class ControllerShell:
         self._advance(flow, results)
         self._pump()
 
-    # -- effects ----------------------------------------------------------------------------------
+    # Effects
 
     def _perform(self) -> None:
         for effect in self.machine.take_effects():
@@ -122,7 +122,7 @@ class ControllerShell:
         if channel is not None:
             channel.is_open = False
 
-    # -- channels ---------------------------------------------------------------------------------
+    # Channels
 
     def _enqueue(self, broker_id: int, request: Any) -> None:
         channel = self._channels.get(broker_id)

@@ -192,7 +192,7 @@ class TransactionShell(_Shell):
         self.machine.unload(partition, epoch)
         self.queues.unload(partition)
 
-    # -- markers --
+    # Markers
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         metadata = self.broker.manager.metadata

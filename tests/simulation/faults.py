@@ -86,7 +86,7 @@ class Faults:
             if not broker.process.alive and broker is not self.fragile:
                 kernel.after(0, None, self._restart, broker)
 
-    # -- the schedule -----------------------------------------------------------------------------
+    # The schedule
 
     def _later(self) -> None:
         pause_ms = self._kernel.random.randint(20, 2 * self._cluster.settings.fault_pause_ms)
@@ -115,7 +115,7 @@ class Faults:
         alive = self._alive()
         return self._kernel.random.choice(alive) if alive else None
 
-    # -- processes --------------------------------------------------------------------------------
+    # Processes
 
     def _kill(self) -> None:
         broker = self._any_alive()
@@ -182,7 +182,7 @@ class Faults:
         broker.stop_cleanly()
         self._for(50, 3_000, self._restart, broker)
 
-    # -- power ------------------------------------------------------------------------------------
+    # Power
 
     def _cut_power(self) -> None:
         broker = self._any_alive()
@@ -265,7 +265,7 @@ class Faults:
         else:
             self._for(0, 3_000, self._restart, broker)
 
-    # -- network and ZooKeeper --------------------------------------------------------------------
+    # Network and ZooKeeper
 
     def _pair(self) -> tuple[str, str]:
         one, other = self._kernel.random.choice(

@@ -48,7 +48,7 @@ class Kernel:
         self._count = 0
         self._digest = blake2b(digest_size=16)
 
-    # -- the trace --------------------------------------------------------------------------------
+    # The trace
 
     def note(self, text: str) -> None:
         line = f"{self.now_ms - START_MS:>7} {text}"
@@ -59,7 +59,7 @@ class Kernel:
     def digest(self) -> str:
         return self._digest.hexdigest()
 
-    # -- events -----------------------------------------------------------------------------------
+    # Events
 
     def after(
         self, delay_ms: int, owner: Process | None, run: Callable[..., None], *args: Any
@@ -95,7 +95,7 @@ class Kernel:
         if self.after_step is not None:
             self.after_step(owner)
 
-    # -- SIGSTOP and SIGCONT ----------------------------------------------------------------------
+    # SIGSTOP and SIGCONT
 
     def pause(self, process: Process) -> None:
         process.paused = True
@@ -107,7 +107,7 @@ class Kernel:
         for run, args in backlog:
             self.after(0, process, run, *args)
 
-    # -- choices ----------------------------------------------------------------------------------
+    # Choices
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability

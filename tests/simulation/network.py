@@ -89,7 +89,7 @@ class Network:
         self.late_share = 0.0
         self.exchange_count = 0
 
-    # -- links ------------------------------------------------------------------------------------
+    # Links
 
     def is_up(self, one: str, other: str) -> bool:
         return not self._cut or frozenset((one, other)) not in self._cut
@@ -109,7 +109,7 @@ class Network:
             return random.randint(0, LONG_DELAY_MS)
         return random.randint(0, self.usual_delay_ms)
 
-    # -- exchanges --------------------------------------------------------------------------------
+    # Exchanges
 
     def call(
         self,

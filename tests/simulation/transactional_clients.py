@@ -183,7 +183,7 @@ class Teller(Coordinated):
     def start(self) -> None:
         self.later(self.kernel.random.randint(0, 300), self._init)
 
-    # -- a new epoch --
+    # A new epoch
 
     def _init(self) -> None:
         request = InitProducerIdRequest(
@@ -199,7 +199,7 @@ class Teller(Coordinated):
         self._sequences = {}
         self._begin()
 
-    # -- a transaction --
+    # A transaction
 
     def _begin(self) -> None:
         if self.is_stopping:

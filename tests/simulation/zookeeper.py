@@ -154,7 +154,7 @@ class ZooKeeperSession:
         self._missed_pings = 0
         self._is_closing = False
 
-    # -- connecting -------------------------------------------------------------------------------
+    # Connecting
 
     def start(self) -> None:
         self._connect()
@@ -228,7 +228,7 @@ class ZooKeeperSession:
         self.on_connected = done
         self.start()
 
-    # -- frames -----------------------------------------------------------------------------------
+    # Frames
 
     def on_frame(self, link: Link, frame: bytes | None) -> None:
         self.check_link(link)
@@ -294,7 +294,7 @@ class ZooKeeperSession:
                 del self._watches[kind, path]
                 self.on_watch(kind, path)
 
-    # -- operations -------------------------------------------------------------------------------
+    # Operations
 
     def execute(self, operations: Sequence[Any], done: Callable[[Any], None]) -> None:
         """`done(results)`, or `done(None)` if the session has expired."""

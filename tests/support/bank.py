@@ -124,7 +124,7 @@ class Bank:
         self.zombies: list[BankClient] = []
         self.stuck = 0
 
-    # -- clients --
+    # Clients
 
     def open(self) -> None:
         for topic in (LEDGER, ORDERS, RECEIPTS):
@@ -198,7 +198,7 @@ class Bank:
     def committed(self) -> int:
         return sum(self.commits_of(name) for name in self.roles)
 
-    # -- closing --
+    # Closing
 
     def settle(self) -> None:
         """End all clients after their transactions, and wait until nothing is open."""
@@ -271,7 +271,7 @@ class Bank:
             for life in lives:
                 life.kill()
 
-    # -- the audit --
+    # The audit
 
     def audit(self) -> list[str]:
         broken = list(self.orders.errors)

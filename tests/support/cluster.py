@@ -121,7 +121,7 @@ class Cluster:
         """Into the story of this cluster, which a failing test prints."""
         self.story.append(f"{time.monotonic() - self._began:6.1f} s  {event}")
 
-    # -- nodes --------------------------------------------------------------------------------
+    # Nodes
 
     @property
     def bootstrap(self) -> str:
@@ -213,7 +213,7 @@ class Cluster:
         """Called when all processes are dead."""
         self._closings.append(closing)
 
-    # -- what the cluster says ----------------------------------------------------------------
+    # What the cluster says
 
     def ask(self, node: int, request: Message, version: int | None = None) -> Any:
         """One request over a connection of its own; OSError if the node does not answer."""
@@ -321,7 +321,7 @@ class Cluster:
                 raise AssertionError(f"not within {seconds:.0f} s: {what}")
             time.sleep(POLL_SECONDS)
 
-    # -- administration -----------------------------------------------------------------------
+    # Administration
 
     def create_topic(
         self,

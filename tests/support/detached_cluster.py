@@ -70,7 +70,7 @@ class DetachedCluster:
     def node(self, node: int) -> cluster_state.NodeState:
         return next(one for one in self.state.brokers if one.node_id == node)
 
-    # -- faults --
+    # Faults
 
     def kill(self, node: int) -> None:
         """SIGKILL from outside: nobody tells the supervisor."""
@@ -80,7 +80,7 @@ class DetachedCluster:
         """Have the supervisor do it."""
         return command_node(self.directory, command, str(node))
 
-    # -- what the cluster says --
+    # What the cluster says
 
     def ask(self, request: Message, node: int | None = None, version: int | None = None) -> Any:
         """An answer of this broker, or of any."""
@@ -131,7 +131,7 @@ class DetachedCluster:
             assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:.0f} s: {what}"
             time.sleep(POLL_SECONDS)
 
-    # -- administration --
+    # Administration
 
     def create_topic(self, name: str, partitions: int) -> None:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)

@@ -73,7 +73,7 @@ class FaultyFiles(Files):
         self._unsynced: dict[int, list[tuple[int, int]]] = {}
         self._inode_paths: dict[int, str] = {}
 
-    # -- planning --------------------------------------------------------------------------
+    # Planning
 
     def fail(
         self,
@@ -93,7 +93,7 @@ class FaultyFiles(Files):
         self.faults.clear()
         self._short_writes.clear()
 
-    # -- called by the files ---------------------------------------------------------------
+    # Called by the files
 
     def check(self, operation: str, path: str) -> None:
         for fault in self.faults:
@@ -116,7 +116,7 @@ class FaultyFiles(Files):
     def note_sync(self, fd: int) -> None:
         self._unsynced.pop(os.fstat(fd).st_ino, None)
 
-    # -- the seam --------------------------------------------------------------------------
+    # The seam
 
     def open(self, path: str, *, create: bool = False) -> DataFile:
         self.check("open", path)
@@ -147,7 +147,7 @@ class FaultyFiles(Files):
         self.check("sync", path)
         self.syncs += 1
 
-    # -- crashing --------------------------------------------------------------------------
+    # Crashing
 
     def unsynced_bytes(self, path: str) -> int:
         writes = self._unsynced.get(os.stat(path).st_ino, [])

@@ -115,7 +115,7 @@ class Nodes:
             node.manager.waiting.tick(node.cluster.now_ms)
             node.settle()
 
-    # -- processes --------------------------------------------------------------------------------
+    # Processes
 
     def start(self, broker_id: int) -> Node:
         path = self.directory / f"broker{broker_id}"
@@ -136,7 +136,7 @@ class Nodes:
         for node in self.nodes.values():
             node.cluster.log_manager.release()
 
-    # -- the controller ---------------------------------------------------------------------------
+    # The controller
 
     def elect(
         self, leader_id: int, isr: Sequence[int] | None = None, *, told: Iterable[int] | None = None
@@ -177,7 +177,7 @@ class Nodes:
             )
         node.settle()
 
-    # -- clients and followers --------------------------------------------------------------------
+    # Clients and followers
 
     def produce(self, *values: bytes, acks: int = 1, token: object = "p") -> bool:
         """Whether the append is acknowledged at once."""

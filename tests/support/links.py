@@ -123,7 +123,7 @@ class Proxies:
     def started(self, node: int, pid: int) -> None:
         self._pids[node] = pid
 
-    # -- threads ------------------------------------------------------------------------------
+    # Threads
 
     def _spawn(self, work: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=work, args=arguments, daemon=True).start()

@@ -45,7 +45,7 @@ class LocalCluster:
         self._sessions: set[int] = set()
         self._process: ForkedProcess | None = None
 
-    # --- commands -------------------------------------------------------------------------------
+    # Commands
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Another command on this data directory; what it prints, of both kinds, is `stdout`."""
@@ -97,7 +97,7 @@ class LocalCluster:
     def told(self) -> str:
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
-    # --- processes ------------------------------------------------------------------------------
+    # Processes
 
     @property
     def supervisor(self) -> int:
@@ -154,7 +154,7 @@ class LocalCluster:
             with contextlib.suppress(psutil.Error):
                 process.kill()
 
-    # --- records --------------------------------------------------------------------------------
+    # Records
 
     @property
     def bootstrap(self) -> str:

@@ -103,7 +103,7 @@ class Observer:
             if p.error_code == 0
         ]
 
-    # -- verdict ------------------------------------------------------------------------------
+    # Verdict
 
     def violations(self) -> list[str]:
         found = []

@@ -102,7 +102,7 @@ class ReplicaCluster:
     def config_for(self, topic: str) -> LogConfig:
         return LogConfig.from_overrides(self.topic_config, {})
 
-    # -- the controller -----------------------------------------------------------------------
+    # The controller
 
     def alive(self, brokers: Iterable[int], racks: dict[int, str] | None = None) -> None:
         self.metadata.update(
@@ -195,7 +195,7 @@ class ReplicaCluster:
             self.now_ms,
         )
 
-    # -- clients and followers ----------------------------------------------------------------
+    # Clients and followers
 
     def produce(
         self, token: object, *values: bytes, acks: int = -1, timeout_ms: int = 1000

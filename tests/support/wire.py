@@ -114,7 +114,7 @@ class WireClient:
         """A second connection to the same broker."""
         return WireClient(self.bootstrap, client_id)
 
-    # -- frames -------------------------------------------------------------------------------
+    # Frames
 
     def post(self, request: Message, version: int) -> int:
         """Send without waiting; returns the correlation id."""
@@ -182,7 +182,7 @@ class WireClient:
         finally:
             self.socket.settimeout(TIMEOUT_SECONDS)
 
-    # -- what most tests need -----------------------------------------------------------------
+    # What most tests need
 
     def me(self) -> Any:
         """The broker of this connection as Metadata has it. One that a test has made up, and that

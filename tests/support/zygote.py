@@ -98,7 +98,7 @@ def shared_zygote() -> Zygote:
     return Zygote()
 
 
-# -- in the zygote --------------------------------------------------------------------------------
+# In the zygote
 
 
 def fork(request: dict[str, object]) -> int:

@@ -91,7 +91,7 @@ class Sequence:
         self._keep: set[int] = set()
         self._commands = 0
 
-    # --- the whole ------------------------------------------------------------------------------
+    # The whole
 
     def run(self) -> Report:
         self._home.mkdir(parents=True)
@@ -145,7 +145,7 @@ class Sequence:
         output = self._home.parent / f"{self._home.name}.{self._commands}.out"
         return Command.run([*words, "--data-dir", str(self._directory.path)], output, limits)
 
-    # --- start ----------------------------------------------------------------------------------
+    # Start
 
     def _start_ordinarily(self, changed: damage.Damage | None = None) -> None:
         """It must be ready in time; or it says what a damage has to do with it, and then."""
@@ -266,7 +266,7 @@ class Sequence:
                 raise Broken(f"one of two starts told: {one.told}")
         self._supervisor = winners[0] if winners else None
 
-    # --- while it runs --------------------------------------------------------------------------
+    # While it runs
 
     def _write(self) -> None:
         count = self._rng.randrange(1, 20)
@@ -298,7 +298,7 @@ class Sequence:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(nodes[index], number)
 
-    # --- end ------------------------------------------------------------------------------------
+    # End
 
     def _end(self) -> None:
         supervisor, self._supervisor = self._supervisor, None
@@ -347,7 +347,7 @@ class Sequence:
             lambda: f"still running: {describe(descendants(self._keep))}",
         )
 
-    # --- while it is down -----------------------------------------------------------------------
+    # While it is down
 
     def _damage(self) -> damage.Damage:
         self._wait_until_gone()

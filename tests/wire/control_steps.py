@@ -75,7 +75,7 @@ class Control:
                 high = middle
         return low
 
-    # -- LeaderAndIsr -------------------------------------------------------------------------
+    # LeaderAndIsr
 
     def lead(
         self,
@@ -136,7 +136,7 @@ class Control:
         assert answer == (0, [0])
         assert self.update(8, topic, leader_epoch, leader=ABSENT_BROKER) == 0
 
-    # -- StopReplica --------------------------------------------------------------------------
+    # StopReplica
 
     def stop(
         self,
@@ -175,7 +175,7 @@ class Control:
             assert (error.topic_name, error.partition_index) == (topic.name, 0)
         return response.error_code, [error.error_code for error in response.partition_errors]
 
-    # -- UpdateMetadata -----------------------------------------------------------------------
+    # UpdateMetadata
 
     def update(
         self,

@@ -70,7 +70,7 @@ class Mover:
     def move(self) -> Move | None:
         return self.cluster.manager.moves.active.get(KEY)
 
-    # -- the log ------------------------------------------------------------------------------
+    # The log
 
     def append(self) -> None:
         size = self.random.choice([1, 80_000, 80_000])
@@ -116,7 +116,7 @@ class Mover:
         if self.log.segments.active.size:
             self.log.roll(NOW)
 
-    # -- the move -----------------------------------------------------------------------------
+    # The move
 
     def ask(self) -> None:
         path = self.random.choice(self.cluster.log_manager.directories).path
@@ -167,7 +167,7 @@ class Mover:
         while self.move is not None:
             self.step()
 
-    # -- what must hold -----------------------------------------------------------------------
+    # What must hold
 
     def the_log_is_the_twin(self) -> None:
         log = self.log

@@ -118,7 +118,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.manager.release()
         shutil.rmtree(self.directory)
 
-    # -- appending -------------------------------------------------------------------------
+    # Appending
 
     @rule(content=pairs, codec=codecs, producer=st.sampled_from((-1, -1, *PRODUCERS)))
     def append(
@@ -188,7 +188,7 @@ class CompactionMachine(RuleBasedStateMachine):
             assert info.duplicate
             assert info.first_offset == first
 
-    # -- moving on -------------------------------------------------------------------------
+    # Moving on
 
     def roll(self) -> None:
         if self.log.segments.active.size:
@@ -218,7 +218,7 @@ class CompactionMachine(RuleBasedStateMachine):
                 yield record
             end = record.batch_end
 
-    # -- cleaning --------------------------------------------------------------------------
+    # Cleaning
 
     def make_due(self) -> None:
         self.roll()
@@ -283,7 +283,7 @@ class CompactionMachine(RuleBasedStateMachine):
         names = {path.name for path in Path(self.directory, "t-0").iterdir()} - KEPT_FILES
         assert not [name for name in names if Path(name).suffix in leftovers]
 
-    # -- stopping and starting -------------------------------------------------------------
+    # Stopping and starting
 
     @rule(keep_snapshots=st.booleans(), cleanly=st.booleans())
     def restart(self, keep_snapshots: bool, cleanly: bool) -> None:
@@ -299,7 +299,7 @@ class CompactionMachine(RuleBasedStateMachine):
         for producer in PRODUCERS:
             self.append_again(producer)
 
-    # -- looking ---------------------------------------------------------------------------
+    # Looking
 
     def read_committed(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
         """As a consumer does: with the aborted transactions that come with what is fetched."""

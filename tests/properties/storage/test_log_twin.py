@@ -103,7 +103,7 @@ class LogMachine(RuleBasedStateMachine):
             base_sequence=sequence,
         )
 
-    # -- appending -------------------------------------------------------------------------
+    # Appending
 
     @rule(
         payload=values,
@@ -198,7 +198,7 @@ class LogMachine(RuleBasedStateMachine):
         for twin_batch in batches:
             self.twin.append(twin_batch)
 
-    # -- moving on -------------------------------------------------------------------------
+    # Moving on
 
     @rule(step=st.integers(1, 3000))
     def pass_time(self, step: int) -> None:
@@ -265,7 +265,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.truncate_fully_and_start_at(offset, self.time)
         self.twin.restart_at(offset)
 
-    # -- stopping and starting -------------------------------------------------------------
+    # Stopping and starting
 
     @rule()
     def restart(self) -> None:
@@ -331,7 +331,7 @@ class LogMachine(RuleBasedStateMachine):
         ends = [position + header.size_in_bytes for position, header in iter_batch_headers(data)]
         return [len(data) - end for end in [0, *ends] if len(data) - end <= unsynced]
 
-    # -- looking ---------------------------------------------------------------------------
+    # Looking
 
     @rule(
         share=fractions, max_bytes=st.integers(0, 700), upper_share=fractions, min_one=st.booleans()

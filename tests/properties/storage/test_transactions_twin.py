@@ -148,7 +148,7 @@ class World:
         self.manager.load(0)
         self.log = self.manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
 
-    # -- steps --
+    # Steps
 
     def write(self, producer: int, transactional: bool) -> None:
         values = [b"%d" % (self.count + i) for i in range(self.chance.randint(1, 3))]
@@ -225,7 +225,7 @@ class World:
         else:
             self.restart(clean=self.chance.random() < 0.5)
 
-    # -- what must hold --
+    # What must hold
 
     def check(self, *, reads: bool) -> None:
         expected = self.twin.last_stable_offset(self.high_watermark)

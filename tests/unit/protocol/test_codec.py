@@ -48,7 +48,7 @@ def heartbeat(**fields: Any) -> HeartbeatRequest:
     return HeartbeatRequest(**given | fields)
 
 
-# -- versions --------------------------------------------------------------------------------------
+# Versions
 
 
 def test_a_message_has_no_other_versions() -> None:
@@ -81,7 +81,7 @@ def test_an_ignorable_field_is_left_out() -> None:
     assert decode(FetchRequest, 11, encode(request, 11)).rack_id == "r"
 
 
-# -- null ------------------------------------------------------------------------------------------
+# Null
 
 
 def test_null_only_where_the_version_allows_it() -> None:
@@ -132,7 +132,7 @@ def test_a_nullable_struct_begins_with_a_marker() -> None:
     assert decode(ConsumerGroupHeartbeatResponse, 0, data) == present
 
 
-# -- tags ------------------------------------------------------------------------------------------
+# Tags
 
 
 def test_a_tagged_field_is_written_only_with_a_value_of_its_own() -> None:
@@ -201,7 +201,7 @@ def test_a_count_of_tags_in_more_bytes_than_it_needs() -> None:
     assert decode_from(ApiVersionsResponse, 3, data) == (ApiVersionsResponse(), len(data))
 
 
-# -- lengths and values ----------------------------------------------------------------------------
+# Lengths and values
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -255,7 +255,7 @@ def test_a_list_longer_than_one_byte_of_varint() -> None:
     assert decode(FetchRequest, 12, data) == request
 
 
-# -- buffers ---------------------------------------------------------------------------------------
+# Buffers
 
 
 def produce(records: bytes) -> ProduceRequest:
@@ -308,7 +308,7 @@ def test_records_in_a_file_are_read_only_for_a_message_in_one_piece() -> None:
     assert encode(in_file, 9) == encode(produce(b"r" * 10), 9)
 
 
-# -- data messages ---------------------------------------------------------------------------------
+# Data messages
 
 
 def test_data_messages_stand_behind_their_version() -> None:

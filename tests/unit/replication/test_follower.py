@@ -32,7 +32,7 @@ def state_of(nodes: Nodes, broker_id: int) -> FollowerPartition:
     return state
 
 
-# -- replication as it should be --------------------------------------------------------------
+# Replication as it should be
 
 
 def test_records_and_the_high_watermark_reach_the_followers(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_deleted_records_are_deleted_on_followers(tmp_path: Path) -> None:
     assert manager.partitions[KEY].low_watermark() == 3
 
 
-# -- KIP-101, KIP-279, KIP-320 ----------------------------------------------------------------
+# KIP-101, KIP-279, KIP-320
 
 
 def test_kip_101_no_loss_when_a_follower_restarts_and_then_leads(
@@ -249,7 +249,7 @@ def test_unclean_election_cuts_below_the_high_watermark(
     assert "below its high watermark 2" in caplog.text
 
 
-# -- out of range -----------------------------------------------------------------------------
+# Out of range
 
 
 def test_a_leader_that_has_deleted_what_the_follower_lacks(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_epochs_are_asked_for_until_they_are_answered(tmp_path: Path) -> None:
     assert state_of(nodes, 2).state is FollowerState.FETCHING
 
 
-# -- trouble ----------------------------------------------------------------------------------
+# Trouble
 
 
 def test_back_off_doubles_up_to_its_limit_and_starts_anew_after_success(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def follower_batch(offset: int, epoch: int, *values: bytes, timestamp: int = 100
     return batch
 
 
-# -- rolling -------------------------------------------------------------------------------
+# Rolling
 
 
 def test_rolls_when_the_next_batch_does_not_fit(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_stale_files_of_a_new_segment_are_dropped(tmp_path: Path) -> None:
     assert active.transaction_index.entries == []
 
 
-# -- the offset index ----------------------------------------------------------------------
+# The offset index
 
 
 def test_index_entries_lie_an_interval_apart(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_followers_batches_are_indexed_one_by_one(tmp_path: Path) -> None:
     assert log.segments.active.offset_index.entries == 3
 
 
-# -- reading -------------------------------------------------------------------------------
+# Reading
 
 
 def test_reading_stops_at_the_upper_bound_and_the_segments_end(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_reading_the_end_costs_no_system_call(tmp_path: Path) -> None:
     assert len(log.read(150, 10**6, upper_bound_offset=190).records) == 40 * SIZE
 
 
-# -- time ----------------------------------------------------------------------------------
+# Time
 
 
 def test_look_up_by_time_with_messages_out_of_order(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_legacy_offsets(tmp_path: Path) -> None:
     assert log.legacy_segment_offsets_before(9_999, 10, 40_000) == []
 
 
-# -- flushing ------------------------------------------------------------------------------
+# Flushing
 
 
 def test_flush_messages_and_flush_ms(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_flush_up_to_an_offset(tmp_path: Path) -> None:
     assert files.unsynced_bytes(third) == 0
 
 
-# -- followers -----------------------------------------------------------------------------
+# Followers
 
 
 def test_a_follower_takes_offsets_and_epochs_as_given(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_old_formats_clear_a_followers_epochs(tmp_path: Path) -> None:
     assert (log.leader_epochs.entries, log.log_end_offset) == ([], 2)
 
 
-# -- truncating ----------------------------------------------------------------------------
+# Truncating
 
 
 def test_truncate_to_an_offset_inside_of_a_batch(tmp_path: Path) -> None:

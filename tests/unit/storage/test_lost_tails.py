@@ -271,7 +271,7 @@ def test_a_truncation_inside_of_the_batch_of_the_log_start_begins_anew(replica: 
     assert log.segments.base_offsets == [2]
 
 
-# -- indexes of a segment that was flushed while it was active ------------------------------------
+# Indexes of a segment that was flushed while it was active
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
@@ -306,7 +306,7 @@ def test_indexes_that_no_flush_has_seen(tmp_path: Path, suffix: str, how: str, l
     assert path.read_bytes() == before or how == "cut" or (how, suffix) == ("hole", ".timeindex")
 
 
-# -- gaps that are none of a lost tail -----------------------------------------------------------
+# Gaps that are none of a lost tail
 
 
 def with_gaps(tmp_path: Path) -> Compacted:

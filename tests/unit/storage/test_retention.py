@@ -158,7 +158,7 @@ def test_a_disk_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
     assert log.health.error is not None
 
 
-# -- through the log manager ---------------------------------------------------------------------
+# Through the log manager
 
 
 def tick(manager: LogManager, now_ms: int) -> None:

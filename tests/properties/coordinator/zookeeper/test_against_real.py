@@ -72,7 +72,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
         yield Ports(real, ours)
 
 
-# --- what is asked ----------------------------------------------------------------------------
+# What is asked
 
 NAMES = ["a", "b", "a/c", "b/d"]
 ODD_PATHS = ["", "x", "/", "/zookeeper", "/zookeeper/config", "/no/such"]
@@ -226,7 +226,7 @@ steps = st.lists(
 )
 
 
-# --- what comes back --------------------------------------------------------------------------
+# What comes back
 
 
 class Side:

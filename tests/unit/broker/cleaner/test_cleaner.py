@@ -226,7 +226,7 @@ async def test_a_process_that_dies(manager: LogManager) -> None:
         assert end == 200
 
 
-# -- the tasks -----------------------------------------------------------------------------
+# The tasks
 
 
 @asynccontextmanager
