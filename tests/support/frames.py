@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from pybroker.protocol.api import request_class
 from pybroker.protocol.codec import decode
 from pybroker.protocol.framing import RequestHeader, decode_request_header
 from pybroker.protocol.primitives import Buffer, Records
 from pybroker.protocol.schema import Message
-from pybroker.storage.files import FileSlice
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
@@ -18,13 +18,20 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
     return header, decode(request_class(header.api_key), header.api_version, frame, position)
 
 
+@runtime_checkable
+class Readable(Protocol):
+    """A slice of a file, or what is converted on its way."""
+
+    def read(self) -> bytes: ...
+
+
 def joined(parts: Iterable[Records]) -> bytes:
-    """What a socket gets to see of the parts of a frame; slices of files are read."""
+    """What a socket gets to see of the parts of a frame; what is no buffer is read."""
     return b"".join(map(_bytes_of, parts))
 
 
 def _bytes_of(part: Records) -> Buffer:
-    if isinstance(part, FileSlice):
-        return part.read()
-    assert isinstance(part, Buffer)
-    return part
+    if isinstance(part, Buffer):
+        return part
+    assert isinstance(part, Readable)
+    return part.read()

@@ -2,22 +2,24 @@
 by the real handler, and its response encoded and decoded again in the request's version.
 """
 
-import inspect
+from collections.abc import Generator
 from time import perf_counter
 from typing import Any
 
 import trio
 
-from pybroker.broker.network.request import ConnectionInfo, Request, Route
+from pybroker.broker.network.request import ConnectionInfo, Request, ResponseSink, Route
+from pybroker.broker.network.turns import Steps, Turns
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey, request_class, response_class
+from tests.support.frames import joined
 
 NOTHING = "no response"
 CLOSED = "closed"
 
 
-class _Connection:
+class _Connection(ResponseSink):
     """The network side of a request: it only remembers what left."""
 
     def __init__(self, listener: str, number: int, key: ApiKey, version: int) -> None:
@@ -33,16 +35,16 @@ class _Connection:
         if parts is None:
             self._take(NOTHING)
             return
-        frame = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
+        frame = joined(parts)
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         tagged = request.route.tagged_response
         of = response_class(self._key)
         self._take(codec.decode(of, self._version, frame[4:], 5 if tagged else 4))
 
-    def appended(self, _request: Request) -> None:
+    def appended(self, request: Request) -> None:
         """The next request may come; there is none."""
 
-    def close_instead_of(self, _request: Request) -> None:
+    def close_instead_of(self, request: Request) -> None:
         self._take(CLOSED)
 
     def _take(self, answer: Any) -> None:
@@ -51,10 +53,10 @@ class _Connection:
         self.answered.set()
 
 
-class _AtOnce:
+class _AtOnce(Turns):
     """Turns of a request that is alone: all of them one after the other."""
 
-    def begin(self, steps: Any) -> None:
+    def begin(self, steps: Steps) -> None:
         for _ in steps:
             pass
 
@@ -77,13 +79,13 @@ class Call:
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
         self._connection = _Connection(listener, connection, key, version)
-        turns: Any = _AtOnce()
+        turns = _AtOnce()
         route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
         self.request = Request(
             self._connection, route, 7, client_id, body, len(frame), perf_counter()
         )
         steps = handler(self.request)
-        if inspect.isgenerator(steps):
+        if isinstance(steps, Generator):
             turns.begin(steps)
 
     @property

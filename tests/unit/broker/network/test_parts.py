@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pybroker.broker.network.connection import Connection
 from pybroker.broker.network.connection_quotas import ConnectionQuotas, MemoryPool
 from pybroker.broker.network.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
 from pybroker.broker.network.receive_buffer import FIRST_BUFFER_BYTES
@@ -114,7 +116,7 @@ def test_memory_pool() -> None:
 
 
 @pytest.fixture
-def pair():  # type: ignore[no-untyped-def]
+def pair() -> Iterator[tuple[Connection, socket.socket]]:
     left, right = socket.socketpair()
     left.setblocking(False)
     connection = connection_over(left)
@@ -123,7 +125,7 @@ def pair():  # type: ignore[no-untyped-def]
     right.close()
 
 
-def test_a_view_into_the_buffer_survives_growing(pair) -> None:  # type: ignore[no-untyped-def]
+def test_a_view_into_the_buffer_survives_growing(pair: tuple[Connection, socket.socket]) -> None:
     connection, peer = pair
     peer.sendall((100_000).to_bytes(4, "big") + b"abcd")
     assert connection.receive()
@@ -134,7 +136,7 @@ def test_a_view_into_the_buffer_survives_growing(pair) -> None:  # type: ignore[
     assert bytes(view) == b"abcd" == bytes(connection.view[4:8])
 
 
-def test_a_quiet_connection_has_no_buffer(pair) -> None:  # type: ignore[no-untyped-def]
+def test_a_quiet_connection_has_no_buffer(pair: tuple[Connection, socket.socket]) -> None:
     connection, peer = pair
     for _ in range(2):
         assert len(connection.buffer) == 0
@@ -151,7 +153,9 @@ def test_a_quiet_connection_has_no_buffer(pair) -> None:  # type: ignore[no-unty
         connection.give_back_buffer()
 
 
-def test_files_and_buffers_leave_in_order(pair, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_files_and_buffers_leave_in_order(
+    pair: tuple[Connection, socket.socket], tmp_path: Path
+) -> None:
     connection, peer = pair
     content = os.urandom(3_000_000)
     (tmp_path / "segment").write_bytes(content)
