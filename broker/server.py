@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import trio
 
-from ..replication.controller.operations import SessionExpired
+from ..protocol.zookeeper.operations import SessionExpired
 from ..replication.metadata_cache import MetadataUpdate
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ...replication.controller import znodes
-from ...replication.controller.operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -27,11 +27,11 @@ from ...replication.controller.operations import (
     Multi,
     SessionExpired,
     SetData,
-    ZkCode,
     create_recursive,
     expect,
     run_one,
 )
+from ...replication.controller import znodes
 
 if TYPE_CHECKING:
     from .zookeeper_client import WatchKind, ZooKeeperClient

@@ -23,10 +23,10 @@ import trio
 
 from ...protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
 from ...protocol.schema import Message
+from ...protocol.zookeeper.operations import Flow, SessionExpired
 from ...replication.controller import effects, events
 from ...replication.controller.config import ControllerConfig
 from ...replication.controller.kafka_controller import Controller
-from ...replication.controller.operations import Flow, SessionExpired
 from ...replication.controller.partition_states import UNCLEAN_CONFIG
 from ...replication.controller.request_batch import (
     LEADER_AND_ISR_VERSION,

@@ -26,11 +26,16 @@ from pathlib import Path
 from struct import Struct
 from types import TracebackType
 
-from ...coordinator.zookeeper.constants import NOTIFICATION_XID, Op, ZkCode
 from ...coordinator.zookeeper.sessions import PASSWORD_SIZE, session_password
-from ...protocol import jute
 from ...protocol.errors import ProtocolError
-from ...protocol.jute import ConnectRequest, ConnectResponse, GetDataResponse, PathWatchRequest
+from ...protocol.zookeeper import jute
+from ...protocol.zookeeper.constants import NOTIFICATION_XID, Op, ZkCode
+from ...protocol.zookeeper.jute import (
+    ConnectRequest,
+    ConnectResponse,
+    GetDataResponse,
+    PathWatchRequest,
+)
 from ...replication.controller import znodes
 from .registration import load_session
 

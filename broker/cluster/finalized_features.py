@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ...protocol.zookeeper.operations import Exists, SessionExpired
 from ...replication.controller import znodes
-from ...replication.controller.operations import Exists, SessionExpired
 
 if TYPE_CHECKING:
     from .zookeeper_client import WatchKind, ZooKeeperClient

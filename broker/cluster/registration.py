@@ -21,8 +21,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...replication.controller import znodes
-from ...replication.controller.operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Create,
     Delete,
     Flow,
@@ -30,11 +30,11 @@ from ...replication.controller.operations import (
     GetData,
     Multi,
     SetData,
-    ZkCode,
     ZkResult,
     expect,
     run_one,
 )
+from ...replication.controller import znodes
 from ...replication.controller.znodes import BrokerRegistration
 from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
 

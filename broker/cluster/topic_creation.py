@@ -20,9 +20,9 @@ import trio
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...protocol.uuids import ZERO_UUID, new_uuid
+from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_replicas, usable_racks
-from ...replication.controller.operations import SessionExpired, ZkError
 from ...replication.metadata_cache import MetadataCache
 from ...storage.log_config import validate_topic_configs
 from ..config.kafka_config import KafkaConfig

@@ -1,6 +1,6 @@
 """ZooKeeper for the broker: kazoo behind an async interface. The only module that knows kazoo.
 
-Job: perform the operations of `replication.controller.operations`, pipelined and in order; drive
+Job: perform the operations of `protocol.zookeeper.operations`, pipelined and in order; drive
 flows; call back on the trio loop when a watch fires; tell the session's changes.
 - A lost connection is invisible to callers except as delay: operations whose outcome is unknown
   are sent again once connected, for as long as the session lives (as Kafka's ZooKeeperClient).
@@ -31,7 +31,8 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from ...replication.controller.operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -43,7 +44,6 @@ from ...replication.controller.operations import (
     SessionExpired,
     SetData,
     WriteOperation,
-    ZkCode,
     ZkOperation,
     ZkResult,
     ZkStat,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...replication.controller.operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Flow,
     GetData,
     SessionExpired,
     SetData,
-    ZkCode,
     ZkError,
     create_recursive,
     expect,

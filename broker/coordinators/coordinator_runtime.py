@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import trio
 
 from ...coordinator.partition_load import PartitionLoad
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import GetData
 from ...replication.controller import znodes
-from ...replication.controller.operations import GetData, ZkCode
 from ...replication.partition import Partition
 from ...replication.types import ProduceResults, RoleChange
 from ...storage.log import AppendOrigin

@@ -35,9 +35,9 @@ from ...protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from ...protocol.uuids import ZERO_UUID
+from ...protocol.zookeeper.operations import SessionExpired, ZkError
 from ...replication.controller import topic_admin
 from ...replication.controller.assignment import assign_added_partitions, usable_racks
-from ...replication.controller.operations import SessionExpired, ZkError
 from ...replication.controller.znodes import MalformedZnode, TopicAssignment
 from ...replication.metadata_cache import MetadataCache
 from ...storage.config_def import format_value

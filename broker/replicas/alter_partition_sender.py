@@ -14,8 +14,8 @@ import trio
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.cluster import AlterPartitionResponse
+from ...protocol.zookeeper.operations import Create, SessionExpired
 from ...replication.controller import znodes
-from ...replication.controller.operations import Create, SessionExpired
 from ...replication.isr_proposals import ALTER_PARTITION_VERSION, IsrProposals
 from ...replication.types import AlterIsr, FailedLogDir
 from ..cluster.controller_client import ControllerClient, ControllerUnavailable

@@ -12,8 +12,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from ...protocol.jute import ACL, Id
-from .constants import ANYONE, OPEN_ACL, Perm, ZkCode, ZkError
+from ...protocol.zookeeper.constants import ANYONE, OPEN_ACL, KeeperError, Perm, ZkCode
+from ...protocol.zookeeper.jute import ACL, Id
 
 Acl = tuple[ACL, ...]
 
@@ -42,13 +42,13 @@ def check_acl(acl: Acl, wanted: int, identities: Iterable[Id]) -> None:
         for identity in identities:
             if identity.scheme == entry.id.scheme and _matches(identity, entry.id.id):
                 return
-    raise ZkError(ZkCode.NO_AUTH)
+    raise KeeperError(ZkCode.NO_AUTH)
 
 
 def may_read(acl: Acl, identities: Iterable[Id]) -> bool:
     try:
         check_acl(acl, Perm.READ, identities)
-    except ZkError:
+    except KeeperError:
         return False
     return True
 
@@ -63,14 +63,14 @@ def fix_acl(acl: Sequence[ACL] | None, identities: Sequence[Id]) -> Acl:
         elif scheme == "auth":  # whatever its id: clients send an empty one, or none
             proven = [identity for identity in identities if identity.scheme == "digest"]
             if not proven:
-                raise ZkError(ZkCode.INVALID_ACL)
+                raise KeeperError(ZkCode.INVALID_ACL)
             fixed += [ACL(entry.perms, identity) for identity in proven]
         elif scheme is not None and name is not None and _is_valid(scheme, name):
             fixed.append(entry)
         else:
-            raise ZkError(ZkCode.INVALID_ACL)
+            raise KeeperError(ZkCode.INVALID_ACL)
     if not fixed:
-        raise ZkError(ZkCode.INVALID_ACL)
+        raise KeeperError(ZkCode.INVALID_ACL)
     result = tuple(fixed)
     return OPEN_ACL if result == OPEN_ACL else result
 

@@ -11,7 +11,7 @@ from collections import deque
 from struct import Struct
 from typing import NamedTuple
 
-from .constants import NOTIFICATION_XID, Op
+from ...protocol.zookeeper.constants import NOTIFICATION_XID, Op
 
 NO_OPERATION = "NA"
 # As FinalRequestProcessor names them; what is not here has no name there either.

@@ -10,7 +10,20 @@ Left out: quotas and reconfig.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...protocol.jute import (
+from ...protocol.zookeeper.constants import (
+    CONTAINER_OWNER,
+    MAX_TTL_MS,
+    CreateMode,
+    KeeperError,
+    Op,
+    OwnerKind,
+    Perm,
+    ZkCode,
+    owner_kind,
+    to_int32,
+    ttl_owner,
+)
+from ...protocol.zookeeper.jute import (
     CheckVersionRequest,
     CreateRequest,
     CreateTTLRequest,
@@ -20,19 +33,6 @@ from ...protocol.jute import (
     SetDataRequest,
 )
 from .acl import Acl, check_acl, fix_acl
-from .constants import (
-    CONTAINER_OWNER,
-    MAX_TTL_MS,
-    CreateMode,
-    Op,
-    OwnerKind,
-    Perm,
-    ZkCode,
-    ZkError,
-    owner_kind,
-    to_int32,
-    ttl_owner,
-)
 from .transactions import (
     Body,
     CheckTxn,
@@ -91,7 +91,7 @@ class Overlay:
     def get(self, path: str) -> Pending:
         found = self.find(path)
         if found is None:
-            raise ZkError(ZkCode.NO_NODE)
+            raise KeeperError(ZkCode.NO_NODE)
         return found
 
     def put(self, path: str, pending: Pending | None) -> None:
@@ -101,9 +101,9 @@ class Overlay:
 def prepare(
     op: int, request: WriteRequest, session_id: int, identities: Sequence[Id], overlay: Overlay
 ) -> Body:
-    """The transaction for one write, noted in the overlay. Raises ZkError."""
+    """The transaction for one write, noted in the overlay. Raises KeeperError."""
     if request.path is None:
-        raise ZkError(ZkCode.MARSHALLING_ERROR)
+        raise KeeperError(ZkCode.MARSHALLING_ERROR)
     if isinstance(request, CreateRequest | CreateTTLRequest):
         return _create(op, request, session_id, identities, overlay)
     if isinstance(request, DeleteRequest):
@@ -141,7 +141,9 @@ def _create(
     ttl_ms = request.ttl_ms if isinstance(request, CreateTTLRequest) else -1
     mode = _create_mode(request.flags, ttl_ms)
     if op == Op.CREATE_TTL and not mode.has_ttl:
-        raise ZkError(ZkCode.BAD_ARGUMENTS)  # ZooKeeper accepts it with a ttl of -1, and crashes
+        raise KeeperError(
+            ZkCode.BAD_ARGUMENTS
+        )  # ZooKeeper accepts it with a ttl of -1, and crashes
     parent_path = _parent_path(path)
     acl = fix_acl(request.acl, identities)
     parent = overlay.get(parent_path)
@@ -150,9 +152,9 @@ def _create(
         path = f"{path}{parent.cversion:010d}"
     validate_path(path)
     if overlay.find(path) is not None:
-        raise ZkError(ZkCode.NODE_EXISTS)
+        raise KeeperError(ZkCode.NODE_EXISTS)
     if owner_kind(parent.owner) is OwnerKind.SESSION:
-        raise ZkError(ZkCode.NO_CHILDREN_FOR_EPHEMERALS)
+        raise KeeperError(ZkCode.NO_CHILDREN_FOR_EPHEMERALS)
     cversion = to_int32(parent.cversion + 1)
     if op == Op.CREATE_CONTAINER:
         owner = CONTAINER_OWNER
@@ -169,10 +171,10 @@ def _create_mode(flags: int, ttl_ms: int) -> CreateMode:
     try:
         mode = CreateMode(flags)
     except ValueError:
-        raise ZkError(ZkCode.BAD_ARGUMENTS) from None
+        raise KeeperError(ZkCode.BAD_ARGUMENTS) from None
     ttl_is_valid = 0 < ttl_ms <= MAX_TTL_MS if mode.has_ttl else ttl_ms < 0
     if not ttl_is_valid:
-        raise ZkError(ZkCode.BAD_ARGUMENTS)
+        raise KeeperError(ZkCode.BAD_ARGUMENTS)
     return mode
 
 
@@ -180,13 +182,13 @@ def _delete(request: DeleteRequest, identities: Sequence[Id], overlay: Overlay) 
     path = request.path
     parent_path = _parent_path(path)
     if path in SPECIAL_PATHS:
-        raise ZkError(ZkCode.BAD_ARGUMENTS)
+        raise KeeperError(ZkCode.BAD_ARGUMENTS)
     parent = overlay.get(parent_path)
     check_acl(parent.acl, Perm.DELETE, identities)
     node = overlay.get(path)
     _next_version(node.version, request.version)
     if node.child_count > 0:
-        raise ZkError(ZkCode.NOT_EMPTY)
+        raise KeeperError(ZkCode.NOT_EMPTY)
     overlay.put(parent_path, parent._replace(child_count=parent.child_count - 1))
     overlay.put(path, None)
     return DeleteTxn(path)
@@ -194,21 +196,21 @@ def _delete(request: DeleteRequest, identities: Sequence[Id], overlay: Overlay) 
 
 def _next_version(current: int, expected: int) -> int:
     if expected not in (-1, current):
-        raise ZkError(ZkCode.BAD_VERSION)
+        raise KeeperError(ZkCode.BAD_VERSION)
     return to_int32(current + 1)
 
 
 def _parent_path(path: str) -> str:
     slash = path.rfind("/")
     if slash == -1 or "\0" in path:
-        raise ZkError(ZkCode.BAD_ARGUMENTS)
+        raise KeeperError(ZkCode.BAD_ARGUMENTS)
     return path[:slash]
 
 
 def validate_path(path: str) -> None:
     """The rules of `PathUtils.validatePath`. Raises BAD_ARGUMENTS."""
     if not path_is_valid(path):
-        raise ZkError(ZkCode.BAD_ARGUMENTS)
+        raise KeeperError(ZkCode.BAD_ARGUMENTS)
 
 
 def path_is_valid(path: str) -> bool:

@@ -8,9 +8,20 @@ machine.
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from ...protocol import jute
 from ...protocol.errors import ProtocolError
-from ...protocol.jute import (
+from ...protocol.primitives import Buffer
+from ...protocol.zookeeper import jute
+from ...protocol.zookeeper.constants import (
+    AddWatchMode,
+    CreateMode,
+    EventType,
+    KeeperError,
+    Op,
+    Perm,
+    WatcherType,
+    ZkCode,
+)
+from ...protocol.zookeeper.jute import (
     CheckVersionRequest,
     ClientInfo,
     CreateRequest,
@@ -34,18 +45,7 @@ from ...protocol.jute import (
     WatchRequest,
     WhoAmIResponse,
 )
-from ...protocol.primitives import Buffer
 from .acl import check_acl, user_name, without_digests
-from .constants import (
-    AddWatchMode,
-    CreateMode,
-    EventType,
-    Op,
-    Perm,
-    WatcherType,
-    ZkCode,
-    ZkError,
-)
 from .prepare import WriteRequest
 from .tree import DataTree, Node
 from .watches import RECURSIVE, Watches
@@ -128,7 +128,7 @@ class Reads:
         session_id: int,
         identities: Sequence[Id],
     ) -> list[object]:
-        """The body of the reply. Raises ZkError, or ProtocolError for a malformed request."""
+        """The body of the reply. Raises KeeperError, or ProtocolError for a malformed request."""
         if op == Op.MULTI_READ:
             return self._multi_read(body, identities)
         if op == Op.WHO_AM_I:
@@ -209,7 +209,7 @@ class Reads:
     def _readable(self, path: str, op: int, identities: Sequence[Id]) -> Node:
         node = self._tree.get(path)
         if node is None:
-            raise ZkError(ZkCode.NO_NODE)
+            raise KeeperError(ZkCode.NO_NODE)
         wanted = Perm.READ | Perm.ADMIN if op == Op.GET_ACL else Perm.READ
         check_acl(node.acl, wanted, identities)
         return node
@@ -218,21 +218,21 @@ class Reads:
         self, request: PathWatchRequest, watcher: Hashable, identities: Sequence[Id]
     ) -> StatResponse:
         if "\0" in request.path:
-            raise ZkError(ZkCode.BAD_ARGUMENTS)
+            raise KeeperError(ZkCode.BAD_ARGUMENTS)
         node = self._tree.get(request.path)
         if node is not None:
             check_acl(node.acl, Perm.READ, identities)
         if request.watch:
             self._watches.data.add(request.path, watcher)
         if node is None:
-            raise ZkError(ZkCode.NO_NODE)
+            raise KeeperError(ZkCode.NO_NODE)
         return StatResponse(node.stat())
 
     @staticmethod
     def _acl(node: Node, identities: Sequence[Id]) -> GetACLResponse:
         try:
             check_acl(node.acl, Perm.ADMIN, identities)
-        except ZkError:
+        except KeeperError:
             return GetACLResponse(without_digests(node.acl), node.stat())
         return GetACLResponse(list(node.acl), node.stat())
 
@@ -259,7 +259,7 @@ class Reads:
         else:
             found = self._watches.remove(request.path, watcher, kind)
         if not found:
-            raise ZkError(ZkCode.NO_WATCHER)
+            raise KeeperError(ZkCode.NO_WATCHER)
         return None
 
     def _multi_read(self, body: Buffer, identities: Sequence[Id]) -> list[object]:
@@ -267,7 +267,7 @@ class Reads:
         for op, part in read_multi(body, reads=True):
             try:
                 node = self._readable(part.path, op, identities)
-            except ZkError as error:
+            except KeeperError as error:
                 results.append((Op.ERROR, [], error.code))
                 continue
             if op == Op.GET_DATA:

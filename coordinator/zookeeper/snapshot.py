@@ -20,7 +20,7 @@ from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from ...protocol.errors import ProtocolError
-from ...protocol.jute import ACL, BUFFER, INT, STRING, type_of, vector
+from ...protocol.zookeeper.jute import ACL, BUFFER, INT, STRING, type_of, vector
 from .acl import Acl
 from .tree import DataTree, Node
 

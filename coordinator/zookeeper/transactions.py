@@ -10,11 +10,11 @@ exists since zxid z with this data`), never requests, so that replay needs no ch
 
 from typing import NamedTuple
 
-from ...protocol import jute
 from ...protocol.errors import ProtocolError
-from ...protocol.jute import ACL, BUFFER, INT, LONG, STRING, record, type_of, vector
 from ...protocol.primitives import Buffer
-from .constants import Op
+from ...protocol.zookeeper import jute
+from ...protocol.zookeeper.constants import Op
+from ...protocol.zookeeper.jute import ACL, BUFFER, INT, LONG, STRING, record, type_of, vector
 
 
 @record(LONG, INT, LONG, LONG, INT)

@@ -13,15 +13,15 @@ Mirrors `DataTree` and `DataNode`. Invariants:
 
 from typing import NamedTuple
 
-from ...protocol.jute import Stat
-from .acl import Acl
-from .constants import (
+from ...protocol.zookeeper.constants import (
     OPEN_ACL,
     READ_ONLY_ACL,
     EventType,
     OwnerKind,
     owner_kind,
 )
+from ...protocol.zookeeper.jute import Stat
+from .acl import Acl
 from .transactions import (
     Body,
     CloseSessionTxn,

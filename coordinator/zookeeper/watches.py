@@ -10,7 +10,7 @@ Mirrors `WatchManager` (two tables, data and children), `WatcherMode` and the wa
 
 from collections.abc import Hashable, Iterator
 
-from .constants import AddWatchMode, EventType, WatcherType
+from ...protocol.zookeeper.constants import AddWatchMode, EventType, WatcherType
 
 STANDARD = 1
 PERSISTENT = 2

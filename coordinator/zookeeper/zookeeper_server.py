@@ -15,9 +15,22 @@ seen a zxid is turned away by a server that has not.
 
 from typing import NamedTuple
 
-from ...protocol import jute
 from ...protocol.errors import ProtocolError
-from ...protocol.jute import (
+from ...protocol.primitives import Buffer
+from ...protocol.zookeeper import jute
+from ...protocol.zookeeper.constants import (
+    NO_ZXID,
+    NOTIFICATION_XID,
+    OPEN_ACL,
+    PING_XID,
+    SYNC_CONNECTED,
+    EventType,
+    KeeperError,
+    Op,
+    ZkCode,
+    owner_ttl_ms,
+)
+from ...protocol.zookeeper.jute import (
     AuthPacket,
     ConnectResponse,
     Create2Response,
@@ -28,20 +41,7 @@ from ...protocol.jute import (
     StatResponse,
     WatcherEvent,
 )
-from ...protocol.primitives import Buffer
 from .acl import digest_id, may_read
-from .constants import (
-    NO_ZXID,
-    NOTIFICATION_XID,
-    OPEN_ACL,
-    PING_XID,
-    SYNC_CONNECTED,
-    EventType,
-    Op,
-    ZkCode,
-    ZkError,
-    owner_ttl_ms,
-)
 from .prepare import Overlay, prepare
 from .requests import (
     READ_REQUESTS,
@@ -250,7 +250,7 @@ class ZooKeeperMachine:
             answer = self._reads.answer(
                 op, body, connection, connection.session_id, connection.identities
             )
-        except ZkError as error:
+        except KeeperError as error:
             self._reply(connection, xid, error.code)
         except ProtocolError:
             self._reply(connection, xid, ZkCode.MARSHALLING_ERROR)
@@ -278,7 +278,7 @@ class ZooKeeperMachine:
         session_id = connection.session_id
         try:
             txn = prepare(op, request, session_id, connection.identities, Overlay(self.tree))
-        except ZkError as error:
+        except KeeperError as error:
             self._fail(connection, xid, error.code, now_ms)
             return
         stats = self._log(session_id, xid, Op(op), txn, now_ms)
@@ -296,7 +296,7 @@ class ZooKeeperMachine:
         for op, request in requests:
             try:
                 txn = prepare(op, request, connection.session_id, connection.identities, overlay)
-            except ZkError as error:
+            except KeeperError as error:
                 failure = error.code
                 break
             parts.append((op, txn))

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.replication import LeaderAndIsrResponse
 from ...protocol.topics import TopicPartition
+from ...protocol.zookeeper.operations import Delete, Flow, GetChildren, GetData, run_one
 from . import partition_states, replica_states, znodes
 from .context import Replica
 from .effects import CloseChannel, OpenChannel
 from .elections import elect_for_shutdown
 from .leadership import fenced_writes
-from .operations import Delete, Flow, GetChildren, GetData, run_one
 from .parts import ControllerParts
 from .reassignment import Reassignments
 from .znodes import BrokerRegistration, LeaderAndIsr

@@ -17,12 +17,13 @@ Mirrors kafka.controller.TopicDeletionManager.
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import Delete, Flow, GetChildren, expect
 from . import partition_states, replica_states, znodes
 from .config import ControllerConfig
 from .context import ControllerContext, Replica
 from .effects import Effect
 from .leadership import fenced_writes
-from .operations import Delete, Flow, GetChildren, ZkCode, expect
 from .partition_states import PartitionStateMachine
 from .replica_states import ReplicaStateMachine
 from .request_batch import RequestBatch

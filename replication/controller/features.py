@@ -20,18 +20,11 @@ from ...protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one
 from . import znodes
 from .context import ControllerContext
 from .leadership import fenced_writes
-from .operations import (
-    Create,
-    Flow,
-    GetData,
-    SetData,
-    ZkCode,
-    expect,
-    run_one,
-)
 
 logger = logging.getLogger(__name__)
 

@@ -32,6 +32,20 @@ from ...protocol.messages.reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ...protocol.messages.replication import LeaderAndIsrResponse, StopReplicaResponse
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
+    Create,
+    Delete,
+    Exists,
+    Flow,
+    GetData,
+    Multi,
+    SessionExpired,
+    SetData,
+    ZkError,
+    expect,
+    run_one,
+)
 from . import events, features, replica_states, znodes
 from .brokers import BrokerChanges, read_live_brokers
 from .config import ControllerConfig
@@ -44,20 +58,6 @@ from .effects import (
     StartTimer,
 )
 from .leadership import ControllerMoved, fenced_writes, refresh_leadership
-from .operations import (
-    Create,
-    Delete,
-    Exists,
-    Flow,
-    GetData,
-    Multi,
-    SessionExpired,
-    SetData,
-    ZkCode,
-    ZkError,
-    expect,
-    run_one,
-)
 from .partition_states import PartitionStateMachine
 from .parts import ControllerParts
 from .reassignment import Reassignments

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from ...protocol.topics import TopicPartition
-from . import znodes
-from .context import ControllerContext
-from .operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Check,
     Create,
     Flow,
@@ -25,11 +24,12 @@ from .operations import (
     Multi,
     SetData,
     WriteOperation,
-    ZkCode,
     ZkError,
     ZkResult,
     run_one,
 )
+from . import znodes
+from .context import ControllerContext
 from .znodes import LeaderAndIsr
 
 logger = logging.getLogger(__name__)

@@ -21,6 +21,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ...protocol.topics import TopicPartition
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import Flow, GetData
 from . import znodes
 from .config import ControllerConfig
 from .context import ControllerContext, PartitionStateName
@@ -33,7 +35,6 @@ from .leadership import (
     read_states,
     write_states,
 )
-from .operations import Flow, GetData, ZkCode
 from .request_batch import RequestBatch
 from .znodes import LeaderAndIsr
 

@@ -38,21 +38,21 @@ from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
-from . import partition_states, replica_states, znodes
-from .context import Replica
-from .elections import elect_for_reassignment, elect_offline
-from .leadership import fenced_writes, read_states, write_states
-from .operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Delete,
     Exists,
     Flow,
     GetData,
     SetData,
-    ZkCode,
     ZkError,
     expect,
     run_one,
 )
+from . import partition_states, replica_states, znodes
+from .context import Replica
+from .elections import elect_for_reassignment, elect_offline
+from .leadership import fenced_writes, read_states, write_states
 from .parts import ControllerParts
 from .znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
 

@@ -20,7 +20,7 @@ from ...protocol.messages.reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from .operations import Flow
+from ...protocol.zookeeper.operations import Flow
 from .reassignment import Reassignments
 
 T = TypeVar("T")

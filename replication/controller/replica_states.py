@@ -24,11 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...protocol.topics import TopicPartition
+from ...protocol.zookeeper.operations import Flow
 from .config import ControllerConfig
 from .context import NO_LEADER, ControllerContext, Replica, ReplicaStateName
 from .effects import Effect
 from .leadership import read_states, write_states
-from .operations import Flow
 from .request_batch import RequestBatch
 from .znodes import LeaderAndIsr
 

@@ -26,19 +26,12 @@ from ...protocol.messages.cluster import (
     AlterPartitionResponseTopicData,
 )
 from ...protocol.topics import TopicPartition
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import Create, Flow, GetData, SetData, expect, run_one
 from . import partition_states, znodes
 from .context import NO_LEADER
 from .elections import elect_offline, elect_preferred
 from .leadership import refresh_leadership, write_states
-from .operations import (
-    Create,
-    Flow,
-    GetData,
-    SetData,
-    ZkCode,
-    expect,
-    run_one,
-)
 from .parts import ControllerParts
 from .znodes import RECOVERED, RECOVERING, LeaderAndIsr
 

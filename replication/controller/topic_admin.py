@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
-from . import znodes
-from .operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Check,
     Create,
     Exists,
@@ -24,12 +24,12 @@ from .operations import (
     GetData,
     Multi,
     SetData,
-    ZkCode,
     ZkError,
     create_recursive,
     expect,
     run_one,
 )
+from . import znodes
 from .znodes import ReplicaAssignment, TopicAssignment
 
 MAX_TOPIC_NAME_LENGTH = 249

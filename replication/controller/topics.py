@@ -12,19 +12,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...protocol.topics import TopicPartition
-from . import partition_states, replica_states, znodes
-from .elections import elect_offline
-from .leadership import fenced_writes, refresh_leadership
-from .operations import (
+from ...protocol.zookeeper.constants import ZkCode
+from ...protocol.zookeeper.operations import (
     Delete,
     Flow,
     GetChildren,
     GetData,
     SetData,
-    ZkCode,
     expect,
     run_one,
 )
+from . import partition_states, replica_states, znodes
+from .elections import elect_offline
+from .leadership import fenced_writes, refresh_leadership
 from .parts import ControllerParts
 from .znodes import ReplicaAssignment, TopicAssignment
 

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from struct import pack
 
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
 from pybroker.coordinator.zookeeper.wal import recover
-from pybroker.protocol import jute
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol.zookeeper.jute import (
     CreateRequest,
     DeleteRequest,
     GetChildren2Response,

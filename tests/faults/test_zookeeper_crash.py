@@ -12,9 +12,9 @@ from pathlib import Path
 from struct import error as StructError  # noqa: N812
 from struct import pack
 
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, PING_XID, Op
-from pybroker.protocol import jute
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, PING_XID, Op
+from pybroker.protocol.zookeeper.jute import (
     CreateRequest,
     GetChildren2Response,
     PathWatchRequest,

@@ -36,7 +36,7 @@ FOR_TESTS = {
     "coordinator/transaction/transaction_coordinator.py::TransactionCoordinator.pending_markers": (
         "what twins are compared with"
     ),
-    "protocol/jute.py::record_types": "all records, for tests of each one",
+    "protocol/zookeeper/jute.py::record_types": "all records, for tests of each one",
     "replication/controller/kafka_controller.py::Controller.illegal_transitions": (
         "0 at the end of each simulation"
     ),

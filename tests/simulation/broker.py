@@ -39,9 +39,9 @@ from pybroker.protocol.messages.replication import (
 )
 from pybroker.protocol.messages.transactions import WriteTxnMarkersRequest
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.zookeeper.operations import SessionExpired
 from pybroker.replication.controller import events
 from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.operations import SessionExpired
 from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.fetch_session import FetchSessions
 from pybroker.replication.follower_fetcher import FollowerFetcher

@@ -12,8 +12,8 @@ from typing import Any
 
 from pybroker.broker.cluster.registration import ensure_top_level_paths
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.zookeeper.operations import Create
 from pybroker.replication.controller import znodes
-from pybroker.replication.controller.operations import Create
 from pybroker.replication.controller.znodes import ReplicaAssignment, TopicAssignment
 from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker

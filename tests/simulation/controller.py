@@ -9,10 +9,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pybroker.protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+from pybroker.protocol.zookeeper.operations import Flow, SessionExpired
 from pybroker.replication.controller import effects, events
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.operations import Flow, SessionExpired
 from pybroker.replication.controller.request_batch import (
     LEADER_AND_ISR_VERSION,
     STOP_REPLICA_VERSION,

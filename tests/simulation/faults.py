@@ -21,8 +21,8 @@ from pybroker.protocol.messages.reassignments import (
 )
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.zookeeper.operations import Delete
 from pybroker.replication.controller import znodes
-from pybroker.replication.controller.operations import Delete
 from pybroker.storage.segment import LOG_SUFFIX
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Process

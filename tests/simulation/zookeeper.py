@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from pybroker.coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, EventType, Op
 from pybroker.coordinator.zookeeper.sessions import SessionTable
 from pybroker.coordinator.zookeeper.tree import DataTree
 from pybroker.coordinator.zookeeper.zookeeper_server import ZooKeeperMachine
-from pybroker.protocol import jute
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, EventType, Op, ZkCode
+from pybroker.protocol.zookeeper.jute import (
     CheckVersionRequest,
     ConnectRequest,
     ConnectResponse,
@@ -32,7 +32,7 @@ from pybroker.protocol.jute import (
     StatResponse,
     WatcherEvent,
 )
-from pybroker.replication.controller.operations import (
+from pybroker.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -43,7 +43,6 @@ from pybroker.replication.controller.operations import (
     Multi,
     SessionExpired,
     SetData,
-    ZkCode,
     ZkResult,
     ZkStat,
 )

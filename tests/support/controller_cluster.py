@@ -20,6 +20,7 @@ from pybroker.protocol.messages.replication import (
     UpdateMetadataResponse,
 )
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.zookeeper.operations import Create, Delete, SetData, ZkOperation
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.effects import (
@@ -33,7 +34,6 @@ from pybroker.replication.controller.effects import (
     StartTimer,
 )
 from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.operations import Create, Delete, SetData, ZkOperation
 from pybroker.replication.controller.znodes import (
     BrokerRegistration,
     ReplicaAssignment,

@@ -28,6 +28,15 @@ from pybroker.protocol.messages.reassignments import (
 )
 from pybroker.protocol.messages.replication import LeaderAndIsrPartitionState
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.zookeeper.operations import (
+    Create,
+    Delete,
+    Exists,
+    Flow,
+    SessionExpired,
+    SetData,
+    ZkOperation,
+)
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.config import ControllerConfig
 from pybroker.replication.controller.context import ControllerContext
@@ -40,15 +49,6 @@ from pybroker.replication.controller.effects import (
     SendRequest,
 )
 from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.operations import (
-    Create,
-    Delete,
-    Exists,
-    Flow,
-    SessionExpired,
-    SetData,
-    ZkOperation,
-)
 from pybroker.replication.controller.znodes import (
     BrokerRegistration,
     LeaderAndIsr,

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from pybroker.coordinator.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
 from pybroker.coordinator.zookeeper.sessions import SessionTable
 from pybroker.coordinator.zookeeper.tree import DataTree, Node
 from pybroker.coordinator.zookeeper.zookeeper_server import Connection, ZooKeeperMachine
-from pybroker.protocol import jute
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import NOTIFICATION_XID, OPEN_ACL, Op
+from pybroker.protocol.zookeeper.jute import (
     ConnectRequest,
     ConnectResponse,
     CreateRequest,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pybroker.replication.controller.operations import (
+from pybroker.protocol.zookeeper.constants import ZkCode
+from pybroker.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -19,7 +20,6 @@ from pybroker.replication.controller.operations import (
     Multi,
     SetData,
     WriteOperation,
-    ZkCode,
     ZkOperation,
     ZkResult,
     ZkStat,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
 from pybroker.coordinator.zookeeper.transactions import decode_txn
-from pybroker.protocol import jute
 from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.jute import ACL, ClientInfo, Id, Stat
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol.zookeeper.jute import ACL, ClientInfo, Id, Stat
 from tests.support.zookeeper_machine import World
 from tests.unit.coordinator.zookeeper.test_wal import busy_world
 

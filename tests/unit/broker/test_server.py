@@ -33,7 +33,7 @@ from pybroker.protocol.messages.produce import (
 from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
-from pybroker.replication.controller.operations import Create, SetData
+from pybroker.protocol.zookeeper.operations import Create, SetData
 from pybroker.replication.controller.znodes import encode_config_change
 from pybroker.storage.log_directory import StartupError
 from tests.support.in_process import broker, config_of, zookeeper

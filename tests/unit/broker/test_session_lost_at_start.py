@@ -22,8 +22,8 @@ from pybroker.broker.cluster.zookeeper_client import (
 )
 from pybroker.broker.coordinators.group_runtime import offsets_partition_count
 from pybroker.broker.server import run_broker
+from pybroker.protocol.zookeeper.operations import GetData
 from pybroker.replication.controller import znodes
-from pybroker.replication.controller.operations import GetData
 from tests.support.in_process import broker as running_broker
 from tests.support.in_process import config_of, zookeeper
 from tests.support.raw_zookeeper import close_session

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pybroker.coordinator.zookeeper.constants import Op
-from pybroker.protocol import jute
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import Op
+from pybroker.protocol.zookeeper.jute import (
     ACL,
     AuthPacket,
     CheckVersionRequest,

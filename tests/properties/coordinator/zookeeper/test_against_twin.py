@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op, ZkCode
 from pybroker.coordinator.zookeeper.wal import encode_records, log_header, log_name, recover
-from pybroker.protocol import jute
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op, ZkCode
+from pybroker.protocol.zookeeper.jute import (
     CheckVersionRequest,
     CreateRequest,
     DeleteRequest,

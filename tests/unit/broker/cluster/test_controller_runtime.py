@@ -22,9 +22,9 @@ from pybroker.protocol.messages.cluster import (
 )
 from pybroker.protocol.messages.replication import UpdateMetadataRequest
 from pybroker.protocol.schema import Message
+from pybroker.protocol.zookeeper.operations import Delete, Exists
 from pybroker.replication.controller import events, topic_admin, znodes
 from pybroker.replication.controller.config import ControllerConfig
-from pybroker.replication.controller.operations import Delete, Exists
 from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.metadata_cache import BrokerNode, Endpoint, MetadataCache
 from tests.support.controller_cluster import SimulatedBroker

@@ -16,8 +16,8 @@ from pybroker.broker.cluster.dead_sessions import (
 )
 from pybroker.broker.cluster.registration import SESSION_FILE, save_session
 from pybroker.broker.zookeeper.storage import SECRET_FILE
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
-from pybroker.protocol.jute import CreateRequest, PathWatchRequest
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol.zookeeper.jute import CreateRequest, PathWatchRequest
 from pybroker.replication.controller import znodes
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.raw_zookeeper import RawClient

@@ -7,8 +7,8 @@ import pytest
 
 from pybroker.broker.cluster import registration
 from pybroker.broker.cluster.registration import RegistrationError, register_broker
+from pybroker.protocol.zookeeper.operations import Delete
 from pybroker.replication.controller import znodes
-from pybroker.replication.controller.operations import Delete
 from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.zookeeper_tree import ZooKeeperTree

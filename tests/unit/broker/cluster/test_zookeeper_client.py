@@ -16,7 +16,8 @@ from pybroker.broker.cluster.zookeeper_client import (
     ZooKeeperUnavailable,
     open_zookeeper,
 )
-from pybroker.replication.controller.operations import (
+from pybroker.protocol.zookeeper.constants import ZkCode
+from pybroker.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -27,7 +28,6 @@ from pybroker.replication.controller.operations import (
     Multi,
     SessionExpired,
     SetData,
-    ZkCode,
     ZkOperation,
     create_recursive,
 )

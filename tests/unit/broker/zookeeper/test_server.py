@@ -15,9 +15,14 @@ import trio
 
 from pybroker.broker.zookeeper.server import serve_zookeeper
 from pybroker.broker.zookeeper.storage import DataDirectoryError
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
-from pybroker.protocol import jute
-from pybroker.protocol.jute import CreateRequest, GetDataResponse, PathsResponse, PathWatchRequest
+from pybroker.protocol.zookeeper import jute
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol.zookeeper.jute import (
+    CreateRequest,
+    GetDataResponse,
+    PathsResponse,
+    PathWatchRequest,
+)
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.raw_zookeeper import RawClient
 

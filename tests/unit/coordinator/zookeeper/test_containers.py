@@ -1,7 +1,7 @@
 """Container and TTL nodes go by themselves, in virtual time."""
 
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op, ZkCode
-from pybroker.protocol.jute import CreateTTLRequest, DeleteRequest
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op, ZkCode
+from pybroker.protocol.zookeeper.jute import CreateTTLRequest, DeleteRequest
 from tests.support.zookeeper_machine import World
 
 

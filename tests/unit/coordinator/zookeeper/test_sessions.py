@@ -2,9 +2,9 @@
 
 import pytest
 
-from pybroker.coordinator.zookeeper.constants import Op, ZkCode
 from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.jute import ConnectRequest, PathWatchRequest, encode
+from pybroker.protocol.zookeeper.constants import Op, ZkCode
+from pybroker.protocol.zookeeper.jute import ConnectRequest, PathWatchRequest, encode
 from tests.support.raw_zookeeper import Reply
 from tests.support.zookeeper_machine import TICK_MS, World
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from pybroker.broker.zookeeper.storage import DataDirectoryError, open_storage
-from pybroker.coordinator.zookeeper.constants import OPEN_ACL, Op
 from pybroker.coordinator.zookeeper.snapshot import capture, decode_snapshot, encode_snapshot
 from pybroker.coordinator.zookeeper.tree import DataTree
 from pybroker.coordinator.zookeeper.wal import (
@@ -21,7 +20,8 @@ from pybroker.coordinator.zookeeper.wal import (
     snapshot_name,
 )
 from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper.constants import OPEN_ACL, Op
+from pybroker.protocol.zookeeper.jute import (
     ACL,
     CreateTTLRequest,
     DeleteRequest,

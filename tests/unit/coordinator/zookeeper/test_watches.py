@@ -2,8 +2,8 @@
 
 import pytest
 
-from pybroker.coordinator.zookeeper.constants import EventType, Op, ZkCode
-from pybroker.protocol.jute import (
+from pybroker.protocol.zookeeper.constants import EventType, Op, ZkCode
+from pybroker.protocol.zookeeper.jute import (
     ACL,
     CreateRequest,
     DeleteRequest,

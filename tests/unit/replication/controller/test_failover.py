@@ -11,10 +11,10 @@ from pybroker.protocol.messages.replication import (
     LeaderAndIsrTopicError,
     UpdateMetadataRequest,
 )
+from pybroker.protocol.zookeeper.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.effects import ControlRequest
 from pybroker.replication.controller.kafka_controller import Controller
-from pybroker.replication.controller.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller.znodes import BrokerRegistration
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.controller_cluster import ControllerCluster, state_seen_by

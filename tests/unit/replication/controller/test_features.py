@@ -4,9 +4,9 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from pybroker.protocol.zookeeper.operations import SetData
 from pybroker.replication.controller import events, znodes
 from pybroker.replication.controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
-from pybroker.replication.controller.operations import SetData
 from tests.support.controller_cluster import ControllerCluster
 
 

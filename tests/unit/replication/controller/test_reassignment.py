@@ -15,8 +15,8 @@ from pybroker.protocol.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from pybroker.protocol.zookeeper.operations import Create, SetData
 from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.operations import Create, SetData
 from tests.support.controller_cluster import ControllerCluster, state_seen_by
 
 LEGACY = znodes.REASSIGN_PARTITIONS

@@ -15,8 +15,8 @@ from pybroker.protocol.messages.cluster import (
     ControlledShutdownRequest,
 )
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.zookeeper.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller import events, znodes
-from pybroker.replication.controller.operations import Create, SetData, ZkOperation
 from pybroker.replication.controller.requests import ElectionResult
 from tests.support.controller_cluster import ControllerCluster
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.zookeeper.operations import Create, GetChildren, SetData, ZkOperation
 from pybroker.replication.controller import topic_admin, znodes
-from pybroker.replication.controller.operations import Create, GetChildren, SetData, ZkOperation
 from tests.support.controller_cluster import ControllerCluster
 
 ID = b"\x07" * 16

@@ -18,8 +18,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple, TypeVar
 
-from .errors import ProtocolError
-from .primitives import Buffer
+from ..errors import ProtocolError
+from ..primitives import Buffer
 
 _INT = Struct(">i")
 _LONG = Struct(">q")

@@ -6,7 +6,7 @@ extended types on, so that TTL nodes work without a flag).
 
 from enum import IntEnum, IntFlag
 
-from ...protocol.jute import ACL, Id
+from .jute import ACL, Id
 
 
 class Op(IntEnum):
@@ -48,9 +48,10 @@ class Op(IntEnum):
 
 
 class ZkCode(IntEnum):
-    """Error codes of reply headers."""
+    """Result codes of operations, as reply headers have them; those that we give or understand."""
 
     OK = 0
+    SYSTEM_ERROR = -1
     RUNTIME_INCONSISTENCY = -2
     MARSHALLING_ERROR = -5
     UNIMPLEMENTED = -6
@@ -68,7 +69,7 @@ class ZkCode(IntEnum):
     RECONFIG_DISABLED = -123
 
 
-class ZkError(Exception):
+class KeeperError(Exception):
     """An expected failure of one operation; it ends up as the code in the reply."""
 
     def __init__(self, code: ZkCode) -> None:

@@ -13,28 +13,11 @@ Mirrors kafka.zookeeper.ZooKeeperClient's request and response classes. Leaves o
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from .constants import ZkCode
+
 MATCH_ANY_VERSION = -1
-
-
-class ZkCode(IntEnum):
-    """ZooKeeper's result codes, as far as a flow can see them."""
-
-    OK = 0
-    SYSTEM_ERROR = -1
-    RUNTIME_INCONSISTENCY = -2
-    MARSHALLING_ERROR = -5
-    BAD_ARGUMENTS = -8
-    NO_NODE = -101
-    NO_AUTH = -102
-    BAD_VERSION = -103
-    NO_CHILDREN_FOR_EPHEMERALS = -108
-    NODE_EXISTS = -110
-    NOT_EMPTY = -111
-    INVALID_ACL = -114
-    AUTH_FAILED = -115
 
 
 class ZkStat(NamedTuple):
