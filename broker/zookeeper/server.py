@@ -1,4 +1,4 @@
-"""The embedded ZooKeeper's socket shell: one trio task a connection around the pure machine.
+"""The embedded ZooKeeper's runtime: one trio task a connection around the pure machine.
 
 Mirrors `NIOServerCnxnFactory` and `NIOServerCnxn`. The machine decides; this file moves bytes:
 frames in, effects out, a timer for `tick`, and one task that makes records durable in a worker

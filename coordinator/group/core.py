@@ -1,6 +1,6 @@
 """What the parts of the group coordinator share: configuration, state, effects, appends, timers.
 
-Effects are collected while a request, a completion or a tick is processed, and handed to the shell
+Effects are collected while a request, a completion or a tick is processed; the runtime takes them
 in order. Appends to one partition must reach the log in that order, which is also the order in
 which the records must be replayed.
 
@@ -49,7 +49,7 @@ class Append(NamedTuple):
     """Effect: append a batch to a partition of `__consumer_offsets`.
 
     With `required_acks` 0 nobody waits for it and `appended` must not be called. `verification` is
-    what the shell gave with a transactional commit, for the log to judge.
+    what the runtime gave with a transactional commit, for the log to judge.
     """
 
     append_id: int

@@ -1,6 +1,6 @@
 """The group coordinator of one broker, as a pure state machine.
 
-Mirrors Kafka's GroupCoordinator with GroupMetadataManager (the classic protocol). The shell gives
+Mirrors Kafka's GroupCoordinator with GroupMetadataManager (the classic protocol). The runtime gives
 it requests with an opaque token, outcomes of appends, loads and ticks, and performs what
 `take_effects` gives it after each call, in order: `Reply(token, response)`, `Append(append_id,
 partition, batch, required_acks)`. Requests that only read are answered by a return value.

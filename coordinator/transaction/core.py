@@ -1,6 +1,6 @@
 """What the parts of the transaction coordinator share: ids, partitions, effects, appends, retries.
 
-Effects are collected while a request, a completion or a tick is processed, and handed to the shell
+Effects are collected while a request, a completion or a tick is processed; the runtime takes them
 in order. Appends to one partition must reach the log in that order.
 
 Invariants: every Append that was handed out is answered by exactly one `appended` call; a

@@ -1,6 +1,6 @@
 """The transaction coordinator of one broker, as a pure state machine.
 
-Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The shell gives it requests
+Mirrors Kafka's TransactionCoordinator with TransactionStateManager. The runtime gives it requests
 with an opaque token, outcomes of appends and markers, producer ids, loads and ticks, and performs
 what `take_effects` gives it after each call, in order: `Reply(token, result)`, `Append(append_id,
 partition, batch, timeout_ms)`, `SendMarkers(job)`, `AllocateProducerId(attempt)`. Requests that

@@ -1,7 +1,7 @@
 """What one client's connection has done so far: counts, its last operation, its latencies.
 
 Mirrors the statistics of `ServerCnxn` and `ServerStats` (packets, latency, size of responses). The
-shell tells of every frame in and out; replies leave in the order of their requests, so a reply
+runtime tells of every frame in and out; replies leave in the order of their requests, so a reply
 belongs to the oldest request that waits.
 
 Leaves out what only a JVM has, and a reset (crst, srst): anyone could wipe another's numbers.

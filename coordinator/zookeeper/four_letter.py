@@ -27,7 +27,7 @@ _64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class ClientInfo(NamedTuple):
-    """A connection as the shell knows it."""
+    """A connection as the runtime knows it."""
 
     host: str
     port: int
@@ -38,7 +38,7 @@ class ClientInfo(NamedTuple):
 
 
 class ServerInfo(NamedTuple):
-    """What the shell knows and the machine does not."""
+    """What the runtime knows and the machine does not."""
 
     client_port: int
     listen_backlog: int

@@ -2,7 +2,7 @@
 
 Mirrors `ZooKeeperServer` and its chain of processors (prepare, sync, final), standalone.
 
-The shell calls `connected`, `receive`, `disconnected` and `tick`, and after each round takes
+The runtime calls `connected`, `receive`, `disconnected` and `tick`, and after each round takes
 `effects`: log records to make durable, then frames to send, in that order. Because a write is
 applied to the tree at once, *everything* that is sent after it waits for its record, reads of
 others too: no client ever sees what a crash could take back (ZooKeeper's sync processor has the
@@ -71,7 +71,7 @@ CONTAINER_CHECK_MS = 60_000
 
 
 class Connection:
-    """A client connection as the machine knows it. `token` belongs to the shell."""
+    """A client connection as the machine knows it. `token` belongs to the runtime."""
 
     __slots__ = ("identities", "session_id", "token")
 
@@ -116,7 +116,7 @@ class ZooKeeperMachine:
         self._container_check_ms = container_check_ms
         self._container_check_at_ms: int | None = None
 
-    # What the shell calls
+    # What the runtime calls
 
     def take_effects(self) -> Effects:
         effects = Effects(self._records, self._frames)

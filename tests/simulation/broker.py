@@ -1,4 +1,4 @@
-"""One simulated broker: the real machines and handlers, with shells on virtual time around them.
+"""One simulated broker: the real machines and handlers, with runtimes on virtual time around them.
 
 Real: LogManager and logs (on the simulated disk), ReplicaManager, the handlers of produce, fetch,
 offsets and control requests, ISR changes, fetch sessions, followers, the controller machine,
@@ -60,7 +60,7 @@ from pybroker.replication.types import (
 )
 from pybroker.storage.files import FileSlice
 from pybroker.storage.log_manager import LogManager, LogManagerConfig
-from tests.simulation.controller import ControllerShell
+from tests.simulation.controller import ControllerRuntime
 from tests.simulation.disk import Disk
 from tests.simulation.fetchers import LISTENER, FetcherTask
 from tests.simulation.kernel import Process
@@ -276,7 +276,7 @@ class Broker:
             kernel, self.cluster.network, self.cluster.zookeeper, self.process,
             settings.session_timeout_ms,
         )  # fmt: skip
-        self.controller = ControllerShell(
+        self.controller = ControllerRuntime(
             self,
             ControllerConfig(
                 self.broker_id,

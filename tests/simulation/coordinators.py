@@ -1,4 +1,4 @@
-"""The coordinators of one simulated broker: the real machines, shells on virtual time around them.
+"""The coordinators of one simulated broker: real machines, with runtimes on virtual time.
 
 Real: the machines of transactions and groups, their handlers, marker queues. Simulated: what waits
 in `coordinator_runtime` and its two heirs, `marker_sender` and `transaction_verifier`, all of
@@ -50,17 +50,17 @@ MARKER_PAUSE_MS = 5
 
 
 class _AppendWait:
-    __slots__ = ("append", "shell")
+    __slots__ = ("append", "runtime")
 
-    def __init__(self, shell: Any, append: Any) -> None:
-        self.shell = shell
+    def __init__(self, runtime: Any, append: Any) -> None:
+        self.runtime = runtime
         self.append = append
 
     def complete(self, results: Any) -> None:
-        self.shell.append_completed(self.append, results)
+        self.runtime.append_completed(self.append, results)
 
 
-class _Shell:
+class _Runtime:
     """What both have in common: effects in order, appends, loading, ticks."""
 
     topic = ""
@@ -151,7 +151,7 @@ class _Shell:
             self.later(REPLICATION_POLL_MS, self._finish_load, load, replica)
 
 
-class TransactionShell(_Shell):
+class TransactionRuntime(_Runtime):
     topic = TRANSACTIONS_TOPIC
     acks = ACKS_ALL
     broker: TransactionalBroker
@@ -236,7 +236,7 @@ class TransactionShell(_Shell):
         self.later(MARKER_PAUSE_MS, self._pump, broker_id)
 
 
-class GroupShell(_Shell):
+class GroupRuntime(_Runtime):
     topic = OFFSETS_TOPIC
 
     def __init__(self, broker: Broker) -> None:

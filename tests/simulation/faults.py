@@ -56,7 +56,7 @@ class Faults:
             (self._pause, 4),
             (self._cut_link, 6),
             (self._cut_from_zookeeper, 4),
-            (self._break_connections, 5),
+            (self.break_connections, 5),
             (self._move_controller, 3),
             (self._shut_down, 3),
             (self._stop_zookeeper, 1),
@@ -283,7 +283,7 @@ class Faults:
         self._kernel.note(f"network between {one} and {other} again")
         self._cluster.network.mend(one, other)
 
-    def _break_connections(self) -> None:
+    def break_connections(self) -> None:
         one, other = self._pair()
         self._note(f"connections between {one} and {other} are reset")
         self._cluster.network.break_connections(one, other)

@@ -19,9 +19,9 @@ from pybroker.coordinator.transaction.transaction_coordinator import Transaction
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.topics import TopicPartition
 from pybroker.storage.log import Log
-from tests.simulation import transactions
+from tests.simulation import transactional_clients, transactions
 from tests.simulation.cluster import Result
-from tests.simulation.coordinators import TransactionShell
+from tests.simulation.coordinators import TransactionRuntime
 from tests.simulation.transactions import simulate_transactions
 
 MAX_SEEDS = 500
@@ -30,7 +30,7 @@ ACKS_LEADER = 1
 
 def _marker_before_the_log_is_durable() -> Any:
     """The coordinator does not wait until its decision is replicated."""
-    return patch.object(TransactionShell, "acks", ACKS_LEADER)
+    return patch.object(TransactionRuntime, "acks", ACKS_LEADER)
 
 
 def _lso_past_an_open_transaction() -> Any:
@@ -78,7 +78,8 @@ def _nastier(fault: Any, **weights: float) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(fault)
         for name, weight in weights.items():
-            stack.enter_context(patch.object(transactions, name, weight))
+            place = transactions if hasattr(transactions, name) else transactional_clients
+            stack.enter_context(patch.object(place, name, weight))
         yield
 
 
@@ -93,7 +94,11 @@ def _late_requests_are_obeyed() -> Any:
 
 def _late_markers_are_written() -> Any:
     """Markers out of a coordinator's broken connection end the producer's next transaction."""
-    return patch.object(WriteTxnMarkersHandler, "_is_late", lambda _self, _request: False)
+    return _nastier(
+        patch.object(WriteTxnMarkersHandler, "_is_late", lambda _self, _request: False),
+        BROKEN_CONNECTIONS_WEIGHT=80,
+        LATE_SHARE=1.0,
+    )
 
 
 def _late_offsets_are_taken() -> Any:
@@ -103,7 +108,12 @@ def _late_offsets_are_taken() -> Any:
         def is_late(self, sender: Sender, connection: int) -> bool:
             return False
 
-    return patch.object(group_transactions, "ConnectionOrders", NothingIsLate)
+    return _nastier(
+        patch.object(group_transactions, "ConnectionOrders", NothingIsLate),
+        RESETS_WEIGHT=200,
+        LATE_SHARE=1.0,
+        OFFSETS_SHARE=1.0,
+    )
 
 
 def _coordinator_answers_from_memory() -> Any:
@@ -138,9 +148,13 @@ def _unlogged_fences_are_believed() -> Any:
             return verify(self, name, producer_id, epoch, partitions)
 
     prove, verify = Core.prove, TransactionCoordinator.verify_partitions
-    return _both(
-        patch.object(Core, "prove", say),
-        patch.object(TransactionCoordinator, "verify_partitions", check),
+    return _nastier(
+        _both(
+            patch.object(Core, "prove", say),
+            patch.object(TransactionCoordinator, "verify_partitions", check),
+        ),
+        ISOLATED_COORDINATORS_WEIGHT=40,
+        STANDSTILL_SHARE=0.1,
     )
 
 

@@ -33,8 +33,8 @@ from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.coordinators import (
     REQUEST_TIMEOUT_MS,
-    GroupShell,
-    TransactionShell,
+    GroupRuntime,
+    TransactionRuntime,
     Verifier,
 )
 from tests.simulation.network import Exchange
@@ -46,6 +46,7 @@ TELLERS = 3
 FIRST_PRODUCER_ID = 5_000
 ISOLATED_COORDINATORS_WEIGHT = 2
 RESETS_WEIGHT = 6
+BROKEN_CONNECTIONS_WEIGHT = 0  # beside what breaks connections between brokers anyway
 LATE_SHARE = 0.5
 
 
@@ -72,8 +73,8 @@ class TransactionalBroker(Broker):
     def start(self) -> None:
         super().start()
         replicas = self.replicas
-        self.transactions = TransactionShell(self)
-        self.groups = GroupShell(self)
+        self.transactions = TransactionRuntime(self)
+        self.groups = GroupRuntime(self)
         verifier: Any = Verifier(self)
         transactions: Any = self.transactions
         groups: Any = self.groups
@@ -151,6 +152,7 @@ class TransactionalCluster(Cluster):
             self.faults.add(isolate, ISOLATED_COORDINATORS_WEIGHT)
         self.network.late_share = LATE_SHARE
         self.faults.add(self._reset_a_teller, RESETS_WEIGHT)
+        self.faults.add(self.faults.break_connections, BROKEN_CONNECTIONS_WEIGHT)
 
     @property
     def data_keys(self) -> list[TopicPartition]:

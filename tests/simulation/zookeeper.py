@@ -1,6 +1,6 @@
 """The embedded ZooKeeper's machine on the simulated network, and what kazoo does for a broker.
 
-`ZooKeeperServer` is the shell around the real `ZooKeeperMachine`: frames in and out, ticks.
+`ZooKeeperServer` is the runtime around the real `ZooKeeperMachine`: frames in and out, ticks.
 `ZooKeeperSession` is a broker's client with the promises of `broker.cluster.zookeeper_client`:
 operations are sent again after a lost connection until their outcome is known, all watches fire
 once after a reconnect, an expired session fails what waits, is told, and another one is opened.

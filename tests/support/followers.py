@@ -46,7 +46,7 @@ class Node(HandlerBroker):
         return self.fetchers.fetchers.get((source, 0))
 
     def settle(self) -> list[Completion]:
-        """What the shell would do, with the disk and the controller's answers held back."""
+        """What the runtime would do, with the disk and the controller's answers held back."""
         manager = self.manager
         for effect in manager.take_effects():
             if isinstance(effect, FlushNeeded):

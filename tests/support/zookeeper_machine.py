@@ -61,7 +61,7 @@ class World:
         return MachineClient(self, **options)
 
     def advance(self, ms: int) -> None:
-        """Let time pass, calling `tick` at each deadline as the shell would."""
+        """Let time pass, calling `tick` at each deadline as the runtime would."""
         end_ms = self.now_ms + ms
         while True:
             deadline_ms = self.machine.next_deadline_ms()

@@ -63,7 +63,7 @@ def the_move(cluster: ReplicaCluster) -> Move:
 
 
 def step(cluster: ReplicaCluster, move: Move) -> object:
-    """One step, with what the shell does for it."""
+    """One step, with what the runtime does for it."""
     done = cluster.manager.moves.next_step(move, cluster.now_ms)
     if isinstance(done, Read):
         data = log_dir_moves.read_piece(move, done.piece)

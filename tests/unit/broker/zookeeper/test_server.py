@@ -1,4 +1,4 @@
-"""The socket shell: bytes in pieces, four-letter words, bad input, limits, restarts."""
+"""The runtime: bytes in pieces, four-letter words, bad input, limits, restarts."""
 
 import contextlib
 import errno
