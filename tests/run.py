@@ -137,7 +137,8 @@ def run(stage: Stage, temporary: Path) -> tuple[bool, float]:
 
 def _visible() -> set[str]:
     """What lies in the checkout, caches excepted."""
-    return {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    names = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    return names - {"__pycache__"}
 
 
 def main() -> int:

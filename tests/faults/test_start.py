@@ -263,7 +263,9 @@ def test_a_disk_that_fills_up_ends_no_supervisor(tmp_path: Path) -> None:
         supervisor = psutil.Process(cluster.supervisor)
         limit = supervisor.rlimit(psutil.RLIMIT_FSIZE)
         supervisor.rlimit(psutil.RLIMIT_FSIZE, (10, limit[1]))
-        os.kill(cluster.node_pid("zookeeper"), signal.SIGKILL)
+        zookeeper = psutil.Process(cluster.node_pid("zookeeper"))
+        zookeeper.kill()
+        zookeeper.wait(END_SECONDS)  # until the supervisor has taken note of it
         assert "zookeeper is not running" in cluster.run("kill", "zookeeper").stdout
         supervisor.rlimit(psutil.RLIMIT_FSIZE, limit)
         cluster.succeed("restart", "zookeeper")
