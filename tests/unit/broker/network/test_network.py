@@ -183,10 +183,10 @@ async def test_a_slow_reader_does_not_hurt_others_and_is_bounded() -> None:
 
 async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
     async with running_network(SocketSettings(max_idle_ms=200)) as network:
+        began = trio.current_time()
         idle, parked = await network.connect(), await network.connect()
         await parked.send(heartbeat("park", 1))
         await network.heartbeats.arrived.wait()
-        began = trio.current_time()
         assert await idle.is_closed()
         assert trio.current_time() - began > 0.15
         await trio.sleep(0.3)
