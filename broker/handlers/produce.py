@@ -65,7 +65,16 @@ _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
 class ProduceHandler:
-    __slots__ = ("_clock", "_examiners", "_quick", "_replicas", "_spawn", "_transactions")
+    __slots__ = (
+        "_appends",
+        "_clock",
+        "_examiners",
+        "_internal_topics",
+        "_quick",
+        "_replicas",
+        "_spawn",
+        "_transactions",
+    )
 
     def __init__(
         self,
@@ -76,6 +85,8 @@ class ProduceHandler:
         """Without `transactions` nothing is verified. `spawn(coroutine_function, request)` does
         long work beside others (as Dispatcher does); without it that is done in one go."""
         self._replicas = replicas
+        self._appends = replicas.manager.appends
+        self._internal_topics = replicas.hosted.config.internal_topics
         self._spawn = spawn
         self._examiners = trio.CapacityLimiter(MAX_EXAMINERS)
         self._transactions = transactions
@@ -104,7 +115,7 @@ class ProduceHandler:
             records is None
             or len(records) <= _ATTRIBUTES_POSITION
             or (attributes := records[_ATTRIBUTES_POSITION]) & _TRANSACTIONAL
-            or topic.name in replicas.hosted.config.internal_topics
+            or topic.name in self._internal_topics
         ):
             return False
         key = (topic.name, partition.index)
@@ -116,7 +127,7 @@ class ProduceHandler:
             return False
         acks = body.acks
         now_ms = self._clock()
-        appends = replicas.manager.appends
+        appends = self._appends
         converted_before = appends.converted_bytes
         result = replicas.append_one(
             key, records, acks, body.timeout_ms, now_ms, request.api_version, self._waits, request
