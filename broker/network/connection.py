@@ -135,6 +135,11 @@ class Connection:
 
     # Life
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is asked of the broker, and no answer waits to leave."""
+        return self.state is READING and not self.unsent
+
     def watch(self, events: int) -> None:
         if self.events != events:
             self.events = events

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .connection import Connection
-from .mute_state import READING
 
 SILENT_SECONDS = 5.0
 IDLE_SECONDS = 60.0
@@ -25,8 +24,7 @@ def idlest(connections: Iterable[Connection], now: float) -> list[Connection]:
     idle = [
         connection
         for connection in everyone
-        if connection.state is READING
-        and not connection.out.blocked
+        if connection.is_quiet
         and now - connection.last_active
         >= (SILENT_SECONDS if connection.client_id is None else IDLE_SECONDS)
     ]

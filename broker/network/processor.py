@@ -212,7 +212,7 @@ class Processor:
                 connection.partial_since = 0.0
             elif connection.received_at >= connection.partial_since:
                 connection.partial_since = now
-            if connection.state is READING and not connection.out.blocked:
+            if connection.is_quiet:
                 if idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large():
                     connection.give_back_buffer()
                 if 0 <= max_idle_seconds < idle:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import struct
+from time import perf_counter
 
 import pytest
 import trio
 
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
+from pybroker.broker.network.idle_connections import idlest
 from pybroker.broker.network.selector import Selector
 from pybroker.broker.network.socket_server import SocketSettings
 from pybroker.protocol.api import ApiKey
@@ -195,6 +197,20 @@ async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
         assert await answers(parked, 1) == [1]
         assert await parked.is_closed()
         assert trio.current_time() - began > 0.15, "an answer counts as activity"
+
+
+async def test_a_sweep_between_an_answer_and_its_sending_closes_nothing() -> None:
+    """A request may take longer than a connection may be idle; then its answer is what counts."""
+    async with running_network(SocketSettings(max_idle_ms=200)) as network:
+        client = await network.connect()
+        await client.send(heartbeat("park", 1))
+        await network.heartbeats.arrived.wait()
+        await trio.sleep(0.3)
+        network.heartbeats.parked[0].respond(HeartbeatResponse())
+        for processor in network.server.processors:
+            assert not idlest(processor.connections.values(), perf_counter() + 3600)
+            processor.sweep(perf_counter(), 0.2)
+        assert await answers(client, 1) == [1]
 
 
 async def test_max_connections_per_ip() -> None:
