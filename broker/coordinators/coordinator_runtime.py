@@ -30,7 +30,7 @@ from ...protocol.zookeeper.operations import GetData
 from ...replication.controller import znodes
 from ...replication.partition import Partition
 from ...replication.types import ProduceResults, RoleChange
-from ...storage.log import AppendOrigin
+from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     __slots__ = (
         "_clock",
         "_clock_lead_ms",
+        "_effects",
         "_is_performing",
         "_load_buffer_bytes",
         "_load_limit",
@@ -174,6 +175,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         self._clock = clock
         self._load_buffer_bytes = load_buffer_bytes
         self._load_limit = trio.CapacityLimiter(MAX_LOADING_THREADS)
+        self._effects: deque[EffectT] = deque()  # taken from the machine, and not yet performed
         self._is_performing = False
         self._clock_lead_ms = 0
         self._sleep_until_ms: float = inf
@@ -224,16 +226,18 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         """Perform the machine's effects; to be called after each call of it.
 
         A machine that is called while an effect is performed has its own effects performed after
-        all that are queued already.
+        all that are queued already; one that fails leaves those behind it to the next call.
         """
         if self._is_performing:
             return
         self._is_performing = True
-        machine, performers = self.machine, self._performers
+        machine, effects, performers = self.machine, self._effects, self._performers
+        effects.extend(machine.take_effects())
         try:
-            while effects := machine.take_effects():
-                for effect in effects:
-                    performers[type(effect)](effect)
+            while effects:
+                effect = effects.popleft()
+                performers[type(effect)](effect)
+                effects.extend(machine.take_effects())
         finally:
             self._is_performing = False
         self._note_deadline()
