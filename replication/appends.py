@@ -1,7 +1,7 @@
 """Appends to the partitions that this broker leads.
 
-Invariant: a result is open only while the replicas or the disk that it waits for can still answer
-for it; a partition that is lost with its disk in the middle of an append answers so at once.
+Invariant: a result is pending only while the replicas or the disk that it waits for can still
+answer for it; a partition that is lost with its disk in the middle of an append answers so at once.
 
 The hot path (one partition, acks=1 or a leader without followers) is a dict look-up, the append,
 the HW, and one look-up a purgatory to see that nobody waits.
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
-from ..storage.log import AppendOrigin
+from ..storage.append_info import AppendOrigin
 from ..storage.validation import AppendInput
 from ..storage.verification import NOT_VERIFIED, VerificationGuard
 from .delayed_operations import DelayedProduce

@@ -49,6 +49,18 @@ class FetchReader:
         partition = self._partitions.get(key)
         if partition is None:
             return error_data(entry.partition, self._hosted.missing_error(key))
+        return self.read_hosted(partition, params, entry, remaining, min_one_batch, now_ms)
+
+    def read_hosted(
+        self,
+        partition: Partition,
+        params: FetchParams,
+        entry: FetchEntry,
+        remaining: int,
+        min_one_batch: bool,
+        now_ms: int,
+    ) -> FetchResponsePartitionData:
+        """As `read`, for whoever has looked the partition up."""
         stats = partition.stats
         stats.fetch_requests += 1
         try:
@@ -69,7 +81,7 @@ class FetchReader:
         except KafkaError as error:
             stats.failed_fetch_requests += 1
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._hosted.storage_failed(key, error)
+                self._hosted.storage_failed(partition.key, error)
             return error_data(entry.partition, error.code)
         if data.records:
             if params.is_from_follower:

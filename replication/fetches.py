@@ -169,7 +169,7 @@ class Fetches:
         if replica is None and partition.is_leader:
             return _refused(partition, entry)
         leader_end_offset = partition.durable_end_offset
-        data = self._reader.read(params, entry, remaining, min_one_batch, now_ms)
+        data = self._reader.read_hosted(partition, params, entry, remaining, min_one_batch, now_ms)
         if replica is None or data.error_code or data.diverging_epoch.epoch >= 0:
             return data
         moved = partition.update_follower(

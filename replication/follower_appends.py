@@ -11,7 +11,7 @@ import logging
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.fetch import FetchResponsePartitionData
-from ..storage.log import UnexpectedAppendOffset
+from ..storage.append_info import UnexpectedAppendOffset
 from .follower import FollowerPartition, FollowerState, truncation_point
 from .follower_table import FollowerTable
 from .replica_manager import ReplicaManager

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
+from ..storage.append_info import UnexpectedAppendOffset
 from ..storage.files import FileSlice
 from ..storage.local_log import NOT_CUT
-from ..storage.log import Log, UnexpectedAppendOffset
+from ..storage.log import Log
 from ..storage.log_directory import is_future_name_too_long
 from .follower import truncation_point
 from .hosted_partitions import HostedPartitions, Move

@@ -16,7 +16,8 @@ methods say what has moved.
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.replication import LeaderAndIsrPartitionState
 from ..protocol.topics import TopicPartition
-from ..storage.log import AppendInfo, AppendOrigin, Log
+from ..storage.append_info import AppendInfo, AppendOrigin
+from ..storage.log import Log
 from ..storage.validation import AppendInput
 from ..storage.verification import VerificationGuard
 from .isr import IsrState, RemoteReplica

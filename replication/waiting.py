@@ -12,6 +12,7 @@ Mirrors what Kafka's ReplicaManager and Partition do with DelayedOperationPurgat
 """
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
@@ -23,6 +24,8 @@ from .partition import Partition
 from .purgatory import Purgatory
 from .throttle import ReplicationQuota
 from .types import ACKS_ALL, Completion
+
+SettledT = TypeVar("SettledT", DelayedProduce, DelayedDeleteRecords)
 
 
 class WaitingOperations:
@@ -66,19 +69,19 @@ class WaitingOperations:
         if key in self.fetches.watched:
             self.check_fetches(key, partition)
         if key in self.produces.watched:
-            self._check_produces(key, partition)
+            self._settle(self.produces, key, partition)
         if key in self.deletes.watched:
-            self.check_deletes(key, partition)
+            self._settle(self.deletes, key, partition)
 
     def check(self, key: TopicPartition) -> None:
         """The partition changed in some way (role, ISR, config, gone): look at all who wait."""
         partition = self._partitions.get(key)
         if key in self.produces.watched:
-            self._check_produces(key, partition)
+            self._settle(self.produces, key, partition)
         if key in self.fetches.watched:
             self.check_fetches(key, partition)
         if key in self.deletes.watched:
-            self.check_deletes(key, partition)
+            self._settle(self.deletes, key, partition)
 
     def check_fetches(self, key: TopicPartition, partition: Partition | None) -> None:
         for operation in self.fetches.watchers(key):
@@ -91,17 +94,15 @@ class WaitingOperations:
                     self._answer_fetch(operation)
 
     def check_deletes(self, key: TopicPartition, partition: Partition | None) -> None:
-        missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
-        for operation in self.deletes.watchers(key):
-            if operation.is_waiting and operation.settle(key, partition, missing):
-                self.deletes.remove(operation)
-                self.completed.append(Completion(operation.token, operation.results))
+        self._settle(self.deletes, key, partition)
 
-    def _check_produces(self, key: TopicPartition, partition: Partition | None) -> None:
+    def _settle(
+        self, purgatory: Purgatory[SettledT], key: TopicPartition, partition: Partition | None
+    ) -> None:
         missing = ErrorCode.NONE if partition is not None else self._hosted.missing_error(key)
-        for operation in self.produces.watchers(key):
+        for operation in purgatory.watchers(key):
             if operation.is_waiting and operation.settle(key, partition, missing):
-                self.produces.remove(operation)
+                purgatory.remove(operation)
                 self.completed.append(Completion(operation.token, operation.results))
 
     # A disk has failed

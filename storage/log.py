@@ -19,13 +19,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from . import log_lookup, recovery_notes
-from .append_info import (
-    AppendInfo,
-    AppendOrigin,
-    InvalidRecords,
-    RecordError,
-    UnexpectedAppendOffset,
-)
+from .append_info import AppendInfo, AppendOrigin
 from .append_rules import MAGIC_V2, AppendRequest
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
@@ -49,16 +43,6 @@ from .segment import MAX_RELATIVE_OFFSET, BatchToSearch, Segment
 from .transaction_index import AbortedTransaction
 from .validation import AppendInput, PreValidatedBatch, validate
 from .verification import VerificationGuard
-
-__all__ = [
-    "AppendInfo",
-    "AppendOrigin",
-    "InvalidRecords",
-    "Log",
-    "LogRead",
-    "RecordError",
-    "UnexpectedAppendOffset",
-]
 
 
 class Log:

@@ -34,7 +34,7 @@ from ...protocol.records.batch import ControlRecordType, EndTxnMarker
 from ...protocol.records.builder import build_end_txn_marker
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ACKS_ALL, ProduceResults
-from ...storage.log import AppendOrigin
+from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from ...replication.types import (
     ProduceResult,
     ProduceResults,
 )
-from ...storage.log import AppendOrigin
+from ...storage.append_info import AppendOrigin
 from ...storage.validation import AppendInput
 from ...storage.verification import VerificationGuard
 

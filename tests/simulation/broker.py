@@ -60,7 +60,7 @@ from pybroker.replication.types import (
 )
 from pybroker.storage.files import FileSlice
 from pybroker.storage.log_manager import LogManager, LogManagerConfig
-from tests.simulation.controller import ControllerRuntime
+from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk
 from tests.simulation.fetchers import LISTENER, FetcherTask
 from tests.simulation.kernel import Process
@@ -276,7 +276,7 @@ class Broker:
             kernel, self.cluster.network, self.cluster.zookeeper, self.process,
             settings.session_timeout_ms,
         )  # fmt: skip
-        self.controller = ControllerRuntime(
+        self.controller = SimulatedController(
             self,
             ControllerConfig(
                 self.broker_id,

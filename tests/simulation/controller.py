@@ -36,7 +36,7 @@ class _Channel:
         self.is_open = True
 
 
-class ControllerRuntime:
+class SimulatedController:
     def __init__(self, broker: "Broker", config: ControllerConfig) -> None:
         self._broker = broker
         self._kernel = broker.kernel

@@ -33,7 +33,7 @@ from pybroker.coordinator.transaction.transaction_coordinator import Transaction
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from pybroker.replication.types import ACKS_ALL, RoleChange
-from pybroker.storage.log import AppendOrigin
+from pybroker.storage.append_info import AppendOrigin
 from tests.simulation.fetchers import LISTENER
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _AppendWait:
         self.runtime.append_completed(self.append, results)
 
 
-class _Runtime:
+class SimulatedCoordinator:
     """What both have in common: effects in order, appends, loading, ticks."""
 
     topic = ""
@@ -151,7 +151,7 @@ class _Runtime:
             self.later(REPLICATION_POLL_MS, self._finish_load, load, replica)
 
 
-class TransactionRuntime(_Runtime):
+class SimulatedTransactions(SimulatedCoordinator):
     topic = TRANSACTIONS_TOPIC
     acks = ACKS_ALL
     broker: TransactionalBroker
@@ -236,7 +236,7 @@ class TransactionRuntime(_Runtime):
         self.later(MARKER_PAUSE_MS, self._pump, broker_id)
 
 
-class GroupRuntime(_Runtime):
+class SimulatedGroups(SimulatedCoordinator):
     topic = OFFSETS_TOPIC
 
     def __init__(self, broker: Broker) -> None:

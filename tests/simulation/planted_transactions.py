@@ -21,7 +21,7 @@ from pybroker.protocol.topics import TopicPartition
 from pybroker.storage.log import Log
 from tests.simulation import transactional_clients, transactions
 from tests.simulation.cluster import Result
-from tests.simulation.coordinators import TransactionRuntime
+from tests.simulation.coordinators import SimulatedTransactions
 from tests.simulation.transactions import simulate_transactions
 
 MAX_SEEDS = 500
@@ -30,7 +30,7 @@ ACKS_LEADER = 1
 
 def _marker_before_the_log_is_durable() -> Any:
     """The coordinator does not wait until its decision is replicated."""
-    return patch.object(TransactionRuntime, "acks", ACKS_LEADER)
+    return patch.object(SimulatedTransactions, "acks", ACKS_LEADER)
 
 
 def _lso_past_an_open_transaction() -> Any:

@@ -33,8 +33,8 @@ from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.coordinators import (
     REQUEST_TIMEOUT_MS,
-    GroupRuntime,
-    TransactionRuntime,
+    SimulatedGroups,
+    SimulatedTransactions,
     Verifier,
 )
 from tests.simulation.network import Exchange
@@ -73,8 +73,8 @@ class TransactionalBroker(Broker):
     def start(self) -> None:
         super().start()
         replicas = self.replicas
-        self.transactions = TransactionRuntime(self)
-        self.groups = GroupRuntime(self)
+        self.transactions = SimulatedTransactions(self)
+        self.groups = SimulatedGroups(self)
         verifier: Any = Verifier(self)
         transactions: Any = self.transactions
         groups: Any = self.groups

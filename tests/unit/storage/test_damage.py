@@ -20,8 +20,9 @@ from pybroker.protocol.errors import KafkaError, ProtocolError
 from pybroker.protocol.records.batch import crc_is_valid, iter_batch_headers
 from pybroker.protocol.records.builder import build_end_txn_marker
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker.storage.append_info import AppendOrigin
 from pybroker.storage.files import DataFile, DirectoryLock
-from pybroker.storage.log import AppendOrigin, Log
+from pybroker.storage.log import Log
 from pybroker.storage.log_directory import StartupError
 from pybroker.storage.log_manager import LogManager
 from pybroker.storage.recovery_notes import note_cut, write_gaps
