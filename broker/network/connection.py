@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from .bad_input import BadInput, describe_frame_start
 from .connection_quotas import MemoryPool
@@ -50,6 +51,11 @@ _SIZE = Struct(">i").unpack_from
 SIZE_PREFIX_BYTES = 4
 
 
+# Takes the request at the front of a connection's buffer and has it handled; returns when that was
+# done, in seconds of `perf_counter`. BadInput if it cannot.
+FrameHandler: TypeAlias = "Callable[[Connection], float]"
+
+
 class Owner(Protocol):
     """Whoever reads from connections and has their requests handled: their processor."""
 
@@ -71,9 +77,9 @@ class Connection:
 
     __slots__ = (
         "buffer", "client_id", "client_id_raw", "closed", "end", "events", "fileno",
-        "first_bytes", "flush_queued", "is_served", "lacks_memory", "large_frame_bytes",
-        "last_active", "lent_bytes", "max_frame_bytes", "memo", "needed", "out",
-        "owner", "partial_since", "peer", "pipeline", "receive_memory", "received_at",
+        "first_bytes", "flush_queued", "gatekeeper", "is_served", "lacks_memory",
+        "large_frame_bytes", "last_active", "lent_bytes", "max_frame_bytes", "memo", "needed",
+        "out", "owner", "partial_since", "peer", "pipeline", "receive_memory", "received_at",
         "request_memory", "reserved_bytes", "selector", "start", "state", "throttled_until",
         "transport", "unsent", "view", "waits_for_memory",
     )  # fmt: skip
@@ -96,6 +102,8 @@ class Connection:
         self.owner = owner
         self.max_frame_bytes = max_frame_bytes
         self.state: MuteState = READING
+        # Takes the frames while it stands before the dispatcher: see `listener_security`.
+        self.gatekeeper: FrameHandler | None = None
         self.closed = False
         self.events = READ  # what the selector watches
 

@@ -18,6 +18,7 @@ from time import perf_counter
 from .bad_input import BadInput
 from .connection import Connection
 from .connection_quotas import ConnectionQuotas
+from .listener_security import OPEN, ListenerSecurity
 from .memory_shortage import MemoryShortage
 from .mute_state import PIPELINING, READING, RESPONSE_PENDING
 from .receive_buffer import COMMON_BUFFER_BYTES
@@ -37,7 +38,7 @@ class Processor:
     __slots__ = (
         "answered", "busy_seconds", "channel", "connections", "expired_connections", "handlers",
         "index", "left", "listener", "max_frame_bytes", "memory", "memory_released", "quotas",
-        "selector", "started_at", "throttled",
+        "security", "selector", "started_at", "throttled",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +52,7 @@ class Processor:
         memory: MemoryShortage,
         *,
         max_frame_bytes: int,
+        security: ListenerSecurity = OPEN,
     ) -> None:
         self.index = index
         self.listener = listener
@@ -60,6 +62,7 @@ class Processor:
         self.quotas = quotas
         self.memory = memory
         self.max_frame_bytes = max_frame_bytes
+        self.security = security
         self.connections: dict[int, Connection] = {}  # all that are open, by file descriptor
         self.left: list[tuple[int, int]] = []  # what the last round did not come to
         self.busy_seconds = 0.0
@@ -83,6 +86,8 @@ class Processor:
             self.memory.receive_memory,
             self.memory.request_memory,
         )
+        if self.security.new_gatekeeper is not None:
+            connection.gatekeeper = self.security.new_gatekeeper(connection)
         self.connections[connection.fileno] = connection
         self.selector.register(connection.fileno, READ)
         if self.quotas.must_shed(self.listener):

@@ -21,6 +21,7 @@ from ...protocol.api import API_TABLE, ApiKey, request_class
 from ...protocol.discarding import discard
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.framing import RequestHeader
+from ..security.principal import ANONYMOUS, KafkaPrincipal
 from .turns import Pace, Steps, Turns
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ SMALL_ANSWERS = frozenset(
 class ConnectionInfo:
     """What a handler may know of the client's connection.
 
-    `number` counts the connections of this process, in the order in which they were accepted.
+    `principal` is known once the client is authenticated. `number` counts the connections of this
+    process, in the order in which they were accepted.
     """
 
     __slots__ = ("host", "listener_name", "local_host", "local_port", "number", "port",
@@ -63,7 +65,7 @@ class ConnectionInfo:
         port: int,
         listener_name: str,
         security_protocol: str = "PLAINTEXT",
-        principal: str = "User:ANONYMOUS",
+        principal: KafkaPrincipal = ANONYMOUS,
         local_host: str = "",
         local_port: int = 0,
         number: int = 0,

@@ -4,7 +4,8 @@ All connections queued in one round are served together, and their responses lea
 a handler answers at once, the next request that is already in the connection's buffer is handled
 in the same turn, and one system call sends all its answers. Whoever has just come is served and
 answered before those that ask for more behind a turn that they have had. Handlers run one after the
-other on the loop, and all that is known of them here is `handle_frame`; those that wait (ZooKeeper,
+other on the loop, and all that is known of them here is `handle_frame`, or the `gatekeeper` that
+stands before it on a connection; those that wait (ZooKeeper,
 disk, a worker thread) are tasks of their own, which the dispatcher bounds. `num.io.threads` bounds
 the threads that force data to disk.
 
@@ -19,13 +20,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
 from time import perf_counter
 
 import trio
 
 from .bad_input import BadInput
-from .connection import Connection
+from .connection import Connection, FrameHandler
 from .memory_shortage import MemoryShortage
 from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
 from .request_channel import RequestChannel
@@ -59,11 +59,10 @@ class RequestHandlerPool:
     def __init__(
         self,
         channel: RequestChannel,
-        handle_frame: Callable[[Connection], float],
+        handle_frame: FrameHandler,
         memory: MemoryShortage,
     ) -> None:
-        """`handle_frame` takes the request at the front of a connection's buffer, has it handled,
-        and returns when that was done; BadInput if it cannot."""
+        """`handle_frame` takes the frames of connections that have no gatekeeper."""
         self.channel = channel
         self.memory = memory
         self._bounds_requests = memory.request_memory is not None
@@ -131,7 +130,7 @@ class RequestHandlerPool:
         """Handle the requests in the buffer until one is not answered at once, or its time is up;
         returns when that was. The answers leave in their turn of `to_flush`."""
         connection.is_served = True
-        handle_frame = self._handle_frame
+        handle_frame = connection.gatekeeper or self._handle_frame
         try:
             while True:
                 connection.state = RESPONSE_PENDING

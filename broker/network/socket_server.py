@@ -20,6 +20,7 @@ from .acceptor import Acceptor, bind
 from .connection import Connection
 from .connection_quotas import ConnectionQuotas, MemoryPool
 from .idle_connections import idlest
+from .listener_security import OPEN, ListenerSecurity
 from .memory_shortage import MemoryShortage
 from .processor import Processor
 from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
@@ -42,6 +43,7 @@ class ListenerSpec(NamedTuple):
     protocol: str
     host: str | None
     port: int
+    security: ListenerSecurity = OPEN
 
 
 class SocketSettings(NamedTuple):
@@ -99,22 +101,23 @@ class SocketServer:
                 f"listener {spec.name} cannot listen on {spec.host or '*'}:{spec.port}: "
                 f"{error.strerror}",
             ) from error
-        processors = [self._new_processor(spec.name) for _ in range(settings.network_threads)]
+        processors = [self._new_processor(spec) for _ in range(settings.network_threads)]
         self.acceptors.append(
             Acceptor(spec.name, spec.protocol, sock, processors, self.quotas, settings.send_buffer)
         )
 
-    def _new_processor(self, listener: str) -> Processor:
+    def _new_processor(self, spec: ListenerSpec) -> Processor:
         index = len(self.processors)
         processor = Processor(
             index,
-            listener,
+            spec.name,
             self._selectors.new_selector(index),
             self.channel,
             self.handlers,
             self.quotas,
             self._shortage,
             max_frame_bytes=self.settings.max_frame_bytes,
+            security=spec.security,
         )
         self.processors.append(processor)
         return processor

@@ -1,0 +1,23 @@
+"""What a listener asks of a new connection before its first request is handled.
+
+Job: the seam between a connection and its TLS and SASL: `ListenerSecurity` says for one listener
+what is put before its requests.
+
+Mirrors `ChannelBuilder`, with its `TransportLayer` and `Authenticator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .connection import Connection, FrameHandler
+
+
+class ListenerSecurity(NamedTuple):
+    """Of one listener; a plain one has nothing of it."""
+
+    new_gatekeeper: Callable[[Connection], FrameHandler] | None = None
+
+
+OPEN = ListenerSecurity()

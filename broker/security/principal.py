@@ -1,0 +1,29 @@
+"""Who a request comes from.
+
+Mirrors `KafkaPrincipal`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+USER_TYPE: Final = "User"
+
+
+class KafkaPrincipal(NamedTuple):
+    """A type, nearly always `User`, and a name; compared by both, case-sensitively.
+
+    `token_authenticated` says that a delegation token proved it; it is no part of who it is, but
+    such a client gets no further tokens. `KafkaPrincipal` of Kafka leaves it out of equality, and
+    so does whoever compares `str`.
+    """
+
+    type: str
+    name: str
+    token_authenticated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = KafkaPrincipal(USER_TYPE, "ANONYMOUS")
