@@ -27,3 +27,11 @@ class KafkaPrincipal(NamedTuple):
 
 
 ANONYMOUS: Final = KafkaPrincipal(USER_TYPE, "ANONYMOUS")
+
+
+def parse_principal(text: str) -> KafkaPrincipal:
+    """`Type:name`, with a name that may hold colons; ValueError for anything else."""
+    kind, colon, name = text.partition(":")
+    if not colon:
+        raise ValueError(f"expected a principal as in User:alice, got {text!r}")
+    return KafkaPrincipal(kind, name)

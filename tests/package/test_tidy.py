@@ -30,6 +30,19 @@ HERE = Path(__file__).resolve()
 MESSAGES = "protocol/messages/"
 # What nothing but tests uses, and why it is there.
 FOR_TESTS = {
+    "broker/security/acl_authorizer.py::AclAuthorizer": "asked when ACLs are served",
+    "broker/security/acl_authorizer.py::AclAuthorizer.allows": "asked when ACLs are served",
+    "broker/security/acl_authorizer.py::AclAuthorizer.allows_by_type": "asked when ACLs are served",
+    "broker/security/acls.py::AclBinding": "asked when ACLs are served",
+    "broker/security/acls.py::AclFilter": "asked when ACLs are served",
+    "broker/security/acls.py::AclFilter.matches_entry": "asked when ACLs are served",
+    "broker/security/acls.py::AclFilter.matches_pattern": "asked when ACLs are served",
+    "broker/security/acls.py::AclFilter.named_patterns": "asked when ACLs are served",
+    "broker/security/authorizer.py::Authorizer": "asked when ACLs are served",
+    "broker/security/authorizer.py::Authorizer.allows": "asked when ACLs are served",
+    "broker/security/authorizer.py::Authorizer.allows_by_type": "asked when ACLs are served",
+    "broker/security/authorizer.py::CLUSTER_NAME": "asked when ACLs are served",
+    "broker/security/principal.py::parse_principal": "asked when ACLs are served",
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
     "broker/handlers/__init__.py::HANDLED_IN": "where an API is found, kept true by a test",
     "coordinator/group/offsets.py::OffsetStore.snapshot": "what twins are compared with",

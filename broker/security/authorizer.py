@@ -1,0 +1,93 @@
+"""Whether somebody may do something: the question, and who answers it.
+
+Job: the vocabulary of ACLs, and `Authorizer`, which is asked with it. Which request asks what is
+in a table of its own.
+
+Mirrors `org.apache.kafka.server.authorizer.Authorizer`, `AclOperation`, `ResourceType`,
+`PatternType` and `AclPermissionType`; the numbers are those on the wire and in bitmaps.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, Protocol
+
+from .principal import KafkaPrincipal
+
+
+class AclOperation(IntEnum):
+    """UNKNOWN is what a newer broker may have written, ANY is for filters, ALL for ACLs."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclPermission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+CLUSTER_NAME: Final = "kafka-cluster"  # of the only resource of type CLUSTER
+WILDCARD: Final = "*"
+
+
+class Authorizer(Protocol):
+    """Decides, from what it knows now; never waits."""
+
+    version: int
+    """Goes up with each change of what it knows: a decision of before may be another now."""
+
+    def allows(
+        self,
+        principal: KafkaPrincipal,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        """Whether `principal`, connected from `host`, may do this to the resource `name`."""
+        ...
+
+    def allows_by_type(
+        self,
+        principal: KafkaPrincipal,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+    ) -> bool:
+        """Whether it may do this to any resource of that type (KIP-679)."""
+        ...
