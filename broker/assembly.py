@@ -10,6 +10,7 @@ What is registered here is what ApiVersions advertises; `handlers` says which fi
 
 from __future__ import annotations
 
+import base64
 import random
 import uuid
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ from .cleaner.runtime import CleanerRuntime
 from .cluster.config_store import ConfigStore
 from .cluster.controller_client import ControllerClient
 from .cluster.controller_runtime import ControllerRuntime
+from .cluster.delegation_token_store import DelegationTokenStore
 from .cluster.finalized_features import FinalizedFeatures
 from .cluster.metadata_waits import MetadataWaits
 from .cluster.topic_config_cache import TopicConfigCache
@@ -44,6 +46,7 @@ from .handlers.alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from .handlers.api_versions import ApiVersionsHandler
 from .handlers.controller_orders import ControllerOrders
 from .handlers.controller_requests import ControllerRequestHandlers
+from .handlers.delegation_tokens import DelegationTokenHandlers
 from .handlers.delete_records import DeleteRecordsHandler
 from .handlers.describe_cluster import DescribeClusterHandler
 from .handlers.describe_configs import DescribeConfigsHandler
@@ -126,6 +129,7 @@ class Parts(NamedTuple):
     coordinators: Coordinators
     cleaner: CleanerRuntime
     orders: ControllerOrders
+    tokens: DelegationTokenStore
 
 
 def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
@@ -151,6 +155,9 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         coordinators=_coordinators(ground, cache, replicas.runtime, control.producer_ids),
         cleaner=CleanerRuntime(ground.logs, config, ground.clock),
         orders=ControllerOrders(replicas.runtime),
+        tokens=DelegationTokenStore(
+            ground.zookeeper, settings.delegation_tokens(config), ground.clock, _new_token_id
+        ),
     )
     _register_orders(ground, parts)
     _register_controller(ground, parts)
@@ -162,6 +169,10 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
 
 
 # The parts
+
+
+def _new_token_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
@@ -355,6 +366,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(DescribeClusterHandler(cache).handlers())
     register(DescribeConfigsHandler(config, ground.broker_id, cache, store).handlers())
     register(AlterConfigsHandler(config, ground.broker_id, cache, store).handlers())
+    register(DelegationTokenHandlers(parts.tokens).handlers())
 
 
 def _register_coordinators(ground: Ground, parts: Parts) -> None:

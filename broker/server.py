@@ -271,6 +271,13 @@ class Broker:
         services.spawn("isr changes", control.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await services.start("features", self.features.follow)
+        if parts.tokens.tokens.enabled:
+            await services.start(
+                "tokens",
+                parts.tokens.run,
+                lambda: control.controller.is_active,
+                self.config.get_int("delegation.token.expiry.check.interval.ms"),
+            )
         services.spawn(
             "storage",
             run_storage_jobs,
@@ -321,6 +328,7 @@ class Broker:
                 lambda: self.broker_epoch,
             )
         await services.stop(
+            "tokens",
             "features",
             "configs",
             "sockets",

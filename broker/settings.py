@@ -27,6 +27,7 @@ from .network.connection_quotas import ConnectionQuotas
 from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
 from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
+from .security.delegation_tokens import DelegationTokens
 
 logger = logging.getLogger("pybroker.broker.server")
 
@@ -243,4 +244,16 @@ def controller_config(config: KafkaConfig, broker_id: int) -> ControllerConfig:
         ),
         leader_imbalance_check_interval_ms=1000
         * config.get_int("leader.imbalance.check.interval.seconds"),
+    )
+
+
+def delegation_tokens(config: KafkaConfig) -> DelegationTokens:
+    """With the secret that all brokers share, under its name of today or its old one."""
+    names = ("delegation.token.secret.key", "delegation.token.master.key")
+    texts = (config.get_optional_string(name) for name in names if config.is_set(name))
+    secret = next(texts, None)
+    return DelegationTokens(
+        None if secret is None else secret.encode(),
+        max_lifetime_ms=config.get_int("delegation.token.max.lifetime.ms"),
+        expiry_ms=config.get_int("delegation.token.expiry.time.ms"),
     )

@@ -5,7 +5,7 @@ Job: `ConfigStore` reads and writes /config/<entity> nodes and tells the other b
 written only while the cluster has a ZooKeeper controller (checked in the same transaction), as
 Kafka does against a migration to KRaft in between.
 
-Mirrors kafka.zk.AdminZkClient (changeConfigs) and ZkNodeChangeNotificationListener.
+Mirrors kafka.zk.AdminZkClient (changeConfigs).
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Check,
     Create,
-    Delete,
     Flow,
-    GetChildren,
     GetData,
     Multi,
     SessionExpired,
@@ -32,13 +30,13 @@ from ...protocol.zookeeper.operations import (
     run_one,
 )
 from ...replication.controller import znodes
+from .change_notifications import ChangeNotifications
 
 if TYPE_CHECKING:
-    from .zookeeper_client import WatchKind, ZooKeeperClient
+    from .zookeeper_client import ZooKeeperClient
 
 logger = logging.getLogger("pybroker.broker.configs")
 
-CHANGE_EXPIRY_MS = 15 * 60 * 1000
 MAX_WRITE_ATTEMPTS = 10
 DEFAULT_BROKER = "<default>"
 
@@ -99,12 +97,10 @@ def write_config(entity: str, config: Mapping[str, str]) -> Flow[None]:
 class ConfigStore:
     """The configs of all entities, as ZooKeeper has them now."""
 
-    __slots__ = ("_changed", "_client", "_last_change")
+    __slots__ = ("_client",)
 
     def __init__(self, client: ZooKeeperClient) -> None:
         self._client = client
-        self._changed = trio.Event()
-        self._last_change = -1
 
     async def read(self, entity: str) -> dict[str, str]:
         return (await self.read_many([entity]))[entity]
@@ -126,50 +122,14 @@ class ConfigStore:
 
         What is there at the start counts as seen: the caller reads the entities it needs first.
         """
-        first = True
-        while True:
-            self._changed = trio.Event()
-            try:
-                listing = await self._client.execute_one(
-                    GetChildren(znodes.CONFIG_CHANGES, watch=True), self._fired
-                )
-                await self._process(listing.children, on_change, clock(), quiet=first)
-            except SessionExpired:
-                logger.info("Following config changes goes on with a new ZooKeeper session")
-                await trio.sleep(0.1)
-                continue
-            if first:
-                first = False
-                task_status.started()
-            await self._changed.wait()
 
-    def _fired(self, _kind: WatchKind, _path: str) -> None:
-        self._changed.set()
-
-    async def _process(
-        self, children: Iterable[str], on_change: OnChange, now_ms: int, *, quiet: bool
-    ) -> None:
-        prefix = f"{znodes.CONFIG_CHANGES}/"
-        pending = sorted((znodes.sequence_number(name), name) for name in children)
-        fresh = [(number, name) for number, name in pending if number > self._last_change]
-        if fresh:
-            results = await self._client.execute([GetData(prefix + name) for _, name in fresh])
-            entities = dict.fromkeys(
-                entity
-                for result in results
-                if result.ok and (entity := znodes.decode_config_change(result.data)) is not None
-            )
-            self._last_change = fresh[-1][0]
-            if not quiet:
-                for entity in entities:
+        async def tell(changes: Iterable[bytes | None]) -> None:
+            for entity in dict.fromkeys(map(znodes.decode_config_change, changes)):
+                if entity is not None:
                     await self._tell(entity, on_change)
-            expired = [
-                Delete(prefix + name)
-                for (_, name), result in zip(fresh, results, strict=True)
-                if result.stat is not None and now_ms - result.stat.ctime_ms > CHANGE_EXPIRY_MS
-            ]
-            if expired:
-                await self._client.execute(expired)
+
+        changes = ChangeNotifications(self._client, znodes.CONFIG_CHANGES)
+        await changes.follow(tell, clock, task_status=task_status)
 
     async def _tell(self, entity: str, on_change: OnChange) -> None:
         """One bad config, or one that cannot be applied, must not keep the others away."""

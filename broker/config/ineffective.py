@@ -113,12 +113,6 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
             "about logins, and there are none; frames have socket.request.max.bytes",
         ),
         **dict.fromkeys(
-            ("delegation.token.master.key", "delegation.token.secret.key",
-             "delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms",
-             "delegation.token.expiry.check.interval.ms"),
-            "tokens let in, and there are none",
-        ),
-        **dict.fromkeys(
             ("password.encoder.secret", "password.encoder.old.secret",
              "password.encoder.keyfactory.algorithm", "password.encoder.cipher.algorithm",
              "password.encoder.key.length", "password.encoder.iterations"),

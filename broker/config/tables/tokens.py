@@ -15,11 +15,45 @@ from ..keys import (
 )
 
 DEFINITIONS = (
-    key("delegation.token.master.key", PASSWORD, None, MEDIUM),
-    key("delegation.token.secret.key", PASSWORD, None, MEDIUM),
-    key("delegation.token.max.lifetime.ms", LONG, "604800000", MEDIUM, valid=AT_LEAST_1),
-    key("delegation.token.expiry.time.ms", LONG, "86400000", MEDIUM, valid=AT_LEAST_1),
-    key("delegation.token.expiry.check.interval.ms", LONG, "3600000", LOW, valid=AT_LEAST_1),
+    key(
+        "delegation.token.master.key",
+        PASSWORD,
+        None,
+        MEDIUM,
+        doc="The old name of delegation.token.secret.key.",
+    ),
+    key(
+        "delegation.token.secret.key",
+        PASSWORD,
+        None,
+        MEDIUM,
+        doc="The secret that makes delegation tokens, the same on all brokers; without it there "
+        "are none.",
+    ),
+    key(
+        "delegation.token.max.lifetime.ms",
+        LONG,
+        "604800000",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="How long a delegation token can be prolonged at most.",
+    ),
+    key(
+        "delegation.token.expiry.time.ms",
+        LONG,
+        "86400000",
+        MEDIUM,
+        valid=AT_LEAST_1,
+        doc="How long a delegation token holds without being renewed.",
+    ),
+    key(
+        "delegation.token.expiry.check.interval.ms",
+        LONG,
+        "3600000",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="How often the controller deletes expired delegation tokens.",
+    ),
     key("password.encoder.secret", PASSWORD, None, MEDIUM),
     key("password.encoder.old.secret", PASSWORD, None, MEDIUM),
     key("password.encoder.keyfactory.algorithm", STRING, None, LOW),

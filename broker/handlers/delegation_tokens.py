@@ -1,0 +1,176 @@
+"""CreateDelegationToken v0-3, RenewDelegationToken v0-2, ExpireDelegationToken v0-2 and
+DescribeDelegationToken v0-3 (KIP-48, KIP-373).
+
+Whoever proves itself only by a token, by nothing, or over a connection that others can read gets
+none. Any broker may be asked; the change is in ZooKeeper when it is answered, and reaches the other
+brokers a little later.
+
+Mirrors the token handlers of KafkaApis. `may_create_for` and `may_see` are where an authorizer is
+asked about tokens of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.credentials import (
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenResponse,
+)
+from ..security.delegation_tokens import TokenInfo
+from ..security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+
+if TYPE_CHECKING:
+    from ..cluster.delegation_token_store import DelegationTokenStore
+    from ..network.request import Handler, Request
+
+NO_TIME = -1  # beside an error
+
+MayCreateFor: TypeAlias = "Callable[[Request, KafkaPrincipal], bool]"
+MaySee: TypeAlias = "Callable[[Request, TokenInfo], bool]"
+
+
+def _everyone_may(_request: Request, _other: object) -> bool:
+    """Without an authorizer."""
+    return True
+
+
+class DelegationTokenHandlers:
+    __slots__ = ("_may_create_for", "_may_see", "_store")
+
+    def __init__(
+        self,
+        store: DelegationTokenStore,
+        may_create_for: MayCreateFor = _everyone_may,
+        may_see: MaySee = _everyone_may,
+    ) -> None:
+        self._store = store
+        self._may_create_for = may_create_for
+        self._may_see = may_see
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.CREATE_DELEGATION_TOKEN: self.create,
+            ApiKey.RENEW_DELEGATION_TOKEN: self.renew,
+            ApiKey.EXPIRE_DELEGATION_TOKEN: self.expire,
+            ApiKey.DESCRIBE_DELEGATION_TOKEN: self.describe,
+        }
+
+    async def create(self, request: Request) -> None:
+        body, requester = request.body, request.peer.principal
+        owner = requester
+        if body.owner_principal_name:
+            owner = KafkaPrincipal(body.owner_principal_type or "", body.owner_principal_name)
+        renewers = [KafkaPrincipal(one.principal_type, one.principal_name) for one in body.renewers]
+        response = CreateDelegationTokenResponse(
+            principal_type=owner.type,
+            principal_name=owner.name,
+            token_requester_principal_type=requester.type,
+            token_requester_principal_name=requester.name,
+            issue_timestamp_ms=NO_TIME,
+            expiry_timestamp_ms=NO_TIME,
+            max_timestamp_ms=NO_TIME,
+        )
+        error = self._refusal(request)
+        if error is not ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED:
+            if owner[:2] != requester[:2] and not self._may_create_for(request, owner):
+                error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+            elif any(renewer.type != USER_TYPE for renewer in renewers):
+                error = ErrorCode.INVALID_PRINCIPAL_TYPE
+        if error:
+            response.error_code = error
+            request.respond(response)
+            return
+        token = await self._store.create(owner, requester, renewers, body.max_lifetime_ms)
+        response.issue_timestamp_ms = token.issue_ms
+        response.expiry_timestamp_ms = token.expiry_ms
+        response.max_timestamp_ms = token.max_ms
+        response.token_id = token.token_id
+        response.hmac = self._store.tokens.hmac_of(token.token_id)
+        request.respond(response)
+
+    async def renew(self, request: Request) -> None:
+        body = request.body
+        outcome: TokenInfo | ErrorCode = self._refusal(request)
+        if not outcome:
+            outcome = await self._store.renew(
+                bytes(body.hmac), request.peer.principal, body.renew_period_ms
+            )
+        error, expiry_ms = _error_and_expiry(outcome)
+        request.respond(
+            RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=expiry_ms)
+        )
+
+    async def expire(self, request: Request) -> None:
+        body = request.body
+        outcome: TokenInfo | ErrorCode = self._refusal(request)
+        if not outcome:
+            outcome = await self._store.expire(
+                bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms
+            )
+        error, expiry_ms = _error_and_expiry(outcome)
+        request.respond(
+            ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=expiry_ms)
+        )
+
+    def describe(self, request: Request) -> None:
+        error = self._refusal(request)
+        if error:
+            request.respond(DescribeDelegationTokenResponse(error_code=error))
+            return
+        owners = None
+        if request.body.owners is not None:
+            owners = [
+                KafkaPrincipal(one.principal_type, one.principal_name)
+                for one in request.body.owners
+            ]
+        found = self._store.tokens.described(
+            request.peer.principal, owners, lambda token: self._may_see(request, token)
+        )
+        request.respond(DescribeDelegationTokenResponse(tokens=[*map(self._described, found)]))
+
+    def _refusal(self, request: Request) -> ErrorCode:
+        """Why nobody here gets anything; NONE if tokens are served."""
+        if not _allows_token_requests(request):
+            return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        if not self._store.tokens.enabled:
+            return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return ErrorCode.NONE
+
+    def _described(self, token: TokenInfo) -> DescribedDelegationToken:
+        return DescribedDelegationToken(
+            principal_type=token.owner.type,
+            principal_name=token.owner.name,
+            token_requester_principal_type=token.requester.type,
+            token_requester_principal_name=token.requester.name,
+            issue_timestamp=token.issue_ms,
+            expiry_timestamp=token.expiry_ms,
+            max_timestamp=token.max_ms,
+            token_id=token.token_id,
+            hmac=self._store.tokens.hmac_of(token.token_id),
+            renewers=[
+                DescribedDelegationTokenRenewer(principal_type=one.type, principal_name=one.name)
+                for one in token.renewers
+            ],
+        )
+
+
+def _allows_token_requests(request: Request) -> bool:
+    """Not by a token, over plain text, or over TLS without a client's certificate."""
+    peer = request.peer
+    if peer.principal.token_authenticated or peer.security_protocol == "PLAINTEXT":
+        return False
+    return peer.security_protocol != "SSL" or peer.principal[:2] != ANONYMOUS[:2]
+
+
+def _error_and_expiry(outcome: TokenInfo | ErrorCode) -> tuple[ErrorCode, int]:
+    if isinstance(outcome, ErrorCode):
+        return outcome, NO_TIME
+    return ErrorCode.NONE, outcome.expiry_ms

@@ -1,0 +1,175 @@
+"""Delegation tokens: who may make, prolong and end one, until when it holds, what it proves.
+
+Job: all tokens of the cluster as this broker knows them, and the rules of KIP-48 and KIP-373. A
+token is its id and an HMAC of it, made with a secret that all brokers share; the HMAC in base64 is
+the password with which the id logs in by SCRAM.
+Invariants: pure, time is given; a decision changes nothing by itself: whoever asked stores the
+token that comes out (`put`, `remove`) once it is in ZooKeeper; secrets and HMACs are in no repr.
+
+Mirrors DelegationTokenManager and DelegationTokenCache. Leaves out Java's overflow of a renewal
+period near 2^63, which ends a token there: it is cut at the token's longest life.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from .principal import KafkaPrincipal
+
+
+class TokenInfo(NamedTuple):
+    """All of a token but its HMAC, which follows from the id and the secret."""
+
+    token_id: str
+    owner: KafkaPrincipal
+    requester: KafkaPrincipal
+    renewers: tuple[KafkaPrincipal, ...]
+    issue_ms: int
+    max_ms: int
+    expiry_ms: int
+
+    def is_of(self, principal: KafkaPrincipal) -> bool:
+        """It is the owner or a renewer."""
+        return any(_same(principal, one) for one in (self.owner, *self.renewers))
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.max_ms < now_ms or self.expiry_ms < now_ms
+
+
+class TokenCredentials(NamedTuple):
+    """What a login with a token needs."""
+
+    owner: KafkaPrincipal
+    expiry_ms: int
+    password: str
+
+    def __repr__(self) -> str:
+        return (
+            f"TokenCredentials(owner={self.owner}, expiry_ms={self.expiry_ms}, password=[hidden])"
+        )
+
+
+class DelegationTokens:
+    """`secret` None or empty: tokens are switched off."""
+
+    __slots__ = ("_by_hmac", "_by_id", "_expiry_ms", "_max_lifetime_ms", "_secret")
+
+    def __init__(self, secret: bytes | None, *, max_lifetime_ms: int, expiry_ms: int) -> None:
+        self._secret = secret or b""
+        self._max_lifetime_ms = max_lifetime_ms
+        self._expiry_ms = expiry_ms
+        self._by_id: dict[str, TokenInfo] = {}
+        self._by_hmac: dict[bytes, str] = {}
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self._secret)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def hmac_of(self, token_id: str) -> bytes:
+        return hmac.digest(self._secret, token_id.encode(), hashlib.sha512)
+
+    # What is known
+
+    def put(self, token: TokenInfo) -> None:
+        self._by_id[token.token_id] = token
+        self._by_hmac[self.hmac_of(token.token_id)] = token.token_id
+
+    def remove(self, token_id: str) -> None:
+        if self._by_id.pop(token_id, None) is not None:
+            del self._by_hmac[self.hmac_of(token_id)]
+
+    def replace_all(self, tokens: Iterable[TokenInfo]) -> None:
+        self._by_id.clear()
+        self._by_hmac.clear()
+        for token in tokens:
+            self.put(token)
+
+    def expired(self, now_ms: int) -> list[str]:
+        return [token.token_id for token in self._by_id.values() if token.is_expired(now_ms)]
+
+    def token_credentials(self, token_id: str) -> TokenCredentials | None:
+        """None if there is no such token. An expired one counts until it is removed, as in Kafka:
+        its session ends at once."""
+        token = self._by_id.get(token_id)
+        if token is None:
+            return None
+        password = base64.b64encode(self.hmac_of(token_id)).decode()
+        return TokenCredentials(token.owner, token.expiry_ms, password)
+
+    # Decisions
+
+    def new_token(
+        self,
+        token_id: str,
+        owner: KafkaPrincipal,
+        requester: KafkaPrincipal,
+        renewers: Collection[KafkaPrincipal],
+        max_lifetime_ms: int,
+        now_ms: int,
+    ) -> TokenInfo:
+        """A lifetime of 0 or less is the longest that the brokers give."""
+        longest = self._max_lifetime_ms
+        lifetime = longest if max_lifetime_ms <= 0 else min(max_lifetime_ms, longest)
+        max_ms = now_ms + lifetime
+        expiry_ms = min(max_ms, now_ms + self._expiry_ms)
+        return TokenInfo(token_id, owner, requester, tuple(renewers), now_ms, max_ms, expiry_ms)
+
+    def renewed(
+        self, given_hmac: bytes, by: KafkaPrincipal, period_ms: int, now_ms: int
+    ) -> TokenInfo | ErrorCode:
+        """With a later expiry; a negative period is the brokers' default."""
+        token = self._of(given_hmac, by)
+        if isinstance(token, ErrorCode):
+            return token
+        if token.is_expired(now_ms):
+            return ErrorCode.DELEGATION_TOKEN_EXPIRED
+        period = self._expiry_ms if period_ms < 0 else period_ms
+        return token._replace(expiry_ms=min(token.max_ms, now_ms + period))
+
+    def ended(
+        self, given_hmac: bytes, by: KafkaPrincipal, period_ms: int, now_ms: int
+    ) -> TokenInfo | ErrorCode:
+        """With the new expiry; a negative period ends it at once, at `now_ms`: remove it then."""
+        token = self._of(given_hmac, by)
+        if isinstance(token, ErrorCode):
+            return token
+        if period_ms < 0:
+            return token._replace(expiry_ms=now_ms)
+        if token.is_expired(now_ms):
+            return ErrorCode.DELEGATION_TOKEN_EXPIRED
+        return token._replace(expiry_ms=min(token.max_ms, now_ms + period_ms))
+
+    def _of(self, given_hmac: bytes, by: KafkaPrincipal) -> TokenInfo | ErrorCode:
+        token_id = self._by_hmac.get(bytes(given_hmac))
+        if token_id is None:
+            return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        token = self._by_id[token_id]
+        return token if token.is_of(by) else ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+
+    def described(
+        self,
+        requester: KafkaPrincipal,
+        owners: Collection[KafkaPrincipal] | None,
+        may_see: Callable[[TokenInfo], bool],
+    ) -> list[TokenInfo]:
+        """Those that one of `owners` (None: anyone) owns or may renew, and the requester may see:
+        its own always, others if `may_see`."""
+        return [
+            token
+            for token in self._by_id.values()
+            if (owners is None or any(token.is_of(owner) for owner in owners))
+            and (token.is_of(requester) or may_see(token))
+        ]
+
+
+def _same(one: KafkaPrincipal, other: KafkaPrincipal) -> bool:
+    """How a client has logged in is no part of who it is."""
+    return (one.type, one.name) == (other.type, other.name)

@@ -1,0 +1,19 @@
+"""Names of users, clients and principals as they stand in znodes: no character that ZooKeeper or a
+metric's name could trip over.
+
+Mirrors org.apache.kafka.common.utils.Sanitizer: URL-encoded, with %20 for a blank and %2A for `*`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote_to_bytes
+
+
+def sanitize(name: str) -> str:
+    """Only letters, digits, `-`, `_`, `.` and `%` are left."""
+    return quote(name, safe="", errors="replace").replace("~", "%7E")
+
+
+def desanitize(text: str) -> str:
+    """What was sanitized; bytes that are no UTF-8 become replacement characters."""
+    return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "replace")
