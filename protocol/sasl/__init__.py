@@ -1,0 +1,38 @@
+"""What SASL mechanisms say: their messages and formulas, and both sides of each exchange.
+
+Each side is a small synchronous object: `step(token)` takes what the other side has said (a client
+begins with b"") and returns what is said next. Salts, nonces, times and passwords are given to it.
+"""
+
+from .errors import SaslAuthenticationError, SaslError
+from .exchange import SaslClient
+from .oauthbearer import OAUTHBEARER, OAuthBearerClient, OAuthBearerMessage
+from .plain import PLAIN, PlainClient, PlainMessage
+from .scram import (
+    MECHANISMS,
+    ScramCredential,
+    ScramHash,
+    credential_from_password,
+    credential_from_salted_password,
+)
+from .scram_exchange import FoundCredential, ScramClient, ScramServer
+
+__all__ = [
+    "MECHANISMS",
+    "OAUTHBEARER",
+    "PLAIN",
+    "FoundCredential",
+    "OAuthBearerClient",
+    "OAuthBearerMessage",
+    "PlainClient",
+    "PlainMessage",
+    "SaslAuthenticationError",
+    "SaslClient",
+    "SaslError",
+    "ScramClient",
+    "ScramCredential",
+    "ScramHash",
+    "ScramServer",
+    "credential_from_password",
+    "credential_from_salted_password",
+]

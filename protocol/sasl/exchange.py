@@ -1,0 +1,18 @@
+"""What all clients of a SASL exchange have in common.
+
+Mirrors `javax.security.sasl.SaslClient`. Leaves out security layers, which Kafka never negotiates.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class SaslClient(Protocol):
+    """Call `step(b"")` for the first token, then `step` with each answer until `done`; what the
+    last call returns is not sent. SaslError if the server must not be believed."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def step(self, token: bytes) -> bytes: ...
