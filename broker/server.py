@@ -44,6 +44,7 @@ from .cluster.registration import (
 )
 from .cluster.topic_config_cache import TopicConfigCache
 from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
+from .cluster.zookeeper_security import zookeeper_security
 from .config import ConfigError, KafkaConfig, dynamic
 from .config.checks import check_config
 from .config_changes import ConfigChanges
@@ -97,6 +98,7 @@ async def run_broker(
             config.zookeeper_connect,
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            security=zookeeper_security(config),
         ) as zookeeper:
             broker = Broker(config, zookeeper, clock)
             await broker.run(trio.Event() if stop is None else stop, metrics_address, task_status)
@@ -213,6 +215,7 @@ class Broker:
             self.zookeeper.connect,
             self.cluster_id,
             session_timeout_ms=config.get_int("zookeeper.session.timeout.ms"),
+            security=self.zookeeper.security,
         )
 
     def _assemble(self) -> None:

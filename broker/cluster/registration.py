@@ -37,6 +37,7 @@ from ...protocol.zookeeper.operations import (
 from ...replication.controller import znodes
 from ...replication.controller.znodes import BrokerRegistration
 from .zookeeper_client import ZooKeeperUnavailable, open_zookeeper
+from .zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +201,12 @@ def forget_session(log_dir: Path) -> None:
 
 
 async def release_previous_sessions(
-    log_dirs: Iterable[Path], connect: str, cluster_id: str, *, session_timeout_ms: int = 18_000
+    log_dirs: Iterable[Path],
+    connect: str,
+    cluster_id: str,
+    *,
+    session_timeout_ms: int = 18_000,
+    security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
     """As `release_previous_session`, for whatever session is remembered in any of these."""
     tried = set()
@@ -214,13 +220,22 @@ async def release_previous_sessions(
             continue
         tried.add(session)
         alive |= await release_previous_session(
-            log_dir, connect, cluster_id, session_timeout_ms=session_timeout_ms
+            log_dir,
+            connect,
+            cluster_id,
+            session_timeout_ms=session_timeout_ms,
+            security=security,
         )
     return alive
 
 
 async def release_previous_session(
-    log_dir: Path, connect: str, cluster_id: str, *, session_timeout_ms: int = 18_000
+    log_dir: Path,
+    connect: str,
+    cluster_id: str,
+    *,
+    session_timeout_ms: int = 18_000,
+    security: ZooKeeperSecurity = NO_SECURITY,
 ) -> bool:
     """Close what a killed predecessor left open; True if its session was still alive.
 
@@ -235,6 +250,7 @@ async def release_previous_session(
             session_timeout_ms=session_timeout_ms,
             connection_timeout_ms=REATTACH_TIMEOUT_MS,
             session=session,
+            security=security,
         ) as client:
             alive = client.session[0] == session[0]
     except ZooKeeperUnavailable as error:

@@ -13,7 +13,11 @@ flows; call back on the trio loop when a watch fires; tell the session's changes
 Invariants: callbacks and session events run on the trio loop only; kazoo's threads do nothing
 but hand over. The chroot is added and removed here, so that no one else knows of it.
 
-Mirrors kafka.zookeeper.ZooKeeperClient. Leaves out ACLs (zookeeper.set.acl) and TLS.
+Who this broker is, it proves on every connection before anything else: kazoo sends the login itself
+before it takes from its queue, and here a connection counts only once a first read was answered
+behind it. ZooKeeper's refusal ends a start; later it is a lost session, tried anew every second.
+
+Mirrors kafka.zookeeper.ZooKeeperClient.
 """
 
 import logging
@@ -27,9 +31,8 @@ import trio
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient
 from kazoo.protocol import serialization
-from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
+from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
@@ -49,6 +52,14 @@ from ...protocol.zookeeper.operations import (
     ZkStat,
     create_recursive,
 )
+from .kazoo_parts import TlsHandler, acl_of, quiet_logger, sasl_options
+from .zookeeper_security import (
+    CLIENT_SECTION,
+    CREDENTIALS_FILE,
+    JAAS_FILE,
+    NO_SECURITY,
+    ZooKeeperSecurity,
+)
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,6 +68,7 @@ MAX_IN_FLIGHT_REQUESTS = 512
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
 RECONNECT_MAX_DELAY_S = 1.0
+REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login
 NO_SESSION = (0, b"\0" * 16)
 _EPHEMERAL = 1
 _SEQUENTIAL = 2
@@ -77,7 +89,7 @@ WatchCallback = Callable[[WatchKind, str], None]
 
 
 class ZooKeeperUnavailable(Exception):
-    """No ensemble member answered within the connection timeout."""
+    """No ensemble member answered within the connection timeout, or it will not have us."""
 
 
 _ERROR_CODES: dict[type[Exception], ZkCode] = {
@@ -94,6 +106,7 @@ _ERROR_CODES: dict[type[Exception], ZkCode] = {
     kazoo_errors.BadArgumentsError: ZkCode.BAD_ARGUMENTS,
     kazoo_errors.MarshallingError: ZkCode.MARSHALLING_ERROR,
 }
+_REFUSED = (kazoo_errors.AuthFailedError, kazoo_errors.SessionClosedRequireSaslError)
 _CONNECTION_LOST = (
     kazoo_errors.ConnectionLoss,
     kazoo_errors.ConnectionClosedError,
@@ -104,21 +117,37 @@ _CONNECTION_LOST = (
 class ZooKeeperClient:
     """Open with `async with open_zookeeper(...) as client`."""
 
-    def __init__(self, connect: str, *, session_timeout_ms: int, session: tuple[int, bytes] | None):
+    def __init__(
+        self,
+        connect: str,
+        *,
+        session_timeout_ms: int,
+        session: tuple[int, bytes] | None,
+        security: ZooKeeperSecurity,
+    ) -> None:
         hosts, slash, chroot = connect.partition("/")
         self.connect = connect
+        self.security = security
         self._chroot = "/" + chroot.strip("/") if slash and chroot.strip("/") else ""
         self._token = trio.lowlevel.current_trio_token()
         self._connected = trio.Event()
         self._session = NO_SESSION
         self._generation = 0  # counts expired sessions
         self._generation_ended = trio.Event()
+        self._connection_count = 0  # of connections made and lost: whose answer this is
+        self._refused = trio.Event()
+        self._starting = trio.Lock()  # kazoo is started and stopped by one thread at a time
         self._closed = False
         self._watches: set[tuple[WatchKind, str, WatchCallback]] = set()
         self._rearm = False
         self._listeners: list[trio.MemorySendChannel[SessionEvent]] = []
+        self._tls = TlsHandler(security.tls) if security.tls is not None else None
         self._kazoo = KazooClient(
             hosts=hosts,
+            handler=self._tls,
+            use_ssl=security.tls is not None,
+            auth_data=[("digest", security.digest)] if security.digest else None,
+            sasl_options=sasl_options(security),
             timeout=session_timeout_ms / 1000,
             client_id=session,
             randomize_hosts=True,
@@ -129,7 +158,7 @@ class ZooKeeperClient:
                 max_jitter=0.1,
                 max_delay=RECONNECT_MAX_DELAY_S,
             ),
-            logger=_kazoo_logger(),
+            logger=quiet_logger(),
         )
         self._kazoo.add_listener(self._state_changed)
 
@@ -160,33 +189,73 @@ class ZooKeeperClient:
 
     def _state_changed(self, state: str) -> None:  # on a thread of kazoo
         session = self._kazoo.client_id or NO_SESSION
+        is_over = self._kazoo.client_state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
         try:
-            self._token.run_sync_soon(self._apply_state, state, session)
+            self._token.run_sync_soon(self._apply_state, state, session, is_over)
         except trio.RunFinishedError:
             logger.debug("ZooKeeper session changed to %s after the loop ended", state)
 
-    def _apply_state(self, state: str, session: tuple[int, bytes]) -> None:
+    def _apply_state(self, state: str, session: tuple[int, bytes], is_over: bool) -> None:
+        """`is_over`: kazoo has given up, because it was refused or because it has failed."""
         if self._closed:
             return
+        self._connection_count += 1
         if state == KazooState.CONNECTED:
+            self._ask_first(session)
+            return
+        if self._connected.is_set():
+            self._connected = trio.Event()
+        self._rearm = True
+        if state == KazooState.SUSPENDED:
+            self._tell(SessionEvent.SUSPENDED)
+            return
+        self._session = NO_SESSION
+        self._generation += 1
+        ended, self._generation_ended = self._generation_ended, trio.Event()
+        ended.set()
+        self._tell(SessionEvent.EXPIRED)
+        if is_over:
+            self._refused.set()
+            trio.lowlevel.spawn_system_task(self._connect_again)
+
+    def _ask_first(self, session: tuple[int, bytes]) -> None:
+        """kazoo tells of a connection before it logs in: what is asked now is answered after."""
+        pending = self._kazoo.exists_async("/")
+        count = self._connection_count
+
+        def completed(answer: Any) -> None:  # on a thread of kazoo
+            try:
+                self._token.run_sync_soon(self._answered, session, count, answer.exception)
+            except trio.RunFinishedError:
+                logger.debug("ZooKeeper answered after the loop ended")
+
+        pending.rawlink(completed)
+
+    def _answered(self, session: tuple[int, bytes], count: int, error: Exception | None) -> None:
+        if self._closed or count != self._connection_count:
+            return
+        if isinstance(error, _REFUSED):
+            logger.error("ZooKeeper at %s refuses this broker's login", self.connect)
+            self._refused.set()
+        elif not isinstance(error, (*_CONNECTION_LOST, kazoo_errors.SessionExpiredError)):
             self._session = session
             self._connected.set()
             self._tell(SessionEvent.CONNECTED)
             if self._rearm:
                 self._rearm = False
                 self._fire_all_watches()
-        elif state == KazooState.SUSPENDED:
-            self._connected = trio.Event()
-            self._rearm = True
-            self._tell(SessionEvent.SUSPENDED)
-        else:
-            self._connected = trio.Event()
-            self._rearm = True
-            self._session = NO_SESSION
-            self._generation += 1
-            ended, self._generation_ended = self._generation_ended, trio.Event()
-            ended.set()
-            self._tell(SessionEvent.EXPIRED)
+
+    async def _connect_again(self) -> None:
+        await trio.sleep(REFUSED_DELAY_S)
+        async with self._starting:
+            if not self._closed:
+                await trio.to_thread.run_sync(self._start_kazoo)
+
+    def _start_kazoo(self) -> None:
+        try:
+            self._kazoo.start_async()
+        except Exception:
+            logger.exception("cannot connect to ZooKeeper at %s again", self.connect)
 
     def _tell(self, event: SessionEvent) -> None:
         logger.info("ZooKeeper session %s", event.value)
@@ -196,23 +265,38 @@ class ZooKeeperClient:
     async def start(self, connection_timeout_ms: int) -> None:
         """Connect and make sure that the chroot exists."""
         self._kazoo.start_async()
-        with trio.move_on_after(connection_timeout_ms / 1000):
-            await self._connected.wait()
+        with trio.move_on_after(connection_timeout_ms / 1000) as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_after, self._connected, scope)
+                nursery.start_soon(_cancel_after, self._refused, scope)
+        if self._refused.is_set():
+            raise ZooKeeperUnavailable(f"ZooKeeper at {self.connect} {self._refusal()}")
         if not self.is_connected:
+            problem = self._tls.problem if self._tls is not None else None
             raise ZooKeeperUnavailable(
                 f"no ZooKeeper answered at {self.connect} within {connection_timeout_ms} ms"
+                + (f": {problem}" if problem else "")
             )
         if self._chroot:
             chroot, self._chroot = self._chroot, ""
             await self.run(create_recursive(chroot))
             self._chroot = chroot
 
+    def _refusal(self) -> str:
+        if self.security.digest or self.security.sasl:
+            return "refuses this broker's name or password"
+        return (
+            f"lets nobody in without a login: give {CREDENTIALS_FILE} or {JAAS_FILE} with a "
+            f"section {CLIENT_SECTION}"
+        )
+
     async def close(self) -> None:
         """End the session: its ephemeral nodes vanish at once."""
         self._closed = True
         self._generation_ended.set()
         with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
-            await trio.to_thread.run_sync(self._stop_kazoo, abandon_on_cancel=True)
+            async with self._starting:
+                await trio.to_thread.run_sync(self._stop_kazoo, abandon_on_cancel=True)
 
     def _stop_kazoo(self) -> None:
         try:
@@ -327,7 +411,11 @@ class ZooKeeperClient:
             return kazoo.get_children_async(path, watch)
         if isinstance(operation, Create):
             return kazoo.create_async(
-                path, operation.data, ephemeral=operation.ephemeral, sequence=operation.sequential
+                path,
+                operation.data,
+                acl=acl_of(operation.path, self.security),
+                ephemeral=operation.ephemeral,
+                sequence=operation.sequential,
             )
         if isinstance(operation, SetData):
             return kazoo.set_async(path, operation.data, operation.version)
@@ -338,7 +426,7 @@ class ZooKeeperClient:
         if isinstance(part, Create):
             # Transaction.create() refuses null data, which Kafka writes into its inner nodes.
             flags = part.ephemeral * _EPHEMERAL | part.sequential * _SEQUENTIAL
-            request = serialization.Create(path, part.data, OPEN_ACL_UNSAFE, flags)
+            request = serialization.Create(path, part.data, acl_of(part.path, self.security), flags)
             transaction.operations.append(request)
         elif isinstance(part, SetData):
             transaction.set_data(path, part.data, part.version)
@@ -429,6 +517,7 @@ def open_zookeeper(
     session_timeout_ms: int = 18_000,
     connection_timeout_ms: int = 18_000,
     session: tuple[int, bytes] | None = None,
+    security: ZooKeeperSecurity = NO_SECURITY,
 ) -> AbstractAsyncContextManager[ZooKeeperClient]:
     """A connected client; the session is closed on leaving the block.
 
@@ -438,7 +527,9 @@ def open_zookeeper(
 
     @asynccontextmanager
     async def opened() -> Any:
-        client = ZooKeeperClient(connect, session_timeout_ms=session_timeout_ms, session=session)
+        client = ZooKeeperClient(
+            connect, session_timeout_ms=session_timeout_ms, session=session, security=security
+        )
         try:
             await client.start(connection_timeout_ms)
             yield client
@@ -476,11 +567,3 @@ def _stat(stat: ZnodeStat | None) -> ZkStat | None:
         ephemeral_owner=stat.ephemeralOwner,
         child_count=stat.numChildren,
     )
-
-
-def _kazoo_logger() -> logging.Logger:
-    """kazoo's own logger, quieter: it warns of every retry of a connection."""
-    logger = logging.getLogger("kazoo.client")
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.ERROR)
-    return logger

@@ -23,8 +23,8 @@ ALLOW = "pybroker.allow.ineffective.security"
 _NO_AUTHORIZER = "every client may do everything"
 _NO_POLICY = "no policy is asked"
 _NO_QUOTAS = "no client is held back"
-_NO_ACL = "everyone may read and write ZooKeeper's nodes"
-_NO_ZOOKEEPER_TLS = "the connection to ZooKeeper is in plain text"
+_NO_ZOOKEEPER_CIPHERS = "the connection to ZooKeeper has the ciphers of OpenSSL's defaults"
+_NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
 _NO_NAMES = "every client is anonymous"
 _NO_TLS = "connections are in plain text and clients show no certificate"
 _NO_SASL = "clients need no password, ticket or token"
@@ -35,17 +35,9 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         "create.topic.policy.class.name": _NO_POLICY,
         "alter.config.policy.class.name": _NO_POLICY,
         "client.quota.callback.class": _NO_QUOTAS,
-        "zookeeper.set.acl": _NO_ACL,
-        **dict.fromkeys(
-            (
-                "zookeeper.ssl.client.enable", "zookeeper.ssl.keystore.location",
-                "zookeeper.ssl.keystore.password", "zookeeper.ssl.truststore.location",
-                "zookeeper.ssl.truststore.password", "zookeeper.ssl.protocol",
-                "zookeeper.ssl.enabled.protocols", "zookeeper.ssl.cipher.suites",
-                "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable",
-            ),
-            _NO_ZOOKEEPER_TLS,
-        ),
+        "zookeeper.ssl.cipher.suites": _NO_ZOOKEEPER_CIPHERS,
+        "zookeeper.ssl.crl.enable": _NO_ZOOKEEPER_REVOCATION,
+        "zookeeper.ssl.ocsp.enable": _NO_ZOOKEEPER_REVOCATION,
         **dict.fromkeys(
             (
                 "principal.builder.class", "ssl.principal.mapping.rules",
@@ -83,14 +75,13 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
             "which implementation does it",
         ),
         **dict.fromkeys(
-            ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type", "ssl.keystore.type",
-             "ssl.truststore.type"),
+            ("ssl.keystore.type", "ssl.truststore.type"),
             "the format of a file that another key names",
         ),
+        "zookeeper.ssl.truststore.password": "certificates in a PEM file are not locked",
         **dict.fromkeys(
             ("ssl.endpoint.identification.algorithm", "ssl.allow.dn.changes",
-             "ssl.allow.san.changes", "zookeeper.ssl.endpoint.identification.algorithm",
-             "sasl.oauthbearer.clock.skew.seconds"),
+             "ssl.allow.san.changes", "sasl.oauthbearer.clock.skew.seconds"),
             "any value but the default takes a check away",
         ),
         **dict.fromkeys(

@@ -1,16 +1,17 @@
 """Where configuration comes from: `server.properties`, `KAFKA_*` variables, `--config` options.
 
 The environment maps as in Kafka's Docker images: the prefix is cut, one underscore is a dot, two
-are an underscore, three a dash. An unknown key is an error with a suggestion for what a person has
-just typed (`strict`), and a warning in `server.properties`, where Kafka only ignores it. So is a
-key of Kafka's that is set and changes nothing here; if it was meant to keep someone out, the broker
-does not start (`ineffective`).
+are an underscore, three a dash. Of KAFKA_OPTS, which is the JVM's, the JAAS file is taken. An
+unknown key is an error with a suggestion for what a person has just typed (`strict`), and a warning
+in `server.properties`, where Kafka only ignores it. So is a key of Kafka's that is set and changes
+nothing here; if it was meant to keep someone out, the broker does not start (`ineffective`).
 """
 
 from __future__ import annotations
 
 import difflib
 import logging
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,6 +32,9 @@ _NOT_KEYS = frozenset(
         "KAFKA_JMX_PORT", "KAFKA_DEBUG", "KAFKA_HOME", "KAFKA_CLUSTER_ID", "KAFKA_JAAS_CONFIG",
     }
 )  # fmt: skip
+
+_LOGIN_CONFIG = "-Djava.security.auth.login.config="
+_LOGIN_SECTION = "-Dzookeeper.sasl.clientconfig="
 
 
 def load_config(
@@ -71,11 +75,28 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    return {
+    keys = {
         environment_key(variable): text
         for variable, text in environment.items()
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in _NOT_KEYS
     }
+    return {**from_jvm_options(environment.get("KAFKA_OPTS", "")), **keys}
+
+
+def from_jvm_options(text: str) -> dict[str, str]:
+    """What the JVM's options say that is a key here."""
+    keys = {}
+    try:
+        options = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"KAFKA_OPTS cannot be read: {error}") from None
+    for option in options:
+        if option.startswith(_LOGIN_CONFIG):
+            # One more = in front makes the JVM read no other file, as here.
+            keys["pybroker.jaas.file"] = option.removeprefix(_LOGIN_CONFIG).removeprefix("=")
+        elif option.startswith(_LOGIN_SECTION) and option != _LOGIN_SECTION + "Client":
+            raise ConfigError(f"KAFKA_OPTS: {option}: the section must be called Client here")
+    return keys
 
 
 def environment_key(variable: str) -> str:

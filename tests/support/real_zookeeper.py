@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,11 @@ class RealZooKeeper:
         member_id: int = 0,
         members: Mapping[int, tuple[int, int]] | None = None,
         words: str = WORDS,
+        settings: Mapping[str, object] | None = None,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         self.port = free_port()
+        self._jvm_options = jvm_options
         self._directory = directory
         self._container_check_ms = container_check_ms
         self._log = directory / "server.log"
@@ -52,6 +55,7 @@ class RealZooKeeper:
             f"tickTime={tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n"
             f"4lw.commands.whitelist={words}\n"
         )
+        config += "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
         if members:
             config += "initLimit=10\nsyncLimit=5\n"
             for member, (follow, elect) in members.items():
@@ -72,6 +76,7 @@ class RealZooKeeper:
             "-Dzookeeper.admin.enableServer=false",
             f"-Dznode.container.checkIntervalMs={self._container_check_ms}",
             "-Dzookeeper.forceSync=no",
+            *self._jvm_options,
             "-cp",
             f"{jar_directory}/*",
             SERVER_CLASS,
@@ -126,11 +131,22 @@ def ensemble_of(directory: Path, count: int, *, tick_ms: int = 2000) -> list[Rea
 
 @contextlib.contextmanager
 def real_zookeeper(
-    directory: Path, *, tick_ms: int = 2000, container_check_ms: int = 500, words: str = WORDS
+    directory: Path,
+    *,
+    tick_ms: int = 2000,
+    container_check_ms: int = 500,
+    words: str = WORDS,
+    settings: Mapping[str, object] | None = None,
+    jvm_options: Sequence[str] = (),
 ) -> Iterator[int]:
     """Run a standalone server; yields its port. Skips the test if there is none to run."""
     server = RealZooKeeper(
-        directory, tick_ms=tick_ms, container_check_ms=container_check_ms, words=words
+        directory,
+        tick_ms=tick_ms,
+        container_check_ms=container_check_ms,
+        words=words,
+        settings=settings,
+        jvm_options=jvm_options,
     )
     try:
         server.start()

@@ -34,4 +34,21 @@ DEFINITIONS = (
         doc="Whether to start although keys are set that were meant to keep someone out and have "
         "no effect here, such as authorizer.class.name; a warning then names them.",
     ),
+    key(
+        "pybroker.jaas.file",
+        STRING,
+        None,
+        LOW,
+        doc="A JAAS file. With its section Client this broker logs in to ZooKeeper: DIGEST-MD5, "
+        "with org.apache.zookeeper.server.auth.DigestLoginModule. The variable "
+        "KAFKA_OPTS=-Djava.security.auth.login.config=FILE says the same.",
+    ),
+    key(
+        "pybroker.zookeeper.credentials.file",
+        STRING,
+        None,
+        LOW,
+        doc="A file of mode 0600 with one line user:password, which this broker shows to ZooKeeper "
+        "in the scheme digest. The embedded ZooKeeper, when it is closed, lets in nobody else.",
+    ),
 )

@@ -42,6 +42,10 @@ DEFINITIONS = (
         BOOLEAN,
         "false",
         HIGH,
+        doc="Whether the znodes that this broker creates can be changed by it and its like alone, "
+        "and those that hold secrets not even be read by others. It must then prove who it is: "
+        "by a certificate, by pybroker.jaas.file or by pybroker.zookeeper.credentials.file. Znodes "
+        "that exist keep the ACLs that they have: there is no zookeeper-security-migration.",
     ),
     key(
         "zookeeper.max.in.flight.requests",
@@ -50,18 +54,75 @@ DEFINITIONS = (
         HIGH,
         valid=AT_LEAST_1,
     ),
-    key("zookeeper.ssl.client.enable", BOOLEAN, "false", MEDIUM),
+    key(
+        "zookeeper.ssl.client.enable",
+        BOOLEAN,
+        "false",
+        MEDIUM,
+        doc="Whether the connection to ZooKeeper is made over TLS.",
+    ),
     key("zookeeper.clientCnxnSocket", STRING, None, MEDIUM),
-    key("zookeeper.ssl.keystore.location", STRING, None, MEDIUM),
-    key("zookeeper.ssl.keystore.password", PASSWORD, None, MEDIUM),
-    key("zookeeper.ssl.keystore.type", STRING, None, MEDIUM),
-    key("zookeeper.ssl.truststore.location", STRING, None, MEDIUM),
+    key(
+        "zookeeper.ssl.keystore.location",
+        STRING,
+        None,
+        MEDIUM,
+        doc="The certificate that this broker shows to ZooKeeper, with its key: a PEM file.",
+    ),
+    key(
+        "zookeeper.ssl.keystore.password",
+        PASSWORD,
+        None,
+        MEDIUM,
+        doc="The password of the key in zookeeper.ssl.keystore.location.",
+    ),
+    key(
+        "zookeeper.ssl.keystore.type",
+        STRING,
+        None,
+        MEDIUM,
+        doc="PEM; not set, the file's ending says it.",
+    ),
+    key(
+        "zookeeper.ssl.truststore.location",
+        STRING,
+        None,
+        MEDIUM,
+        doc="The authorities that may vouch for ZooKeeper: a PEM file. Not set, those of the "
+        "machine.",
+    ),
     key("zookeeper.ssl.truststore.password", PASSWORD, None, MEDIUM),
-    key("zookeeper.ssl.truststore.type", STRING, None, MEDIUM),
-    key("zookeeper.ssl.protocol", STRING, "TLSv1.2", LOW),
-    key("zookeeper.ssl.enabled.protocols", LIST, None, LOW),
+    key(
+        "zookeeper.ssl.truststore.type",
+        STRING,
+        None,
+        MEDIUM,
+        doc="PEM; not set, the file's ending says it.",
+    ),
+    key(
+        "zookeeper.ssl.protocol",
+        STRING,
+        "TLSv1.2",
+        LOW,
+        doc="The TLS version, where zookeeper.ssl.enabled.protocols does not say it: TLSv1.2, "
+        "TLSv1.3, or TLS for both.",
+    ),
+    key(
+        "zookeeper.ssl.enabled.protocols",
+        LIST,
+        None,
+        LOW,
+        doc="The TLS versions: TLSv1.2, TLSv1.3.",
+    ),
     key("zookeeper.ssl.cipher.suites", LIST, None, LOW),
-    key("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", LOW),
+    key(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        STRING,
+        "HTTPS",
+        LOW,
+        doc="HTTPS: ZooKeeper's certificate must name the host of zookeeper.connect. Empty: any "
+        "certificate of a trusted authority will do.",
+    ),
     key("zookeeper.ssl.crl.enable", BOOLEAN, "false", LOW),
     key("zookeeper.ssl.ocsp.enable", BOOLEAN, "false", LOW),
 )

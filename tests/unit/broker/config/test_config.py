@@ -71,6 +71,8 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "record.validation",
         "pybroker.coordinator.proof",
         "pybroker.allow.ineffective.security",
+        "pybroker.jaas.file",
+        "pybroker.zookeeper.credentials.file",
     }
     kafkas = [definition for name, definition in BROKER_CONFIGS.items() if name not in ours]
     assert len(kafkas) == 328

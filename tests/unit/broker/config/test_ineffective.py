@@ -101,7 +101,7 @@ def test_keys_of_one_listener_count_too(name: str) -> None:
 def test_all_of_them_are_named_in_one_line() -> None:
     values = {
         "authorizer.class.name": AUTHORIZER,
-        "zookeeper.set.acl": "TRUE",
+        "zookeeper.ssl.crl.enable": "TRUE",
         "ssl.client.auth": "requested",
     }
     line = refusal(values)
@@ -159,10 +159,10 @@ def test_wherever_it_is_set(tmp_path: Path) -> None:
 
 def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> None:
     load_config(
-        overrides={"zookeeper.set.acl": "true", "ssl.client.auth": "required", ALLOW: "true"}
+        overrides={"zookeeper.ssl.crl.enable": "true", "ssl.client.auth": "required", ALLOW: "true"}
     )
     (told,) = [record.getMessage() for record in caplog.records]
-    assert "zookeeper.set.acl: everyone may" in told
+    assert "zookeeper.ssl.crl.enable: nobody asks" in told
     assert "ssl.client.auth: connections are in plain text" in told
 
 

@@ -1,0 +1,41 @@
+"""A secret in a file that nobody else may read: never an argument, never a variable of a process.
+
+Both are shown to other users by `ps` and /proc. A file that its group or others may read or write
+is refused rather than mended: who knows who has read it already.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+MAX_BYTES = 64 * 1024
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class UnsafeSecret(Exception):
+    """The file cannot be used; the message says why and what to do, and shows nothing of it."""
+
+
+def read_secret(path: Path) -> bytes:
+    """The file without the line end behind its last line. Raises UnsafeSecret."""
+    try:
+        # Without O_NONBLOCK a pipe would hold us until somebody writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise UnsafeSecret(f"cannot read {path}: {error.strerror}") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafeSecret(f"{path} is no file")
+        if found.st_mode & _OTHERS:
+            raise UnsafeSecret(
+                f"{path} holds a secret and others may use it: change it, then chmod 600 {path}"
+            )
+        secret = os.read(descriptor, MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(secret) > MAX_BYTES:
+        raise UnsafeSecret(f"{path} has more than {MAX_BYTES} bytes")
+    return secret.removesuffix(b"\n").removesuffix(b"\r")
