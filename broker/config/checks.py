@@ -25,6 +25,7 @@ from . import ineffective
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
+from .sasl_config import check_jaas
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ def check_config(config: KafkaConfig) -> None:
     _check_mode(config)
     _check_protocols(config)
     _check_security(config)
+    check_jaas(config)
     _check_identity(config)
     _check_formats(config)
     check_changeable(config)
