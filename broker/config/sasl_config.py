@@ -14,13 +14,11 @@ JAAS_CONFIG = "sasl.jaas.config"
 
 
 def check_jaas(config: KafkaConfig) -> None:
-    """Every JAAS text that is set must be one, whoever is to read it."""
+    """Every JAAS text of a listener must be one, whoever is to read it. The one without a prefix
+    is nobody's on a broker."""
     for name, text in config.explicit().items():
-        if name == JAAS_CONFIG or (
-            name.startswith(LISTENER_PREFIX) and name.endswith(f".{JAAS_CONFIG}")
-        ):
-            before = name.removesuffix(JAAS_CONFIG).removesuffix(".")
-            mechanism = before.rpartition(".")[2].upper()
+        if name.startswith(LISTENER_PREFIX) and name.endswith(f".{JAAS_CONFIG}"):
+            mechanism = name.removesuffix(f".{JAAS_CONFIG}").rpartition(".")[2].upper()
             try:
                 login_module(text, mechanism if mechanism in MODULES else "")
             except JaasError as error:
