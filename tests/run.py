@@ -5,8 +5,9 @@ promises once, `make mixed` all; both skip them, with the reason, where Java or 
 `make abuse` has the abuses that want the machine for themselves, too; `make posix` runs what meets
 the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
-that leaves something in the checkout has failed, too. The closing line counts stages, so that a
-reader of a CI log finds the verdict at its end.
+that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
+wait for processes to start and end, run side by side; what they print comes one after the other.
+The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +79,13 @@ class Stage(NamedTuple):
     name: str
     group: str
     command: list[str]
+    beside: bool = False  # of the stage before it: they run at the same time
+
+
+class Result(NamedTuple):
+    stage: Stage
+    passed: bool
+    seconds: float
 
 
 def stages() -> list[Stage]:
@@ -104,7 +114,7 @@ def stages() -> list[Stage]:
             ],
         ),
         Stage("torture", "test", [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN]),
-        Stage("mixed", "test", [*pytest, *MIXED_IN_EVERY_RUN]),
+        Stage("mixed", "test", [*pytest, *MIXED_IN_EVERY_RUN], beside=True),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
@@ -115,10 +125,28 @@ def stages() -> list[Stage]:
     ]
 
 
-def run(stage: Stage, temporary: Path) -> tuple[bool, float]:
-    words = [Path(stage.command[0]).name, *stage.command[1:]]
-    print(f"\n=== {stage.name}: {' '.join(words)}", flush=True)
-    started = time.monotonic()
+def run(stages: list[Stage], temporary: Path) -> list[Result]:
+    """Run stages side by side; the first one's output is seen as it comes."""
+    before = _visible()
+    _headline(stages[0])
+    outputs = [temporary / f"{stage.name}.out" for stage in stages[1:]]
+    with ThreadPoolExecutor(len(stages)) as pool:
+        running = [
+            pool.submit(_run_one, stage, temporary, output)
+            for stage, output in zip(stages, [None, *outputs], strict=True)
+        ]
+        results = [future.result() for future in running]
+    for stage, output in zip(stages[1:], outputs, strict=True):
+        _headline(stage)
+        print(output.read_text(errors="replace"))
+    left = sorted(_visible() - before)
+    if left:
+        print(f"left in the checkout: {', '.join(left)}")
+        results = [result._replace(passed=False) for result in results]
+    return results
+
+
+def _run_one(stage: Stage, temporary: Path, output: Path | None) -> Result:
     environment = dict(
         os.environ,
         PYTHONUNBUFFERED="1",
@@ -127,12 +155,22 @@ def run(stage: Stage, temporary: Path) -> tuple[bool, float]:
     )
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    before = _visible()
-    code = subprocess.run(stage.command, cwd=ROOT, env=environment, check=False).returncode
-    left = sorted(_visible() - before)
-    if left:
-        print(f"left in the checkout: {', '.join(left)}")
-    return code == 0 and not left, time.monotonic() - started
+    started = time.monotonic()
+    with nullcontext() if output is None else output.open("wb") as file:
+        done = subprocess.run(
+            stage.command,
+            cwd=ROOT,
+            env=environment,
+            check=False,
+            stdout=file,
+            stderr=None if file is None else subprocess.STDOUT,
+        )
+    return Result(stage, done.returncode == 0, time.monotonic() - started)
+
+
+def _headline(stage: Stage) -> None:
+    words = [Path(stage.command[0]).name, *stage.command[1:]]
+    print(f"\n=== {stage.name}: {' '.join(words)}", flush=True)
 
 
 def _visible() -> set[str]:
@@ -147,20 +185,30 @@ def main() -> int:
     parser.add_argument("--only", choices=groups, help="run one group of stages")
     arguments = parser.parse_args()
     temporary = Path(tempfile.mkdtemp(prefix="pb-"))  # short: sockets have paths in it
-    results = [
-        (stage, *run(stage, temporary))
+    started = time.monotonic()
+    results: list[Result] = []
+    together: list[Stage] = []
+    chosen = [
+        stage
         for stage in stages()
         if stage.group == arguments.only or (arguments.only is None and stage.group in BY_DEFAULT)
     ]
+    for stage in chosen:
+        if together and not stage.beside:
+            results += run(together, temporary)
+            together = []
+        together.append(stage)
+    results += run(together, temporary)
     print("\n=== summary")
     for stage, passed, seconds in results:
-        print(f"{'ok    ' if passed else 'FAILED'} {seconds:7.1f} s  {stage.name}")
-    failed = sum(not passed for _, passed, _ in results)
+        beside = " (beside the one before)" if stage.beside else ""
+        print(f"{'ok    ' if passed else 'FAILED'} {seconds:7.1f} s  {stage.name}{beside}")
+    failed = sum(not result.passed for result in results)
     if failed:
         print(f"what the failed tests left is in {temporary}")
     else:
         shutil.rmtree(temporary, ignore_errors=True)
-    print(f"total  {sum(seconds for _, _, seconds in results):7.1f} s")
+    print(f"total  {time.monotonic() - started:7.1f} s")
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
 

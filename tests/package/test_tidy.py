@@ -199,8 +199,22 @@ def test_a_stage_that_leaves_something_in_the_checkout_fails(
     monkeypatch.setattr(run, "ROOT", tmp_path)
     for name, passes in ((".cache", True), ("artifacts", False)):
         stage = run.Stage("makes", "test", [sys.executable, "-c", f"open({name!r}, 'w')"])
-        assert run.run(stage, tmp_path)[0] is passes
+        assert run.run([stage], tmp_path)[0].passed is passes
     assert "left in the checkout: artifacts" in capfd.readouterr().out
+
+
+def test_stages_run_side_by_side(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each waits for the other's file, and would not end alone; what they say does not mix."""
+    wait = "import pathlib, sys, time; mine, its = map(pathlib.Path, sys.argv[1:3]); mine.touch()"
+    wait += "\nwhile not its.exists(): time.sleep(0.01)\nprint('this is', mine.name); sys.exit({})"
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    stages = [
+        run.Stage("first", "test", [sys.executable, "-c", wait.format(0), a, b]),
+        run.Stage("second", "test", [sys.executable, "-c", wait.format(3), b, a], beside=True),
+    ]
+    assert [result.passed for result in run.run(stages, tmp_path)] == [True, False]
+    told = capfd.readouterr().out
+    assert told.index("this is a") < told.index("=== second") < told.index("this is b")
 
 
 def test_every_module_is_described() -> None:
