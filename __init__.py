@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
     from .client.admin import create_topic, delete_topic, list_topics
     from .client.cluster import Cluster
-    from .client.connection import ClientError
     from .client.consumer import EARLIEST, LATEST, Consumer, Received
+    from .client.errors import ClientError
     from .client.producer import Producer
     from .protocol.records.record import SimpleRecord
     from .spark_jobs.session import kafka_session
@@ -50,7 +50,7 @@ __all__ = [
 _MODULES = {
     "EARLIEST": ".client.consumer",
     "LATEST": ".client.consumer",
-    "ClientError": ".client.connection",
+    "ClientError": ".client.errors",
     "Cluster": ".client.cluster",
     "Consumer": ".client.consumer",
     "Producer": ".client.producer",

@@ -27,7 +27,7 @@ from ..protocol.messages.topics import (
     DeleteTopicState,
 )
 from .cluster import Cluster, retrying
-from .connection import ClientError
+from .errors import ClientError
 
 ADMIN_TIMEOUT_MS = 30_000
 TOPIC_RESOURCE = 2

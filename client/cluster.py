@@ -8,7 +8,7 @@ Mirrors: Metadata and ClusterConnectionStates of the Java client.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
@@ -25,7 +25,10 @@ from ..protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ..protocol.schema import Message
-from .connection import ClientError, Connection
+from .connection import Connection
+from .errors import ClientError, LoginError
+from .security.connector import OPEN
+from .security.settings import connector_from
 
 RETRY_BACKOFF_SECONDS = 0.1
 RETRY_TIMEOUT_SECONDS = 30.0
@@ -46,11 +49,19 @@ async def retrying() -> AsyncIterator[float]:
 class Cluster:
     """`async with Cluster("host:port,host:port") as cluster: ...`
 
-    `tell` is given a line for whoever wonders why nothing happens.
+    `tell` is given a line for whoever wonders why nothing happens. `security` has the settings of
+    Kafka's clients for TLS and logins: security.protocol, sasl.* and ssl.*.
     """
 
-    def __init__(self, bootstrap: str, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        tell: Callable[[str], None] | None = None,
+        *,
+        security: Mapping[str, str] | None = None,
+    ) -> None:
         self.tell = tell or _tell_nobody
+        self._connector = connector_from(security) if security else OPEN
         self._bootstrap = [parse_address(text) for text in bootstrap.split(",") if text.strip()]
         if not self._bootstrap:
             raise ClientError("name at least one broker as HOST:PORT")
@@ -79,7 +90,7 @@ class Cluster:
         failure: ClientError | None = None
         for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
             try:
-                self._any = await Connection.open(host, port)
+                self._any = await Connection.open(host, port, self._connector)
                 return await self._any.request(key, message, answer_class)
             except ClientError as error:
                 failure = failure or error
@@ -94,7 +105,7 @@ class Cluster:
         address = self._addresses.get(broker_id)
         if address is None:
             raise ClientError(f"broker {broker_id} is not alive")
-        connection = self._connections[broker_id] = await Connection.open(*address)
+        connection = self._connections[broker_id] = await Connection.open(*address, self._connector)
         return connection
 
     async def metadata(
@@ -120,6 +131,8 @@ class Cluster:
         async for _ in retrying():
             try:
                 found = (await self.metadata([name], create_missing=create_missing)).topics[0]
+            except LoginError:
+                raise
             except ClientError as error:
                 if not self._addresses:
                     raise
@@ -170,6 +183,8 @@ class Cluster:
                 continue
             try:
                 connection = await self.connection(self.controller_id)
+            except LoginError:
+                raise
             except ClientError as error:  # it has died, and its successor is not known yet
                 problem = str(error)
                 continue

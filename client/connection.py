@@ -3,12 +3,13 @@
 Invariants: one request at a time (a lock makes callers wait), so an answer always belongs to the
 request before it; a connection that failed or timed out is closed and never used again; frames
 longer than `frames.MAX_FRAME_BYTES` are refused before anything is allocated.
+A session with an end is left for a new connection before that (KIP-368).
 Mirrors: NetworkClient with max.in.flight.requests.per.connection = 1; KIP-35 and KIP-511.
-Leaves out: TLS and SASL.
 """
 
 from __future__ import annotations
 
+import ssl
 from typing import TypeVar, cast
 
 import trio
@@ -17,7 +18,16 @@ from ..protocol.api import API_TABLE, ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
+from .errors import ClientError
 from .exchanges import STREAM_ERRORS, Exchanges
+from .security.connector import OPEN, Connector, Link, reach
+from .security.tls import explained
+
+# What may be missing where a connection is ended before anything was answered.
+_HINTS = {
+    "PLAINTEXT": "; if this port wants TLS or a login, give their settings (security.protocol)",
+    "SSL": "; if this port wants a login, set security.protocol=SASL_SSL and sasl.*",
+}
 
 CLIENT_ID = "pybroker-client"
 CLIENT_VERSION = "0.1"
@@ -28,40 +38,33 @@ REQUEST_TIMEOUT_SECONDS = 40.0
 R = TypeVar("R", bound=Message)
 
 
-class ClientError(Exception):
-    """The cluster cannot be reached or refuses; the message says what to do."""
-
-
 class Connection:
     """Use `Connection.open`; close with `aclose`."""
 
-    def __init__(self, stream: trio.SocketStream, address: str) -> None:
-        self._stream = stream
-        self._address = address
+    def __init__(self, link: Link, host: str, port: int, connector: Connector) -> None:
+        self._link = link
+        self._host, self._port = host, port
+        self._connector = connector
         self._lock = trio.Lock()  # held from a request to its answer
         self._exchanges = Exchanges(CLIENT_ID)
         self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
+        self._serves_us = False  # it has answered more than ApiVersions, which anyone may ask
         self.is_open = True
 
+    @property
+    def _address(self) -> str:
+        return f"{self._host}:{self._port}"
+
     @classmethod
-    async def open(cls, host: str, port: int) -> Connection:
-        """Connect and agree on versions. Raises ClientError."""
-        address = f"{host}:{port}"
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
-                stream = await trio.open_tcp_stream(host, port)
-        except (OSError, trio.TooSlowError) as error:
-            raise ClientError(
-                f"no broker answers at {address}; is one running? start one with: pybroker start"
-            ) from error
-        connection = cls(stream, address)
+    async def open(cls, host: str, port: int, connector: Connector = OPEN) -> Connection:
+        """Connect, log in if need be, and agree on versions. Raises ClientError."""
+        connection = cls(await _open_link(host, port, connector), host, port, connector)
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
                 await connection._agree_on_versions()
         except trio.TooSlowError as error:
-            raise ClientError(
-                f"{address} takes connections, but does not answer; is its broker paused?"
-            ) from error
+            await connection.aclose()
+            raise _silent(connection._address) from error
         except BaseException:
             await connection.aclose()
             raise
@@ -69,7 +72,7 @@ class Connection:
 
     async def aclose(self) -> None:
         self.is_open = False
-        await trio.aclose_forcefully(self._stream)
+        await trio.aclose_forcefully(self._link.stream)
 
     async def _agree_on_versions(self) -> None:
         key = ApiKey.API_VERSIONS
@@ -100,6 +103,7 @@ class Connection:
         """Send one request, wait for its answer. Raises ClientError."""
         answer = await self._exchange(self.version(key), message)
         assert isinstance(answer, answer_class)
+        self._serves_us = True
         return answer
 
     async def _exchange(self, version: int, message: Message) -> Message:
@@ -107,12 +111,47 @@ class Connection:
             if not self.is_open:
                 raise ClientError(f"the connection to {self._address} is closed")
             try:
+                if trio.current_time() >= self._link.good_until:
+                    self._link.close()
+                    self._link = await _open_link(self._host, self._port, self._connector)
                 with trio.fail_after(REQUEST_TIMEOUT_SECONDS):
-                    return await self._exchanges.ask(self._stream, message, version)
+                    return await self._exchanges.ask(self._link.stream, message, version)
             except (*STREAM_ERRORS, ProtocolError, trio.TooSlowError) as error:
                 await self.aclose()
-                what = str(error) or "no answer in time"
-                raise ClientError(f"the connection to {self._address} failed: {what}") from error
-            except trio.Cancelled:
+                what = _reason(error) or "no answer in time"
+                hint = "" if self._serves_us else _HINTS.get(self._connector.protocol, "")
+                raise ClientError(
+                    f"the connection to {self._address} failed: {what}{hint}"
+                ) from error
+            except (ClientError, trio.Cancelled):
                 await self.aclose()
                 raise
+
+
+async def _open_link(host: str, port: int, connector: Connector) -> Link:
+    """Raises ClientError."""
+    address = f"{host}:{port}"
+    try:
+        with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
+            tcp = await reach(host, port)
+    except (OSError, trio.TooSlowError) as error:
+        raise ClientError(
+            f"no broker answers at {address}; is one running? start one with: pybroker start"
+        ) from error
+    try:
+        with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
+            return await connector.secure(tcp, host, port, CLIENT_ID)
+    except trio.TooSlowError as error:
+        raise _silent(address) from error
+    except STREAM_ERRORS as error:
+        raise ClientError(f"the connection to {address} failed: {error}") from error
+
+
+def _silent(address: str) -> ClientError:
+    return ClientError(f"{address} takes connections, but does not answer; is its broker paused?")
+
+
+def _reason(error: BaseException) -> str:
+    """What TLS tells is behind the stream's own error."""
+    cause = error.__cause__
+    return explained(cause) if isinstance(cause, ssl.SSLError) else str(error)

@@ -29,7 +29,7 @@ from .cluster import (
     retrying,
     why_leaderless,
 )
-from .connection import ClientError
+from .errors import ClientError
 
 LATEST = -1
 EARLIEST = -2

@@ -27,7 +27,7 @@ from ..protocol.records.builder import build_batch
 from ..protocol.records.compression import Compression
 from ..protocol.records.record import SimpleRecord, increment_sequence
 from .cluster import Cluster, LeaderlessWait, retrying, why_leaderless
-from .connection import ClientError
+from .errors import ClientError
 from .partitioner import partition_for
 
 ACKS_ALL = -1

@@ -45,7 +45,7 @@ async def look_at(state: ClusterState) -> ClusterView | None:
     import trio
 
     from ...client.cluster import Cluster
-    from ...client.connection import ClientError
+    from ...client.errors import ClientError
 
     for node in state.brokers:
         if node.status != NodeStatus.RUNNING:

@@ -42,6 +42,30 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--command-config",
+        "security",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False, readable=True),
+        callback=_read_properties,
+        metavar="FILE",
+        help="Properties for TLS and logins, as Kafka's tools have them: security.protocol, ...",
+    )(command)
+
+
+def _read_properties(
+    _context: click.Context, _parameter: click.Parameter, path: Path | None
+) -> dict[str, str]:
+    if path is None:
+        return {}
+    import javaproperties
+
+    try:
+        return dict(javaproperties.loads(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{path} cannot be read as properties: {error}") from None
+
+
 def metrics_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--metrics-host",
@@ -68,7 +92,7 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
     """Run a client's main function in a trio loop. Raises UserError for what a user can mend."""
     import trio
 
-    from ...client.connection import ClientError
+    from ...client.errors import ClientError
 
     try:
         return trio.run(function)

@@ -22,7 +22,7 @@ from ...client.producer import Producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record, SimpleRecord
 from .interrupt import Interrupt, interruptible
-from .options import UserError, bootstrap_option, run_client, user_errors
+from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
 
 BATCH_MAX_BYTES = 512 * 1024
 READ_BYTES = 1 << 16
@@ -75,8 +75,15 @@ Examples:
     type=click.Choice([codec.name.lower() for codec in Compression]),
 )
 @bootstrap_option
+@command_config_option
 @user_errors
-def produce(topic: str, key_separator: str | None, compression: str, bootstrap: str) -> None:
+def produce(
+    topic: str,
+    key_separator: str | None,
+    compression: str,
+    bootstrap: str,
+    security: dict[str, str],
+) -> None:
     """Write each line of standard input as a record to TOPIC.
 
     The topic is created if it is missing. Every record is acknowledged by all in-sync replicas. A
@@ -93,7 +100,7 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap: 
             written += len(batch)
 
     async def run(interrupt: Interrupt) -> None:
-        async with Cluster(bootstrap, _tell) as cluster:
+        async with Cluster(bootstrap, _tell, security=security) as cluster:
             producer = Producer(cluster, topic, compression=Compression[compression.upper()])
             await interrupt.unless_told(producer.start)
             async for lines in _lines(interrupt):
@@ -154,6 +161,7 @@ Examples:
     help="Stands for a key or a value that is not there.",
 )
 @bootstrap_option
+@command_config_option
 @user_errors
 def consume(
     topic: str,
@@ -166,6 +174,7 @@ def consume(
     line_format: str,
     null_text: str,
     bootstrap: str,
+    security: dict[str, str],
 ) -> None:
     """Print the records of TOPIC, one a line, until Ctrl-C; then how many there were."""
     if (partition is None) != (offset is None):
@@ -184,7 +193,7 @@ def consume(
 
     async def run(interrupt: Interrupt) -> None:
         nonlocal count
-        async with Cluster(bootstrap, _tell) as cluster:
+        async with Cluster(bootstrap, _tell, security=security) as cluster:
             consumer = Consumer(cluster, topic)
 
             async def begin() -> None:

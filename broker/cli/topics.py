@@ -10,6 +10,7 @@ from ...client.cluster import Cluster
 from .options import (
     UserError,
     bootstrap_option,
+    command_config_option,
     parse_overrides,
     run_client,
     user_errors,
@@ -48,15 +49,21 @@ def topics() -> None:
     help="A topic config; may be repeated.",
 )
 @bootstrap_option
+@command_config_option
 @user_errors
 def create(
-    name: str, partitions: int, replication_factor: int, configs: dict[str, str], bootstrap: str
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    bootstrap: str,
+    security: dict[str, str],
 ) -> None:
     """Create topic NAME and wait until it can be written."""
     from ...client import admin
 
     async def run() -> int:
-        async with Cluster(bootstrap) as cluster:
+        async with Cluster(bootstrap, security=security) as cluster:
             await admin.create_topic(
                 cluster,
                 name,
@@ -73,13 +80,14 @@ def create(
 @topics.command("list")
 @click.option("--internal", is_flag=True, help="Also the broker's own topics.")
 @bootstrap_option
+@command_config_option
 @user_errors
-def list_command(internal: bool, bootstrap: str) -> None:
+def list_command(internal: bool, bootstrap: str, security: dict[str, str]) -> None:
     """Print the names of all topics, one a line."""
     from ...client import admin
 
     async def run() -> list[str]:
-        async with Cluster(bootstrap) as cluster:
+        async with Cluster(bootstrap, security=security) as cluster:
             found = await admin.list_topics(cluster)
             return [topic.name or "" for topic in found if internal or not topic.is_internal]
 
@@ -90,8 +98,9 @@ def list_command(internal: bool, bootstrap: str) -> None:
 @topics.command()
 @click.argument("name")
 @bootstrap_option
+@command_config_option
 @user_errors
-def describe(name: str, bootstrap: str) -> None:
+def describe(name: str, bootstrap: str, security: dict[str, str]) -> None:
     """Show the partitions of topic NAME: leader, replicas, ISR, first and next offset.
 
     It is marked if its newest records are older than its retention.ms allows.
@@ -100,7 +109,7 @@ def describe(name: str, bootstrap: str) -> None:
     from ...client.consumer import EARLIEST, LATEST, NEWEST, Consumer
 
     async def run() -> TopicView:
-        async with Cluster(bootstrap) as cluster:
+        async with Cluster(bootstrap, security=security) as cluster:
             topic = await cluster.topic(name)
             consumer = Consumer(cluster, name)
             await consumer.start(wait_for_leader=False)
@@ -121,13 +130,14 @@ def describe(name: str, bootstrap: str) -> None:
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also one of the broker's own topics.")
 @bootstrap_option
+@command_config_option
 @user_errors
-def delete(name: str, force: bool, bootstrap: str) -> None:
+def delete(name: str, force: bool, bootstrap: str, security: dict[str, str]) -> None:
     """Delete topic NAME and its data, and wait until it is gone."""
     from ...client import admin
 
     async def run() -> None:
-        async with Cluster(bootstrap) as cluster:
+        async with Cluster(bootstrap, security=security) as cluster:
             (found,) = (await cluster.metadata([name])).topics
             if found.is_internal and not force:
                 raise UserError(

@@ -5,7 +5,7 @@ Mirrors `JaasContext.loadServerContext` and the reading half of `SaslChannelBuil
 
 from __future__ import annotations
 
-from ..security.jaas import MODULES, JaasError, login_module
+from ...protocol.sasl.jaas import MODULES, JaasError, login_module
 from .definitions import LISTENER_PREFIX
 from .errors import ConfigError
 from .kafka_config import KafkaConfig

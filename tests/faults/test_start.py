@@ -25,7 +25,7 @@ from pybroker.broker.cluster.registration import SESSION_FILE
 from pybroker.broker.local.cluster_state import LOCK_FILE, STATE_FILE, claim
 from pybroker.broker.zookeeper.storage import open_storage
 from pybroker.client.cluster import Cluster
-from pybroker.client.connection import ClientError
+from pybroker.client.errors import ClientError
 from pybroker.client.producer import Producer
 from pybroker.coordinator.zookeeper.wal import LOG_PREFIX
 from pybroker.protocol.records.record import SimpleRecord

@@ -12,8 +12,8 @@ import trio
 
 from pybroker.broker.local.cluster_state import STATE_FILE
 from pybroker.client.cluster import Cluster
-from pybroker.client.connection import ClientError
 from pybroker.client.consumer import EARLIEST, LATEST, Consumer
+from pybroker.client.errors import ClientError
 from pybroker.client.producer import Producer
 from pybroker.protocol.records.record import SimpleRecord
 from tests.torture.commands import wait_until

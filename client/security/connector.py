@@ -1,0 +1,109 @@
+"""From a host and a port to a stream on which requests can be sent: TCP, then TLS, then a login.
+
+Invariants: a stream comes out ready, or not at all and closed; `LoginError` says which setting is
+wrong and what to do, and holds no secret. Time limits are the caller's.
+
+Mirrors ChannelBuilders and SaslClientAuthenticator. A session that ends (KIP-368) is replaced by a
+new connection before that, instead of a login on the same one.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import ssl
+from typing import NamedTuple
+
+import trio
+
+from ..errors import LoginError
+from .login import Login, log_in
+from .tls import TlsFailure, start_tls
+
+# The share of a session's lifetime after which a connection is not used any more.
+SESSION_SHARE = (0.85, 0.95)
+
+
+class Link(NamedTuple):
+    """A stream, and until when requests may be sent on it, in trio's time."""
+
+    stream: trio.abc.Stream
+    good_until: float = math.inf
+
+    def close(self) -> None:
+        """At once, without a goodbye; for whoever cannot wait."""
+        stream = self.stream
+        if isinstance(stream, trio.SSLStream):
+            stream = stream.transport_stream
+        if isinstance(stream, trio.SocketStream):
+            stream.socket.close()
+        else:
+            trio.lowlevel.spawn_system_task(trio.aclose_forcefully, stream)
+
+
+async def reach(host: str, port: int) -> trio.SocketStream:
+    """A TCP connection without delay for small requests. Raises OSError."""
+    tcp = await trio.open_tcp_stream(host, port)
+    tcp.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
+    return tcp
+
+
+class Connector(NamedTuple):
+    """What all connections of one client have in common. Nothing of it: plain text."""
+
+    tls: ssl.SSLContext | None = None
+    login: Login | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The `security.protocol` that it speaks."""
+        if self.tls is None:
+            return "PLAINTEXT" if self.login is None else "SASL_PLAINTEXT"
+        return "SSL" if self.login is None else "SASL_SSL"
+
+    async def open(self, host: str, port: int, client_id: str) -> Link:
+        """LoginError, OSError, or trio's errors of a broken stream."""
+        return await self.secure(await reach(host, port), host, port, client_id)
+
+    async def secure(self, tcp: trio.SocketStream, host: str, port: int, client_id: str) -> Link:
+        """The rest of `open`; `tcp` is closed if that fails."""
+        try:
+            stream: trio.abc.Stream = tcp
+            if self.tls is not None:
+                stream = await self._encrypted(tcp, host, port)
+            if self.login is None:
+                return Link(stream)
+            began = trio.current_time()
+            lifetime_ms = await self._logged_in(stream, self.login, f"{host}:{port}", client_id)
+        except BaseException:
+            tcp.socket.close()
+            raise
+        if lifetime_ms <= 0:
+            return Link(stream)
+        share = random.uniform(*SESSION_SHARE)
+        return Link(stream, began + share * lifetime_ms / 1000)
+
+    async def _encrypted(
+        self, tcp: trio.SocketStream, host: str, port: int
+    ) -> trio.SSLStream[trio.SocketStream]:
+        assert self.tls is not None
+        try:
+            return await start_tls(tcp, self.tls, host)
+        except TlsFailure as failure:
+            raise LoginError(f"{host}:{port}: {failure}") from failure.__cause__
+
+    async def _logged_in(
+        self, stream: trio.abc.Stream, login: Login, address: str, client_id: str
+    ) -> int:
+        try:
+            return await log_in(stream, login, client_id)
+        except LoginError as error:
+            raise LoginError(f"{address}: {error}") from None
+        except trio.BrokenResourceError as error:
+            raise LoginError(
+                f"{address} closes the connection during the login; does it speak {self.protocol} "
+                "there (security.protocol)?"
+            ) from error
+
+
+OPEN = Connector()

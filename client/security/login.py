@@ -1,0 +1,113 @@
+"""Logging in at a broker: SaslHandshake v1 and SaslAuthenticate, the client's side.
+
+Invariants: a password or token leaves only in the mechanism's own messages; what a broker says is
+shown cut; the work of SCRAM, whose amount the broker chooses, is done in a thread.
+
+Mirrors SaslClientAuthenticator. Leaves out SaslHandshake v0 with raw tokens, which brokers before
+1.0 need, and GSSAPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import trio
+
+from ...protocol.api import API_TABLE, ApiKey
+from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.messages.security import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from ...protocol.sasl import SaslClient, SaslError
+from ..errors import LoginError
+from ..exchanges import Exchanges
+
+HANDSHAKE_VERSION = 1
+MAX_STEPS = 10
+MAX_SHOWN_LENGTH = 300
+
+
+class Login(NamedTuple):
+    """`new_client` makes one side of an exchange; it may read a token's file."""
+
+    mechanism: str
+    name: str
+    new_client: Callable[[], SaslClient]
+    is_slow: bool = False
+
+    def __repr__(self) -> str:
+        return f"Login({self.mechanism} as {self.name})"
+
+
+async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
+    """The session's lifetime in ms, 0 without a limit. LoginError, or errors of a broken stream."""
+    exchanges = Exchanges(client_id)
+    try:
+        version = await _authenticate_version(stream, exchanges)
+        await _shake_hands(stream, exchanges, login)
+        return await _authenticate(stream, exchanges, login, version)
+    except SaslError as error:
+        raise LoginError(_failed(login, str(error))) from None
+    except ProtocolError as error:
+        raise LoginError(
+            f"it does not answer as a Kafka broker with SASL ({error}); is security.protocol right "
+            "for this port?"
+        ) from None
+
+
+async def _authenticate_version(stream: trio.abc.Stream, exchanges: Exchanges) -> int:
+    answer = cast(ApiVersionsResponse, await exchanges.ask(stream, ApiVersionsRequest(), 0))
+    served = {api.api_key: api.max_version for api in answer.api_keys}
+    if served.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE_VERSION:
+        raise LoginError("its SASL is that of a broker before 1.0, which is not supported")
+    newest = API_TABLE[ApiKey.SASL_AUTHENTICATE].max_version
+    return min(newest, served.get(ApiKey.SASL_AUTHENTICATE, 0))
+
+
+async def _shake_hands(stream: trio.abc.Stream, exchanges: Exchanges, login: Login) -> None:
+    hello = SaslHandshakeRequest(mechanism=login.mechanism)
+    answer = cast(SaslHandshakeResponse, await exchanges.ask(stream, hello, HANDSHAKE_VERSION))
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        enabled = ", ".join(answer.mechanisms)[:MAX_SHOWN_LENGTH]
+        raise LoginError(
+            f"it does not take sasl.mechanism={login.mechanism}, but {enabled or 'none'}"
+        )
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise LoginError(
+            "it has no SASL on this port: take SASL_ out of security.protocol, or use another port"
+        )
+    if answer.error_code:
+        raise LoginError(_failed(login, ErrorCode(answer.error_code).name))
+
+
+async def _authenticate(
+    stream: trio.abc.Stream, exchanges: Exchanges, login: Login, version: int
+) -> int:
+    client = login.new_client()
+    token = client.step(b"")
+    for _ in range(MAX_STEPS):
+        request = SaslAuthenticateRequest(auth_bytes=token)
+        answer = cast(SaslAuthenticateResponse, await exchanges.ask(stream, request, version))
+        if answer.error_code:
+            reason = answer.error_message or ErrorCode(answer.error_code).name
+            raise LoginError(_failed(login, reason))
+        said = bytes(answer.auth_bytes)
+        if login.is_slow:
+            token = await trio.to_thread.run_sync(client.step, said)
+        else:
+            token = client.step(said)
+        if client.done:
+            return int(answer.session_lifetime_ms)
+    raise LoginError(_failed(login, f"no end after {MAX_STEPS} messages"))
+
+
+def _failed(login: Login, reason: str) -> str:
+    return (
+        f"the login of {login.name} with {login.mechanism} failed: {reason[:MAX_SHOWN_LENGTH]}; "
+        "see sasl.jaas.config"
+    )

@@ -1,0 +1,62 @@
+"""TLS of a client: a stream encrypted, the broker's certificate checked, failures explained.
+
+Mirrors SslTransportLayer and SslFactory of a client.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+import trio
+
+_HAS_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+_NAME_MISMATCHES = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+
+
+class TlsFailure(Exception):
+    """What went wrong with TLS, and what to do."""
+
+
+async def start_tls(
+    stream: trio.SocketStream, context: ssl.SSLContext, host: str
+) -> trio.SSLStream[trio.SocketStream]:
+    """Raises TlsFailure."""
+    # Brokers that go away do so without a goodbye.
+    encrypted = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+    try:
+        await encrypted.do_handshake()
+    except trio.BrokenResourceError as error:
+        raise TlsFailure(explained(error.__cause__ or error, host)) from error
+    return encrypted
+
+
+def explained(error: BaseException, host: str = "this name") -> str:
+    """What an error of TLS means, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _distrust(error, host)
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or "").replace("_", " ").lower()
+        if "certificate" in reason:
+            return f"it does not take our certificate ({reason}); see ssl.keystore.location"
+        if "wrong version number" in reason or "record layer" in reason or "unexpected" in reason:
+            return "it does not speak TLS on this port; security.protocol is wrong, or the port"
+        return f"no TLS connection: {reason or error}"
+    return (
+        "it ends the connection during the TLS handshake; is there TLS on this port "
+        "(security.protocol)?"
+    )
+
+
+def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
+    if error.verify_code in _NAME_MISMATCHES:
+        return (
+            f"its certificate is not for {host}: use a name that is in the certificate, or give "
+            "the broker one with this name (or, to check no name, set "
+            "ssl.endpoint.identification.algorithm to nothing)"
+        )
+    if error.verify_code == _HAS_EXPIRED:
+        return "its certificate has expired: the broker needs a new one"
+    return (
+        f"its certificate is not trusted ({error.verify_message}): put the CA that has signed it "
+        "into ssl.truststore.location"
+    )

@@ -1,0 +1,227 @@
+"""Our client and our commands at a secured Apache Kafka: TLS, every mechanism, and what goes wrong.
+
+One broker with a listener of each protocol, started once: about 15 s in all. Skipped without Java
+and Maven.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import trio
+
+from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker.client.errors import ClientError
+from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.certificates import PASSWORD, Authority
+from tests.support.kafka_tools import kafka_tool
+from tests.support.processes import PYBROKER, free_port, zookeeper_process
+
+pytestmark = pytest.mark.timeout(300)
+
+KAFKA = "org.apache.kafka.common.security"
+LISTENERS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL", "MUTUAL")
+PLAIN = f"{KAFKA}.plain.PlainLoginModule required"
+SCRAM = f"{KAFKA}.scram.ScramLoginModule required"
+BEARER = f"{KAFKA}.oauthbearer.OAuthBearerLoginModule required"
+SCRAM_LOGIN = f'{SCRAM} username="alice" password="alice-pass";'
+LIFETIME_MS = 1_000
+
+
+class Secured(NamedTuple):
+    ports: Mapping[str, int]
+    authority: Authority
+    directory: Path
+
+    def bootstrap(self, listener: str, host: str = "127.0.0.1") -> str:
+        return f"{host}:{self.ports[listener]}"
+
+    def settings(self, protocol: str, mechanism: str, jaas: str) -> dict[str, str]:
+        return {
+            "security.protocol": protocol,
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": jaas,
+            **self.trust,
+        }
+
+    @property
+    def trust(self) -> dict[str, str]:
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority.ca)}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    kafka_jars()
+    directory = tmp_path_factory.mktemp("secured")
+    authority = Authority(directory / "certificates")
+    broker_pem = authority.issue("broker")
+    plain_port = free_port(1 + len(LISTENERS))
+    ports = {name: plain_port + 1 + index for index, name in enumerate(LISTENERS)}
+    urls = [f"PLAINTEXT://127.0.0.1:{plain_port}"]
+    urls += [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
+    config = {
+        "listeners": ",".join(urls),
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,MUTUAL:SSL"
+        ),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "connections.max.reauth.ms": str(LIFETIME_MS),
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(broker_pem.with_suffix(".p12")),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.key.password": PASSWORD,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.ca),
+        "listener.name.mutual.ssl.client.auth": "required",
+        "delegation.token.secret.key": "the-secret-of-all-brokers",
+    }
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        prefix = f"listener.name.{listener}"
+        config[f"{prefix}.plain.sasl.jaas.config"] = f'{PLAIN} user_bob="bob-pass";'
+        for number in (256, 512):
+            config[f"{prefix}.scram-sha-{number}.sasl.jaas.config"] = f"{SCRAM};"
+        config[f"{prefix}.oauthbearer.sasl.jaas.config"] = (
+            f'{BEARER} unsecuredLoginStringClaim_sub="broker";'
+        )
+    with zookeeper_process(directory) as connect:
+        broker = ApacheKafkaProcess(directory / "broker", connect, config, port=plain_port)
+        try:
+            broker.start()
+            kafka_tool(
+                "kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, "--alter",
+                "--entity-type", "users", "--entity-name", "alice", "--add-config",
+                "SCRAM-SHA-256=[password=alice-pass],SCRAM-SHA-512=[password=alice-pass]",
+            )  # fmt: skip
+            yield Secured(ports, authority, directory)
+        finally:
+            broker.kill()
+
+
+async def write_and_read(bootstrap: str, security: Mapping[str, str], topic: str) -> None:
+    async with Cluster(bootstrap, security=security) as cluster:
+        await create_topic(cluster, topic, partitions=1, replication_factor=1)
+        producer = Producer(cluster, topic)
+        await producer.start()
+        values = [b"one", b"two"]
+        await producer.send([SimpleRecord(1, None, value) for value in values])
+        # Longer than a session: a new one begins meanwhile.
+        await trio.sleep(1.2 * LIFETIME_MS / 1000)
+        await producer.send([SimpleRecord(1, None, b"three")])
+        consumer = Consumer(cluster, topic)
+        await consumer.start()
+        await consumer.seek(EARLIEST)
+        received: list[bytes] = []
+        with trio.fail_after(20):
+            while len(received) < 3:
+                received += [bytes(one.record.value or b"") for one in await consumer.poll()]
+        assert received == [*values, b"three"]
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize(
+    ("mechanism", "jaas"),
+    [
+        ("PLAIN", f'{PLAIN} username="bob" password="bob-pass";'),
+        ("SCRAM-SHA-256", SCRAM_LOGIN),
+        ("SCRAM-SHA-512", SCRAM_LOGIN),
+        ("OAUTHBEARER", f'{BEARER} unsecuredLoginStringClaim_sub="carol";'),
+    ],
+)
+async def test_every_mechanism(kafka: Secured, protocol: str, mechanism: str, jaas: str) -> None:
+    settings = kafka.settings(protocol, mechanism, jaas)
+    await write_and_read(kafka.bootstrap(protocol), settings, f"{protocol}-{mechanism}")
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+async def test_a_clients_certificate(kafka: Secured, kind: str) -> None:
+    pem = kafka.authority.issue(f"client-{kind}")
+    store = pem if kind == "PEM" else pem.with_suffix(".p12")
+    trust = kafka.authority.ca if kind == "PEM" else kafka.authority.trust
+    settings = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": kind,
+        "ssl.truststore.location": str(trust),
+        "ssl.keystore.type": kind,
+        "ssl.keystore.location": str(store),
+    }
+    if kind == "PKCS12":
+        settings |= {"ssl.truststore.password": PASSWORD, "ssl.keystore.password": PASSWORD}
+    await write_and_read(kafka.bootstrap("MUTUAL"), settings, f"mutual-{kind}")
+
+
+async def test_a_token_from_a_file(kafka: Secured, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    settings = kafka.settings("SASL_SSL", "OAUTHBEARER", f"{BEARER};")
+    settings["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
+    with pytest.raises(ClientError, match=r"^sasl\.oauthbearer\.token\.endpoint\.url: .*No such"):
+        await metadata(kafka.bootstrap("SASL_SSL"), settings)
+    # {"alg":"none"} and {"sub":"dave","iat":1,"exp":99999999999}
+    token.write_text(
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJkYXZlIiwiaWF0IjoxLCJleHAiOjk5OTk5OTk5OTk5fQ.\n"
+    )
+    await metadata(kafka.bootstrap("SASL_SSL"), settings)
+
+
+async def metadata(bootstrap: str, security: Mapping[str, str]) -> None:
+    with trio.fail_after(10):
+        async with Cluster(bootstrap, security=security) as cluster:
+            await cluster.metadata([])
+
+
+async def test_a_wrong_password_is_told_at_once(kafka: Secured) -> None:
+    jaas = f'{SCRAM} username="alice" password="oops-secret";'
+    settings = kafka.settings("SASL_SSL", "SCRAM-SHA-512", jaas)
+    line = r"the login of alice with SCRAM-SHA-512 failed: .*; see sasl.jaas.config"
+    with pytest.raises(ClientError, match=line) as caught:
+        await metadata(kafka.bootstrap("SASL_SSL"), settings)
+    assert "oops-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("listener", "changes", "line"),
+    [
+        ("SASL_SSL", {"ssl.truststore.location": "other"}, r"is not trusted .*truststore.location"),
+        ("SSL", {"security.protocol": "PLAINTEXT"}, r"wants TLS .*security\.protocol"),
+        ("SASL_SSL", {"security.protocol": "SSL"}, r"wants a login.*SASL_SSL"),
+        ("SASL_PLAINTEXT", {"security.protocol": "PLAINTEXT"}, r"TLS or a login"),
+        ("SASL_PLAINTEXT", {}, r"security\.protocol"),
+        ("SSL", {}, r"no SASL on this port"),
+        ("MUTUAL", {"security.protocol": "SSL"}, r"certificate .*ssl.keystore.location"),
+        ("SASL_SSL", {"sasl.mechanism": "SCRAM-SHA-1"}, r"^sasl.mechanism=SCRAM-SHA-1"),
+    ],
+)
+async def test_what_is_wrong_is_named(
+    kafka: Secured, tmp_path: Path, listener: str, changes: dict[str, str], line: str
+) -> None:
+    settings = kafka.settings("SASL_SSL", "SCRAM-SHA-256", SCRAM_LOGIN) | changes
+    if settings["ssl.truststore.location"] == "other":
+        settings["ssl.truststore.location"] = str(Authority(tmp_path, "other").ca)
+    with pytest.raises(ClientError, match=line):
+        await metadata(kafka.bootstrap(listener), settings)
+
+
+def test_commands_take_a_file_of_settings(kafka: Secured, tmp_path: Path) -> None:
+    def run(*command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PYBROKER, *command, "--bootstrap-server", kafka.bootstrap("SASL_SSL")],
+            input=stdin, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    path = tmp_path / "client.properties"
+    settings = kafka.settings("SASL_SSL", "SCRAM-SHA-512", SCRAM_LOGIN)
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    config = ("--command-config", str(path))
+    assert run("topics", "create", "by-command", *config).returncode == 0
+    assert run("produce", "by-command", *config, stdin="a\nb\n").returncode == 0
+    read = run("consume", "by-command", "--from-beginning", "--max-records", "2", *config)
+    assert sorted(read.stdout.split()) == ["a", "b"]
+    assert "by-command" in run("topics", "list", *config).stdout
+    without = run("topics", "list")
+    assert without.returncode == 2
+    assert "security.protocol" in without.stderr
+    assert "Traceback" not in without.stderr
