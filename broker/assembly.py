@@ -40,10 +40,16 @@ from .coordinators.group_runtime import GroupRuntime, group_config
 from .coordinators.producer_ids import ProducerIds, allocate_from_controller
 from .coordinators.transaction_runtime import TransactionRuntime, transaction_config
 from .coordinators.transaction_verifier import TransactionVerifier
-from .gauges import register_gauges, register_session_gauges, register_transaction_gauges
+from .gauges import (
+    register_gauges,
+    register_quota_gauges,
+    register_session_gauges,
+    register_transaction_gauges,
+)
 from .handlers.alter_configs import AlterConfigsHandler
 from .handlers.alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from .handlers.api_versions import ApiVersionsHandler
+from .handlers.client_quotas import ClientQuotaHandlers
 from .handlers.controller_orders import ControllerOrders
 from .handlers.controller_requests import ControllerRequestHandlers
 from .handlers.delegation_tokens import DelegationTokenHandlers
@@ -69,8 +75,10 @@ from .handlers.transactions import TransactionHandlers
 from .handlers.txn_offset_commit import TxnOffsetCommitHandler
 from .handlers.write_txn_markers import WriteTxnMarkersHandler
 from .network.dispatcher import Dispatcher
+from .network.metered_request import meter_clock_ms
 from .network.socket_server import SocketServer
 from .observability.metrics import BrokerMetrics
+from .quotas.client_quotas import ClientQuotas
 from .replicas.alter_partition_sender import AlterPartitionSender
 from .replicas.fetcher_runtime import FetcherRuntime
 from .replicas.log_dir_mover import LogDirMover
@@ -123,6 +131,7 @@ class Parts(NamedTuple):
 
     cache: MetadataCache
     dispatcher: Dispatcher
+    quotas: ClientQuotas
     sockets: SocketServer
     replicas: Replicas
     control: Control
@@ -139,6 +148,8 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     replicas = _replicas(ground, cache)
     dispatcher = Dispatcher(ground.metrics)
     dispatcher.hold_back()
+    quotas = ClientQuotas(*settings.quota_windows(config))
+    dispatcher.obey(quotas)
     sockets = SocketServer(
         dispatcher,
         settings.connection_quotas(config),
@@ -149,6 +160,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     parts = Parts(
         cache=cache,
         dispatcher=dispatcher,
+        quotas=quotas,
         sockets=sockets,
         replicas=replicas,
         control=control,
@@ -367,6 +379,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(DescribeConfigsHandler(config, ground.broker_id, cache, store).handlers())
     register(AlterConfigsHandler(config, ground.broker_id, cache, store).handlers())
     register(DelegationTokenHandlers(parts.tokens).handlers())
+    register(ClientQuotaHandlers(store).handlers())
 
 
 def _register_coordinators(ground: Ground, parts: Parts) -> None:
@@ -402,6 +415,7 @@ def _register_gauges(ground: Ground, parts: Parts) -> None:
     parts.replicas.fetchers.register_gauges(metrics)
     parts.replicas.mover.register_gauges(metrics)
     parts.cleaner.register_gauges(metrics)
+    register_quota_gauges(metrics, parts.quotas, meter_clock_ms)
     parts.coordinators.groups.register_gauges(metrics)
     parts.coordinators.transactions.register_gauges(metrics)
     parts.control.controller.register_gauges(metrics)

@@ -13,7 +13,9 @@ from ..storage.log_config import LogConfig
 from . import settings
 from .assembly import Ground, Parts
 from .cluster.config_store import broker_entity, topic_entity
+from .cluster.quota_store import read_all_quotas
 from .config import dynamic
+from .quotas.entities import Entity, IpEntity, entity_at
 
 logger = logging.getLogger("pybroker.broker.server")
 
@@ -35,6 +37,8 @@ class ConfigChanges:
             with parts.replicas.runtime.settling:
                 ground.topic_configs.changed(name, values)
             parts.control.controller.topic_config_changed(name, values)
+        elif (quoted := entity_at(entity)) is not None:
+            self._apply_quotas(quoted, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
                 changed = dynamic.take_over(ground.config, default=values)
@@ -50,6 +54,17 @@ class ConfigChanges:
                     )
                 with parts.replicas.runtime.settling:
                     self._apply()
+
+    async def read_quotas(self) -> None:
+        """All that is written now; what changes from now on is told by the config store."""
+        for entity, values in (await self._ground.store.run(read_all_quotas())).items():
+            quoted = entity_at(entity)
+            if quoted is not None:
+                self._apply_quotas(quoted, values)
+
+    def _apply_quotas(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
+        if not isinstance(entity, IpEntity):
+            self._parts.quotas.apply(entity, values)
 
     def _apply(self) -> None:
         config, parts = self._ground.config, self._parts

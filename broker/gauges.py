@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 from ..replication.fetch_session import FetchSessions
 from ..replication.partition import Partition
@@ -11,6 +13,14 @@ from ..replication.replica_manager import ReplicaManager
 from .cluster.zookeeper_client import ZooKeeperClient
 from .coordinators.transaction_verifier import TransactionVerifier
 from .observability.metrics import BrokerMetrics
+from .quotas.client_quotas import ClientQuotas
+from .quotas.limits import Limits, Meter, Metered
+from .quotas.rates import LimitedRate, TokenBucket
+
+# Clients choose their names, and so how many there are.
+MAX_QUOTAS_SHOWN = 500
+
+M = TypeVar("M", bound=Meter)
 
 
 def register_gauges(
@@ -63,6 +73,35 @@ def register_gauges(
         "kafka_server_sessionexpirelistener_zookeeperexpires_total",
         lambda: zookeeper.session_generation,
     )
+
+
+def register_quota_gauges(
+    metrics: BrokerMetrics, quotas: ClientQuotas, now_ms: Callable[[], float]
+) -> None:
+    """What each user and client id with a quota takes, and how long it has to wait."""
+
+    def family(kind: str, name: str, limits: Limits[M], read: Callable[[M, float], float]) -> None:
+        labels = ("user", "client_id")
+
+        def shown() -> Iterator[tuple[tuple[str, str], Metered[M], float]]:
+            for metered in islice(limits, MAX_QUOTAS_SHOWN):
+                yield metered.entity, metered, now_ms()
+
+        metrics.gauge_family(
+            f"kafka_server_{kind}_{name}",
+            labels,
+            lambda: ((who, read(metered.meter, now)) for who, metered, now in shown()),
+        )
+        metrics.gauge_family(
+            f"kafka_server_{kind}_throttle_time",
+            labels,
+            lambda: ((who, metered.average_wait_ms(now)) for who, metered, now in shown()),
+        )
+
+    family("produce", "byte_rate", quotas.produce, LimitedRate.measure)
+    family("fetch", "byte_rate", quotas.fetch, LimitedRate.measure)
+    family("request", "request_time", quotas.request, LimitedRate.measure)
+    family("controllermutation", "tokens", quotas.mutation, TokenBucket.tokens)
 
 
 def register_session_gauges(metrics: BrokerMetrics, sessions: FetchSessions) -> None:

@@ -273,6 +273,7 @@ class Broker:
         await services.start("producer ids", control.producer_ids.run)
         services.spawn("isr changes", control.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
+        await self.changes.read_quotas()
         await services.start("features", self.features.follow)
         if parts.tokens.tokens.enabled:
             await services.start(

@@ -26,6 +26,7 @@ from .network.acceptor import plain_address
 from .network.connection_quotas import ConnectionQuotas
 from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
+from .quotas.client_quotas import Windows
 from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
 from .security.delegation_tokens import DelegationTokens
 
@@ -209,6 +210,19 @@ def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> No
     moves.limit = config.get_int("replica.alter.log.dirs.io.max.bytes.per.second")
     moves.samples = config.get_int("alter.log.dirs.replication.quota.window.num")
     moves.window_ms = 1000 * config.get_int("alter.log.dirs.replication.quota.window.size.seconds")
+
+
+def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:
+    """Those over which clients are measured, and those for what they change of topics."""
+    clients = Windows(
+        config.get_int("quota.window.num"),
+        1000 * config.get_int("quota.window.size.seconds"),
+    )
+    mutations = Windows(
+        config.get_int("controller.quota.window.num"),
+        1000 * config.get_int("controller.quota.window.size.seconds"),
+    )
+    return clients, mutations
 
 
 def copies_at_once(config: KafkaConfig) -> int:

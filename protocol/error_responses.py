@@ -27,6 +27,7 @@ from .messages import (
     metadata,
     offsets,
     produce,
+    quotas,
     reassignments,
     replication,
     topics,
@@ -498,6 +499,28 @@ def _allocate_producer_ids(_request: FailedRequest, code: int, _text: str | None
     )
 
 
+def _describe_client_quotas(_request: FailedRequest, code: int, text: str | None) -> Any:
+    return quotas.DescribeClientQuotasResponse(error_code=code, error_message=text, entries=None)
+
+
+def _alter_client_quotas(request: FailedRequest, code: int, text: str | None) -> Any:
+    return quotas.AlterClientQuotasResponse(
+        entries=[
+            quotas.AlterClientQuotasResponseEntryData(
+                error_code=code,
+                error_message=text,
+                entity=[
+                    quotas.AlterClientQuotasResponseEntityData(
+                        entity_type=named.entity_type, entity_name=named.entity_name
+                    )
+                    for named in entry.entity
+                ],
+            )
+            for entry in request.body.entries
+        ]
+    )
+
+
 _BUILDERS: dict[ApiKey, Builder] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -523,5 +546,7 @@ _BUILDERS: dict[ApiKey, Builder] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
 }

@@ -167,6 +167,11 @@ class FetchContext:
         """(error, session id, what to send) for the results, which are in the entries' order."""
         return self.error_code, NO_SESSION, list(zip(self.entries, results, strict=True))
 
+    def withheld(self) -> tuple[ErrorCode, int]:
+        """(error, session id) of the empty answer to a client that is over its quota: the session
+        is as if it had not asked."""
+        return ErrorCode.NONE, NO_SESSION
+
 
 class NewSessionContext(FetchContext):
     """A full fetch that opens a session, if there is room for one."""
@@ -225,6 +230,12 @@ class IncrementalContext(FetchContext):
                     key = session_key(entry, session.uses_topic_ids)
                     partitions[key] = partitions.pop(key)
         return ErrorCode.NONE, session.session_id, answer
+
+    def withheld(self) -> tuple[ErrorCode, int]:
+        session = self._session
+        is_expected = session.epoch == self._expected_epoch
+        error = ErrorCode.NONE if is_expected else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return error, session.session_id
 
 
 class FetchSessions:

@@ -138,6 +138,20 @@ KAFKA_NAMES = {
     "kafka_server_followerreplication_byte_rate": (
         "kafka.server:type=FollowerReplication: byte-rate"
     ),
+    "kafka_server_produce_byte_rate": "kafka.server:type=Produce,user=*,client-id=*: byte-rate",
+    "kafka_server_fetch_byte_rate": "kafka.server:type=Fetch,user=*,client-id=*: byte-rate",
+    "kafka_server_request_request_time": (
+        "kafka.server:type=Request,user=*,client-id=*: request-time"
+    ),
+    "kafka_server_controllermutation_tokens": (
+        "kafka.server:type=ControllerMutation,user=*,client-id=*: tokens"
+    ),
+    **{
+        f"kafka_server_{kind.lower()}_throttle_time": (
+            f"kafka.server:type={kind},user=*,client-id=*: throttle-time"
+        )
+        for kind in ("Produce", "Fetch", "Request", "ControllerMutation")
+    },
     "kafka_controller_controllerstats_leaderelectionrateandtimems_count": (
         "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs: Count"
     ),
@@ -210,7 +224,7 @@ _CONFIG_TEXTS = {
     "no effect": (
         "They are known, checked for their type and bounds, and described by DescribeConfigs. "
         "Nothing acts on them: features that are not there (tiered storage, KRaft, the new group "
-        "protocols, quotas of clients, tokens), and details of Kafka's own implementation. "
+        "protocols, tokens), and details of Kafka's own implementation. "
         "`control.plane.listener.name` must name a listener, but the controller does not use it."
     ),
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -40,6 +40,7 @@ logger = logging.getLogger("pybroker.broker.configs")
 MAX_WRITE_ATTEMPTS = 10
 DEFAULT_BROKER = "<default>"
 
+T = TypeVar("T")
 OnChange = Callable[[str, dict[str, str]], Awaitable[None]]
 
 
@@ -88,6 +89,11 @@ def write_config(entity: str, config: Mapping[str, str]) -> Flow[None]:
         expect(written, path, ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
     else:
         raise NoController
+    yield from notify(entity)
+
+
+def notify(entity: str) -> Flow[None]:
+    """Tell all brokers that an entity's config has changed."""
     change = Create(
         znodes.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity), sequential=True
     )
@@ -110,6 +116,10 @@ class ConfigStore:
 
     async def write(self, entity: str, config: Mapping[str, str]) -> None:
         await self._client.run(write_config(entity, config))
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Whatever else is read or written of configs."""
+        return await self._client.run(flow)
 
     async def follow(
         self,

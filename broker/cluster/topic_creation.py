@@ -7,12 +7,13 @@ Job: turn what is wanted into an assignment over the alive brokers and write it 
   broker that is asked writes the znodes itself, controller or not.
 
 Mirrors kafka.server.ZkAdminManager.createTopics and DefaultAutoTopicCreationManager. Leaves out
-create.topic.policy.class.name, whose classes are Java's, and mutation quotas.
+create.topic.policy.class.name, whose classes are Java's, and mutation quotas of what is created
+automatically.
 """
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import trio
@@ -98,8 +99,12 @@ class TopicCreator:
         assignment: Mapping[int, Sequence[int]] | None = None,
         config: Mapping[str, str],
         validate_only: bool = False,
+        before: Callable[[int], None] | None = None,
     ) -> CreatedTopic:
-        """Check everything, then write the znodes. It has no leaders yet when this returns."""
+        """Check everything, then write the znodes. It has no leaders yet when this returns.
+
+        `before` is called with the number of partitions when all is well; it may refuse them.
+        """
         if self._cache.contains(topic):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
         replicas = assignment or self.assign(partition_count, replication_factor)
@@ -109,6 +114,8 @@ class TopicCreator:
         validate_topic_configs(config, self._config.explicit())
         topic_id = ZERO_UUID
         if not validate_only:
+            if before is not None:
+                before(len(replicas))
             topic_id = random_topic_id(self._random)
             await self._zookeeper.run(topic_admin.create_topic(topic, topic_id, replicas, config))
             logger.info("topic %s is created with %d partitions", topic, len(replicas))

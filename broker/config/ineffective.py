@@ -22,7 +22,7 @@ ALLOW = "pybroker.allow.ineffective.security"
 
 _NO_AUTHORIZER = "every client may do everything"
 _NO_POLICY = "no policy is asked"
-_NO_QUOTAS = "no client is held back"
+_NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
 _NO_ZOOKEEPER_CIPHERS = "the connection to ZooKeeper has the ciphers of OpenSSL's defaults"
 _NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
 _NO_NAMES = "every client is anonymous"
@@ -34,7 +34,7 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         "authorizer.class.name": _NO_AUTHORIZER,
         "create.topic.policy.class.name": _NO_POLICY,
         "alter.config.policy.class.name": _NO_POLICY,
-        "client.quota.callback.class": _NO_QUOTAS,
+        "client.quota.callback.class": _NO_QUOTA_CLASS,
         "zookeeper.ssl.cipher.suites": _NO_ZOOKEEPER_CIPHERS,
         "zookeeper.ssl.crl.enable": _NO_ZOOKEEPER_REVOCATION,
         "zookeeper.ssl.ocsp.enable": _NO_ZOOKEEPER_REVOCATION,

@@ -53,6 +53,8 @@ HANDLED_IN: Mapping[ApiKey, str] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "partition_reassignments",
     ApiKey.OFFSET_DELETE: "group_offsets",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "client_quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "client_quotas",
     ApiKey.ALTER_PARTITION: "controller_requests",
     ApiKey.UPDATE_FEATURES: "controller_requests",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",

@@ -43,12 +43,10 @@ class AlterReplicaLogDirsHandler:
         with self._replicas.settling as manager:
             results = manager.moves.alter_log_dirs(wanted, self._replicas.clock())
             self._mover.begin()
-            request.respond(_response(results, request.throttle_ms))
+            request.respond(_response(results))
 
 
-def _response(
-    results: Mapping[TopicPartition, ErrorCode], throttle_ms: int
-) -> AlterReplicaLogDirsResponse:
+def _response(results: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (name, partition), error in results.items():
         topic = topics.get(name)
@@ -57,4 +55,4 @@ def _response(
         topic.partitions.append(
             AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
         )
-    return AlterReplicaLogDirsResponse(throttle_time_ms=throttle_ms, results=list(topics.values()))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))

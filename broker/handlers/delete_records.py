@@ -75,6 +75,4 @@ class _DeleteRecordsWait:
                     )
                 )
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
-        self._request.respond(
-            DeleteRecordsResponse(throttle_time_ms=self._request.throttle_ms, topics=topics)
-        )
+        self._request.respond(DeleteRecordsResponse(topics=topics))

@@ -33,6 +33,4 @@ class DescribeLogDirsHandler:
                     wanted.add((topic.topic, partition))
                     yield
         results = yield from describe_log_dirs(self._manager.hosted, wanted)
-        request.respond(
-            DescribeLogDirsResponse(throttle_time_ms=request.throttle_ms, results=results)
-        )
+        request.respond(DescribeLogDirsResponse(results=results))

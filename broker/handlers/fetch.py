@@ -9,7 +9,7 @@ partition before that, in a worker thread; v4+ get what is stored, as slices of 
 A large request is read in turns with others; one that names more partitions than there can be is
 refused as a whole, since its session would cost that at each of its fetches.
 
-Mirrors KafkaApis.handleFetchRequest. Leaves out authorization and quotas.
+Mirrors KafkaApis.handleFetchRequest. Leaves out authorization.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,6 +56,9 @@ _FIRST_VERSION_WITH_ERROR = 7
 LARGE_ANSWER_PARTITIONS = 64
 # A client may fetch what was deleted a moment ago; twice: all could be named by a session's change.
 MAX_UNKNOWN_PARTITIONS = 1000
+# About what a response has beside records, for quotas: as a whole, and for each partition.
+RESPONSE_BYTES = 20
+PARTITION_BYTES = 50
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -122,7 +125,7 @@ class FetchHandler:
         body: FetchRequest = request.body
         version = request.api_version
         now_ms = self._clock()
-        replica_id = body.replica_id if version < 15 else body.replica_state.replica_id
+        replica_id = _replica_id(request)
         context = self._sessions.begin(
             body.session_id,
             body.session_epoch,
@@ -147,6 +150,8 @@ class FetchHandler:
 
     def answer(self, request: Request, context: FetchContext, results: FetchResults) -> None:
         version = request.api_version
+        if request.is_metered and self._is_withheld(request, context, results):
+            return
         error, session_id, answer = context.finish(results)
         if version < 10:
             if (
@@ -158,6 +163,17 @@ class FetchHandler:
                 return
             answer = [(entry, self._for_old_client(request, entry, data)) for entry, data in answer]
         self._respond(request, error, session_id, answer)
+
+    def _is_withheld(self, request: Request, context: FetchContext, results: FetchResults) -> bool:
+        """A consumer that is over its quota gets nothing, after which it has to wait."""
+        if _replica_id(request) >= 0:
+            request.exempt()
+            return False
+        size = sum([len(data.records) + PARTITION_BYTES for data in results if data.records])
+        if not request.charge_fetch(RESPONSE_BYTES + size):
+            return False
+        self._respond(request, *context.withheld(), [])
+        return True
 
     async def _convert_and_answer(
         self, error: ErrorCode, session_id: int, answer: Answer, request: Request
@@ -182,7 +198,6 @@ class FetchHandler:
         if version >= 16:
             endpoints = self._name_leaders(request, answer)
         response = FetchResponse(
-            throttle_time_ms=request.throttle_ms,
             error_code=error,
             session_id=session_id,
             responses=_by_topic(answer, version),
@@ -237,10 +252,14 @@ class FetchHandler:
         max_bytes = self._manager.config.fetch_max_bytes
         if version >= 3 and body.max_bytes < max_bytes:
             max_bytes = body.max_bytes
+        min_bytes = body.min_bytes
+        if request.is_metered and replica_id < 0:
+            max_bytes = int(min(max_bytes, request.most_to_fetch()))
+            min_bytes = min(min_bytes, max_bytes)
         return FetchParams(
             replica_id,
             body.max_wait_ms,
-            body.min_bytes,
+            min_bytes,
             max_bytes,
             isolation,
             body.replica_state.replica_epoch if version >= 15 else -1,
@@ -307,6 +326,11 @@ class _FetchWait:
 
     def complete(self, results: FetchResults) -> None:
         self._handler.answer(self._request, self._context, results)
+
+
+def _replica_id(request: Request) -> int:
+    body: FetchRequest = request.body
+    return body.replica_id if request.api_version < 15 else body.replica_state.replica_id
 
 
 def _forgotten(body: FetchRequest, version: int) -> Iterator[SessionKey]:

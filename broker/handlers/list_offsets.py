@@ -126,9 +126,7 @@ class ListOffsetsHandler:
                             self._list_one(manager, body, key, partition, version, searched)
                         )
                 topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-            request.respond(
-                ListOffsetsResponse(throttle_time_ms=request.throttle_ms, topics=topics)
-            )
+            request.respond(ListOffsetsResponse(topics=topics))
 
     def _list_one(
         self,

@@ -45,6 +45,4 @@ class OffsetForLeaderEpochHandler:
                     )
                 )
             topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
-        request.respond(
-            OffsetForLeaderEpochResponse(throttle_time_ms=request.throttle_ms, topics=topics)
-        )
+        request.respond(OffsetForLeaderEpochResponse(topics=topics))

@@ -9,8 +9,7 @@ Transactional batches go through transactional_produce.py first. Batches whose r
 be looked at, and may be many, are validated in a worker thread before they are appended: on the
 event loop that would keep everybody else waiting for seconds (1 MB may hold a million records).
 
-Mirrors KafkaApis.handleProduceRequest. Leaves out authorization and quotas, which come with
-security.
+Mirrors KafkaApis.handleProduceRequest. Leaves out authorization, which comes with security.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ class ProduceHandler:
             request.metrics.conversions.record(seconds, appends.converted_bytes - converted_before)
         if result is None:
             return True
-        if result.error_code or request.throttle_ms:
+        if result.error_code:
             self.answer(request, {key: result})
         else:
             request.respond_encoded(
@@ -262,7 +261,7 @@ class ProduceHandler:
         if body.acks == 0:
             self._answer_nothing(request, results)
             return
-        if len(results) == 1 and not request.throttle_ms and _asks_for_one(body):
+        if len(results) == 1 and _asks_for_one(body):
             ((key, result),) = results.items()
             if not result.error_code:
                 request.respond_encoded(
@@ -294,11 +293,7 @@ class ProduceHandler:
                         )
                     )
             responses.append(TopicProduceResponse(name=name, partition_responses=partitions))
-        response = ProduceResponse(
-            responses=responses,
-            throttle_time_ms=request.throttle_ms,
-            node_endpoints=_NO_ENDPOINTS,
-        )
+        response = ProduceResponse(responses=responses, node_endpoints=_NO_ENDPOINTS)
         if failed and request.api_version >= _FIRST_VERSION_WITH_LEADER:
             self._name_leaders(request, response)
         request.respond(response)

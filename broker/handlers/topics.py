@@ -6,7 +6,7 @@ gone from it) until timeout_ms; after that REQUEST_TIMED_OUT, although it goes o
 
 Rules: SEMANTICS 5, SEMANTICS 6. Mirrors KafkaApis.handleCreateTopicsRequest,
 handleCreatePartitionsRequest, handleDeleteTopicsRequest and ZkAdminManager. Leaves out
-authorization (everything is allowed), policies, and mutation quotas.
+authorization (everything is allowed) and policies.
 """
 
 from collections import Counter
@@ -48,9 +48,14 @@ from ..cluster.topic_creation import UNSET, CreatedTopic, TopicCreator
 from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..network.request import Handler, Request
+from ..quotas.client_quotas import MutationQuota
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3
+# The first versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+CREATE_TOPICS_STRICT_SINCE = 6
+CREATE_PARTITIONS_STRICT_SINCE = 3
+DELETE_TOPICS_STRICT_SINCE = 5
 DELETION_GRACE_MS = 500
 MAX_CONFIGS = 1000  # of one topic
 MAX_PARTITIONS = 10_000
@@ -97,6 +102,7 @@ class TopicHandlers:
         results: dict[str, CreatableTopicResult] = {}
         created: dict[str, CreatedTopic] = {}
         answers_early = body.timeout_ms > 0 and not body.validate_only
+        quota = request.mutation_quota(CREATE_TOPICS_STRICT_SINCE)
         for topic in body.topics:
             await pace()
             if answers_early and trio.current_time() >= deadline:
@@ -107,7 +113,7 @@ class TopicHandlers:
             try:
                 self._check_controller()
                 _check_once(names[topic.name], "Found multiple entries for this topic.")
-                outcome = await _guarded(self._create(topic, body.validate_only))
+                outcome = await _guarded(self._create(topic, body.validate_only, quota))
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue
@@ -153,7 +159,9 @@ class TopicHandlers:
         request.body = CreateTopicsRequest()  # that of an answered request is emptied: ours goes on
         request.respond(CreateTopicsResponse(topics=answers))
 
-    async def _create(self, topic: CreatableTopic, validate_only: bool) -> CreatedTopic:
+    async def _create(
+        self, topic: CreatableTopic, validate_only: bool, quota: MutationQuota | None
+    ) -> CreatedTopic:
         if topic.name == CLUSTER_METADATA_TOPIC:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -189,6 +197,7 @@ class TopicHandlers:
             assignment={a.partition_index: a.broker_ids for a in topic.assignments},
             config={config.name: config.value or "" for config in topic.configs},
             validate_only=validate_only,
+            before=None if quota is None else quota.take,
         )
 
     def _describe(
@@ -229,6 +238,7 @@ class TopicHandlers:
             await pace()
             names[topic.name] += 1
         deadline = trio.current_time() + body.timeout_ms / 1000
+        quota = request.mutation_quota(CREATE_PARTITIONS_STRICT_SINCE)
         outcomes: dict[str, Outcome] = {}
         grown: dict[str, int] = {}
         for topic in body.topics:
@@ -237,7 +247,7 @@ class TopicHandlers:
                 self._check_controller()
                 _check_once(names[topic.name], "Duplicate topic in request.")
                 _check_count(topic.count, topic.assignments)
-                await _guarded(self._grow(topic, body.validate_only))
+                await _guarded(self._grow(topic, body.validate_only, quota))
                 outcomes[topic.name] = None
                 grown[topic.name] = topic.count
             except KafkaError as error:
@@ -263,7 +273,9 @@ class TopicHandlers:
         await request.in_turns(discard_all(names))
         request.respond(CreatePartitionsResponse(results=results))
 
-    async def _grow(self, topic: CreatePartitionsTopic, validate_only: bool) -> None:
+    async def _grow(
+        self, topic: CreatePartitionsTopic, validate_only: bool, quota: MutationQuota | None
+    ) -> None:
         context = self._controller.machine.context
         if context.is_queued_for_deletion(topic.name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
@@ -291,6 +303,8 @@ class TopicHandlers:
             )
         added = self._added_replicas(topic, current)
         if not validate_only:
+            if quota is not None:
+                quota.take(topic.count - existing)
             flow = topic_admin.add_partitions(topic.name, current, version, added)
             await self._zookeeper.run(flow)
 
@@ -337,6 +351,7 @@ class TopicHandlers:
                 result.error_message = "Topic name and topic ID can not both be specified."
             request.respond(DeleteTopicsResponse(responses=results))
             return
+        quota = request.mutation_quota(DELETE_TOPICS_STRICT_SINCE)
         marked: dict[str, list[DeletableTopicResult]] = {}
         for result in results:
             await pace()
@@ -346,6 +361,8 @@ class TopicHandlers:
                 name = self._known_name(result)
                 result.name = name
                 if name not in marked:
+                    if quota is not None:
+                        quota.take(self._cache.partition_count(name) or 0)
                     await _guarded(self._zookeeper.run(topic_admin.request_deletion(name)))
                 marked.setdefault(name, []).append(result)
             except KafkaError as error:

@@ -380,7 +380,7 @@ class Connection:
         """An answer while requests wait for replicas: it leaves behind those before it."""
         pipeline = self.pipeline
         assert pipeline is not None
-        assert not request.throttle_ms, "a throttled client was let in behind its own request"
+        # A wait counts from the next request on: the first quota came while these were under way.
         if request not in pipeline:
             pipeline.add(request)  # answered at once: it is the one in progress
             self.state = next_state(self.state, MuteEvent.RECORDS_APPENDED)

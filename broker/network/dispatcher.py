@@ -34,6 +34,7 @@ from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .bad_input import BadInput
 from .connection import Connection
 from .metadata_gate import MetadataGate
+from .metered_request import MeteredRequest
 from .produce_request_template import ProduceRequestTemplate, template_of
 from .request import Handler, Request, Route
 from .request_parts import InParts, place_to_cut
@@ -41,6 +42,7 @@ from .turns import Steps, Turns
 
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
+    from ..quotas.client_quotas import ClientQuotas
 
 logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
@@ -69,6 +71,7 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
         self._gate: MetadataGate | None = None  # None: it is open
+        self._new_request: Callable[..., Request] = Request
 
     def hold_back(self) -> None:
         """Keep requests about the cluster until `open`: see `metadata_gate`."""
@@ -80,6 +83,14 @@ class Dispatcher:
         if gate is not None:
             self._routes.clear()
             gate.open(self._perform)
+
+    def obey(self, quotas: ClientQuotas) -> None:
+        """Requests are metered from now on whenever there is a quota."""
+
+        def changed(is_active: bool) -> None:
+            self._new_request = partial(MeteredRequest, quotas) if is_active else Request
+
+        quotas.on_change(changed)
 
     def register(self, handlers: Mapping[ApiKey, Handler]) -> None:
         for key, handler in handlers.items():
@@ -133,7 +144,9 @@ class Dispatcher:
             )
         else:
             body, client_id = self._decode(connection, route, begin, end, client_id_size)
-        request = Request(connection, route, correlation_id, client_id, body, size, started_at)
+        request = self._new_request(
+            connection, route, correlation_id, client_id, body, size, started_at
+        )
         try:
             route.handle(request)
         except Exception as error:
@@ -224,7 +237,7 @@ class Dispatcher:
             return
         if route.in_place and offset == len(frame):
             connection.memo = template_of(route, frame, body, client_id, connection.memo)
-        request = Request(
+        request = self._new_request(
             connection, route, correlation_id, client_id, body, len(frame), started_at
         )
         handle = route.handle
@@ -288,7 +301,7 @@ class Dispatcher:
             raise BadInput(
                 f"a {route.name} request v{version} that cannot be read: {error}"
             ) from None
-        request = Request(
+        request = self._new_request(
             connection, route, correlation_id, client_id, body, len(frame), started_at
         )
         if unsupported:

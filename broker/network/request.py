@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey, request_class
@@ -26,6 +26,7 @@ from .turns import Pace, Steps, Turns
 
 if TYPE_CHECKING:
     from ..observability.metrics import RequestMetrics
+    from ..quotas.client_quotas import MutationQuota
 
 logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
@@ -133,6 +134,10 @@ class Request:
                  "frame_bytes", "local_done_at", "received_at", "responded_at", "route",
                  "started_at", "throttle_ms")  # fmt: skip
 
+    # Whether there are quotas: then it is a `MeteredRequest`, and how long its connection is held
+    # is known when it is answered.
+    is_metered: ClassVar[bool] = False
+
     def __init__(
         self, connection: ResponseSink, route: Route, correlation_id: int, client_id: str | None,
         body: Any, frame_bytes: int, started_at: float,
@@ -149,7 +154,7 @@ class Request:
         self.started_at = started_at
         self.local_done_at = started_at
         self.responded_at = 0.0  # set once, when the answer is known, or the close instead of it
-        self.throttle_ms = 0  # set by the handler before it answers
+        self.throttle_ms = 0  # how long the connection is held after the answer
 
     @property
     def header(self) -> RequestHeader:
@@ -238,6 +243,27 @@ class Request:
     def appended(self) -> None:
         """The request's records are in the log and it waits for replicas: the next may come."""
         self.connection.appended(self)
+
+    # Quotas
+
+    def charge_fetch(self, answer_bytes: int) -> int:
+        """Of a consumer's fetch, before `answer_bytes` are sent: how long it has to wait; then
+        nothing is to be sent. Only a metered one may have to."""
+        return 0
+
+    def exempt(self) -> None:
+        """It comes from a broker as such: no quota counts."""
+
+    def most_to_fetch(self) -> float:
+        """The bytes that a consumer's fetch may be given."""
+        return float("inf")
+
+    def mutation_quota(self, strict_since: int) -> MutationQuota | None:
+        """What is to be asked before topics are changed; clients know the error since that
+        version. None without a limit."""
+        return None
+
+    # Errors
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with the API's own error response; without one, close the connection."""

@@ -21,6 +21,7 @@ DEFINITIONS = (
         "11",
         LOW,
         valid=AT_LEAST_1,
+        doc="The samples over which clients with quotas are measured.",
     ),
     key(
         "replication.quota.window.num",
@@ -38,13 +39,21 @@ DEFINITIONS = (
         valid=AT_LEAST_1,
         doc="The samples over which copies between log directories are measured.",
     ),
-    key("controller.quota.window.num", INT, "11", LOW, valid=AT_LEAST_1),
+    key(
+        "controller.quota.window.num",
+        INT,
+        "11",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="How many windows' worth of changes of topics a client with a quota may save up.",
+    ),
     key(
         "quota.window.size.seconds",
         INT,
         "1",
         LOW,
         valid=AT_LEAST_1,
+        doc="The length of one sample of a client with quotas.",
     ),
     key(
         "replication.quota.window.size.seconds",
@@ -62,7 +71,14 @@ DEFINITIONS = (
         valid=AT_LEAST_1,
         doc="The length of one sample of copies between log directories.",
     ),
-    key("controller.quota.window.size.seconds", INT, "1", LOW, valid=AT_LEAST_1),
+    key(
+        "controller.quota.window.size.seconds",
+        INT,
+        "1",
+        LOW,
+        valid=AT_LEAST_1,
+        doc="The length of one window of the quota for changes of topics.",
+    ),
     key("client.quota.callback.class", CLASS, None, LOW),
 )
 

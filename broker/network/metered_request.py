@@ -1,0 +1,159 @@
+"""A request while quotas are set: its answer says how long its connection is then held.
+
+Job: one place for all APIs. Whatever the handler answers passes through here; what the request cost
+is charged once, just before, the time goes into `throttle_time_ms` where the response has it, and
+the connection mutes itself for it after the answer (KIP-219). A fetch is charged by its handler,
+which has to know whether there is anything to send.
+
+Invariants: no request is metered while there are no quotas (the dispatcher makes plain ones). What
+brokers ask each other as such is never held, unless they were not allowed to. A produce of a client
+that may have to wait does not let the next one in behind it.
+
+Mirrors RequestHandlerHelper, and what KafkaApis does with quotas in Produce and Fetch.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.framing import decode_response
+from ..quotas.client_quotas import PERCENT_OF_SECONDS, ClientQuotas, MutationQuota, longest
+from .request import Request
+
+if TYPE_CHECKING:
+    from .request import ResponseSink, Route
+    from .turns import Steps
+
+_SIZE_BYTES = 4
+# What is only asked among brokers.
+EXEMPT: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN, ApiKey.WRITE_TXN_MARKERS, ApiKey.ALTER_PARTITION,
+    }
+)  # fmt: skip
+
+
+class MeteredRequest(Request):
+    __slots__ = ("_is_charged", "_is_denied", "_mutations", "_quotas")
+
+    is_metered = True
+
+    def __init__(
+        self, quotas: ClientQuotas, connection: ResponseSink, route: Route, correlation_id: int,
+        client_id: str | None, body: Any, frame_bytes: int, started_at: float,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            connection, route, correlation_id, client_id, body, frame_bytes, started_at
+        )
+        self._quotas = quotas
+        self._is_charged = False
+        self._is_denied = False
+        self._mutations: MutationQuota | None = None
+
+    # What handlers ask
+
+    def charge_fetch(self, answer_bytes: int) -> int:
+        self._is_charged = True
+        quotas, (user, client) = self._quotas, self._who
+        now_ms = meter_clock_ms()
+        waits = self._time_waits(user, client, now_ms)
+        metered = quotas.fetch.find(user, client, now_ms)
+        if metered is not None:
+            waits.append((metered.meter.charge(answer_bytes, now_ms), metered))
+        if waits:
+            self.throttle_ms = longest(waits, now_ms)
+            if self.throttle_ms and metered is not None:
+                metered.meter.record(-answer_bytes, now_ms)
+        return self.throttle_ms
+
+    def exempt(self) -> None:
+        self._is_charged = True
+
+    def most_to_fetch(self) -> float:
+        return self._quotas.most_to_fetch(*self._who)
+
+    def mutation_quota(self, strict_since: int) -> MutationQuota | None:
+        metered = self._quotas.mutation.find(*self._who, meter_clock_ms())
+        if metered is not None:
+            is_strict = self.api_version >= strict_since
+            self._mutations = MutationQuota(metered, meter_clock_ms, is_strict=is_strict)
+        return self._mutations
+
+    # Answers
+
+    def respond(self, response: Any) -> None:
+        super().respond(self._charged(response))
+
+    def respond_encoded(self, frame: bytes) -> None:
+        self._charge()
+        if self.throttle_ms:
+            route = self.route
+            self.respond(decode_response(route.api_key, route.api_version, frame[_SIZE_BYTES:])[1])
+        else:
+            super().respond_encoded(frame)
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        self._is_denied = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        super().fail(code, message)
+
+    def _encode(self, response: Any) -> Steps:
+        return super()._encode(self._charged(response))
+
+    def appended(self) -> None:
+        if not self._quotas.limits_bytes(*self._who):
+            self._is_charged = True
+            super().appended()
+
+    # What it costs
+
+    @property
+    def _who(self) -> tuple[str, str]:
+        return self.connection.peer.principal.name, self.client_id or ""
+
+    def _charged(self, response: Any) -> Any:
+        """The response with the time that the connection will be held."""
+        self._charge()
+        if self.throttle_ms and hasattr(response, "throttle_time_ms"):
+            response = copy(response)  # the handler may keep it for others
+            response.throttle_time_ms = self.throttle_ms
+        return response
+
+    def _charge(self) -> None:
+        if self._is_charged:
+            return
+        self._is_charged = True
+        api_key = self.route.api_key
+        if api_key in EXEMPT and not self._is_denied:
+            return
+        quotas, (user, client) = self._quotas, self._who
+        now_ms = meter_clock_ms()
+        waits: list[Any] = []
+        if api_key is not ApiKey.PRODUCE or self.body is None or self.body.acks != 0:
+            waits = self._time_waits(user, client, now_ms)
+        if api_key is ApiKey.PRODUCE:
+            metered = quotas.produce.find(user, client, now_ms)
+            if metered is not None:
+                waits.append((metered.meter.charge(self.frame_bytes, now_ms), metered))
+        elif self._mutations is not None:
+            waits.append((self._mutations.throttle_ms(now_ms), self._mutations.metered))
+        if waits:
+            self.throttle_ms = longest(waits, now_ms)
+
+    def _time_waits(self, user: str, client: str, now_ms: float) -> list[Any]:
+        """The time of the request quota, in a list; empty if there is none."""
+        metered = self._quotas.request.find(user, client, now_ms)
+        if metered is None:
+            return []
+        ended = self.local_done_at if self.local_done_at > self.started_at else now_ms / 1000
+        percent = (ended - self.started_at) * PERCENT_OF_SECONDS
+        return [(metered.meter.charge(percent, now_ms), metered)]
+
+
+def meter_clock_ms() -> float:
+    """The time that all meters go by."""
+    return perf_counter() * 1000
