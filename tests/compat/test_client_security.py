@@ -17,7 +17,7 @@ import trio
 from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
 from pybroker.client.errors import ClientError
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
-from tests.support.certificates import PASSWORD, Authority
+from tests.support.certificate_files import PASSWORD, Authority
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import PYBROKER, free_port, zookeeper_process
 

@@ -13,7 +13,7 @@ from pybroker.client.errors import SettingsError
 from pybroker.client.security.connector import OPEN
 from pybroker.client.security.settings import connector_from
 from pybroker.client.security.unsecured_token import unsecured_token
-from tests.support.certificates import PASSWORD, Authority
+from tests.support.certificate_files import PASSWORD, Authority
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LOGIN = {
