@@ -59,6 +59,13 @@ Examples:
     metavar="HOST:PORT",
     help="Use this ensemble instead of the embedded ZooKeeper.",
 )
+@click.option(
+    "--zookeeper-credentials",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file of mode 0600 with one line user:password: the brokers show them to ZooKeeper, and "
+    "the embedded one lets in nobody else.",
+)
 @data_dir_option
 @click.option(
     "--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end."
@@ -88,6 +95,7 @@ def start(
     port: int,
     zookeeper_port: int,
     zookeeper_connect: str | None,
+    zookeeper_credentials: Path | None,
     data_dir: Path,
     ephemeral: bool,
     overrides: dict[str, str],
@@ -117,6 +125,7 @@ def start(
         first_port=port,
         zookeeper_port=zookeeper_port,
         zookeeper_connect=zookeeper_connect,
+        zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
         ephemeral=ephemeral,
         overrides=overrides,
         metrics_host=metrics_host,

@@ -56,6 +56,7 @@ def broker(
 Examples:
   pybroker zookeeper
   pybroker zookeeper --port 2181 --data-dir /var/lib/zookeeper
+  pybroker zookeeper --data-dir /var/lib/zookeeper --credentials /etc/pybroker/zookeeper.secret
   pybroker zookeeper --data-dir /var/lib/zookeeper --cut-damaged-log
 """
 )
@@ -67,6 +68,13 @@ Examples:
     help="Where the transaction log and snapshots go; without it nothing is kept.",
 )
 @click.option(
+    "--credentials",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A file of mode 0600 with one line user:password: who does not show them (digest) is not "
+    "let in. Brokers have the same file in pybroker.zookeeper.credentials.file.",
+)
+@click.option(
     "--cut-damaged-log",
     is_flag=True,
     help="Do not run: cut the transaction log at its first damage, so that it can start again. "
@@ -75,7 +83,12 @@ Examples:
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
 @user_errors
 def zookeeper(
-    host: str, port: int, data_dir: Path | None, cut_damaged_log: bool, verbose: bool
+    host: str,
+    port: int,
+    data_dir: Path | None,
+    credentials: Path | None,
+    cut_damaged_log: bool,
+    verbose: bool,
 ) -> None:
     """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM."""
     from ..local import node_process
@@ -86,4 +99,4 @@ def zookeeper(
         for line in node_process.cut_zookeeper_log(data_dir):
             click.echo(line)
         return
-    node_process.run_foreground_zookeeper(data_dir, host, port, verbose=verbose)
+    node_process.run_foreground_zookeeper(data_dir, host, port, credentials, verbose=verbose)

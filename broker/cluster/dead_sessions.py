@@ -13,7 +13,7 @@ with that a session is found and closed though its broker left no readable file.
 Invariant: never called for a broker that may be alive. Blocking, of one thread and without kazoo
 (which starts threads): the supervisor calls it, and forks afterwards. Every wait has a deadline.
 
-Goes beyond Apache Kafka, where a session of a dead broker always expires. Leaves out TLS and ACLs.
+Goes beyond Apache Kafka, where a session of a dead broker always expires. Leaves out TLS and SASL.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
+from typing import NamedTuple
 
 from ...coordinator.zookeeper.sessions import PASSWORD_SIZE, session_password
 from ...protocol.errors import ProtocolError
 from ...protocol.zookeeper import jute
-from ...protocol.zookeeper.constants import NOTIFICATION_XID, Op, ZkCode
+from ...protocol.zookeeper.constants import AUTH_XID, NOTIFICATION_XID, Op, ZkCode
 from ...protocol.zookeeper.jute import (
+    AuthPacket,
     ConnectRequest,
     ConnectResponse,
     GetDataResponse,
@@ -85,16 +87,18 @@ def close_sessions(
     password_of: PasswordOf,
     remembered: Mapping[int, bytes] | None = None,
     *,
+    credentials: bytes | None = None,
     timeout_s: float = CLOSE_TIMEOUT_S,
 ) -> list[int]:
     """Close what these brokers have left open; returns the ids of the sessions closed.
 
     `remembered` are sessions of theirs for certain. They go first: to ask who owns what takes a
     session of its own, which ZooKeeper writes to its disk twice before the first answer is of use.
+    `credentials`, user:password, are what brokers show to ZooKeeper (digest).
 
     Raises CannotClose if no server answers within the timeout.
     """
-    deadline = time.monotonic() + timeout_s
+    way = _Way(time.monotonic() + timeout_s, credentials)
     hosts, _, chroot = connect.partition("/")
     prefix = f"/{chroot.strip('/')}" if chroot.strip("/") else ""
     problem: Exception = CannotClose(f"no server is named by {connect!r}")
@@ -103,12 +107,12 @@ def close_sessions(
             closed = [
                 session_id
                 for session_id, password in (remembered or {}).items()
-                if _close(address, deadline, session_id, password)
+                if _close(address, way, session_id, password)
             ]
-            with _Connection(address, deadline) as asking:
+            with _Connection(address, way) as asking:
                 owners = _owners(asking, prefix, dead_broker_ids)
             return closed + [
-                owner for owner in owners if _close(address, deadline, owner, password_of(owner))
+                owner for owner in owners if _close(address, way, owner, password_of(owner))
             ]
         except (OSError, ValueError, ProtocolError) as error:
             problem = error
@@ -129,11 +133,21 @@ def _owners(asking: _Connection, prefix: str, broker_ids: Collection[int]) -> li
     return [owner for owner in dict.fromkeys(owners) if owner]
 
 
-def _close(address: str, deadline: float, session_id: int, password: bytes | None) -> bool:
+class _Way(NamedTuple):
+    """Until when, and with what login; its repr shows none."""
+
+    deadline: float
+    credentials: bytes | None
+
+    def __repr__(self) -> str:
+        return f"_Way({self.deadline})"
+
+
+def _close(address: str, way: _Way, session_id: int, password: bytes | None) -> bool:
     if password is None:
         logger.warning("the password of the ZooKeeper session %#x is not known", session_id)
         return False
-    with _Connection(address, deadline, session_id, password) as taken_over:
+    with _Connection(address, way, session_id, password) as taken_over:
         # Refused: it has expired meanwhile, or the password is another ensemble's.
         return taken_over.session_id == session_id
 
@@ -144,19 +158,21 @@ class _Connection:
     def __init__(
         self,
         address: str,
-        deadline: float,
+        way: _Way,
         session_id: int = 0,
         password: bytes = bytes(PASSWORD_SIZE),
     ) -> None:
         host, colon, port = address.strip().rpartition(":")
         target = (host.strip("[]"), int(port)) if colon else (address.strip(), DEFAULT_PORT)
-        self._deadline = deadline
+        self._deadline = way.deadline
         self._xid = 0
         self._socket = socket.create_connection(target, timeout=self._remaining_s())
         try:
             request = ConnectRequest(0, 0, SESSION_TIMEOUT_MS, session_id, password)
             self._send(jute.encode(request) + b"\0")
             self.session_id = jute.decode(ConnectResponse, self._receive()).session_id
+            if self.session_id and way.credentials is not None:
+                self._log_in(way.credentials)
         except BaseException:
             self._socket.close()
             raise
@@ -176,6 +192,12 @@ class _Connection:
         finally:
             self._socket.close()
 
+    def _log_in(self, credentials: bytes) -> None:
+        packet = AuthPacket(0, "digest", credentials)
+        code, _ = self._call(Op.AUTH, jute.encode(packet), AUTH_XID)
+        if code:
+            raise ProtocolError(f"error {code} for our login")
+
     def get_data(self, path: str) -> GetDataResponse | None:
         code, body = self._call(Op.GET_DATA, jute.encode(PathWatchRequest(path, False)))
         if code == ZkCode.NO_NODE:
@@ -184,9 +206,9 @@ class _Connection:
             raise ProtocolError(f"error {code} for {path}")
         return jute.decode(GetDataResponse, body)
 
-    def _call(self, op: Op, body: bytes = b"") -> tuple[int, memoryview]:
+    def _call(self, op: Op, body: bytes = b"", xid: int | None = None) -> tuple[int, memoryview]:
         self._xid += 1
-        self._send(_REQUEST.pack(self._xid, op) + body)
+        self._send(_REQUEST.pack(self._xid if xid is None else xid, op) + body)
         while True:
             frame = self._receive()
             if len(frame) < _REPLY.size:

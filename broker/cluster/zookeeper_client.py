@@ -196,24 +196,30 @@ class ZooKeeperClient:
             logger.debug("ZooKeeper session changed to %s after the loop ended", state)
 
     def _apply_state(self, state: str, session: tuple[int, bytes], is_over: bool) -> None:
-        """`is_over`: kazoo has given up, because it was refused or because it has failed."""
+        """`is_over`: kazoo has given up, because it was refused or because it has failed.
+
+        What nobody was told of, a connection before its login was answered, does not end either.
+        """
         if self._closed:
             return
         self._connection_count += 1
         if state == KazooState.CONNECTED:
             self._ask_first(session)
             return
-        if self._connected.is_set():
+        was_connected = self._connected.is_set()
+        if was_connected:
             self._connected = trio.Event()
         self._rearm = True
         if state == KazooState.SUSPENDED:
-            self._tell(SessionEvent.SUSPENDED)
+            if was_connected:
+                self._tell(SessionEvent.SUSPENDED)
             return
-        self._session = NO_SESSION
-        self._generation += 1
-        ended, self._generation_ended = self._generation_ended, trio.Event()
-        ended.set()
-        self._tell(SessionEvent.EXPIRED)
+        if self._session != NO_SESSION:
+            self._session = NO_SESSION
+            self._generation += 1
+            ended, self._generation_ended = self._generation_ended, trio.Event()
+            ended.set()
+            self._tell(SessionEvent.EXPIRED)
         if is_over:
             self._refused.set()
             trio.lowlevel.spawn_system_task(self._connect_again)

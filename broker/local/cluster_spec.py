@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import cluster_state
 from .cluster_state import ClusterError, NodeState
+from .zookeeper_credentials import zookeeper_credentials
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
@@ -45,6 +46,7 @@ class ClusterSpec:
     first_port: int = 9092
     zookeeper_port: int = 2181
     zookeeper_connect: str | None = None
+    zookeeper_credentials: Path | None = None  # closes the embedded one to all but the brokers
     ephemeral: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
     metrics_host: str = HOST
@@ -77,9 +79,17 @@ class ClusterSpec:
         overrides = {
             key: value.replace("{id}", str(node.node_id)) for key, value in self.overrides.items()
         }
+        closed = {}
+        if self.zookeeper_credentials is not None:
+            credentials = str(self.zookeeper_credentials)
+            closed = {
+                "pybroker.zookeeper.credentials.file": credentials,
+                "zookeeper.set.acl": "true",
+            }
         return load_config(
             overrides={
                 **self.local_defaults(),
+                **closed,
                 "broker.id": str(node.node_id),
                 "listeners": f"PLAINTEXT://{node.host}:{node.port}",
                 "log.dirs": node.directory,
@@ -113,6 +123,7 @@ class ClusterSpec:
         for key, advice in OWN_KEYS.items():
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
+        zookeeper_credentials(self.zookeeper_credentials)
         directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
         try:

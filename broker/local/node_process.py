@@ -26,6 +26,7 @@ from ..resources.descriptors import TooFewDescriptors, raise_descriptor_limit
 from ..resources.memory import configure_allocator, give_back_memory
 from .cluster_state import ClusterError, NodeState
 from .node_signals import STOP_SIGNALS, end_of_lifeline
+from .zookeeper_credentials import zookeeper_credentials
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
@@ -69,7 +70,8 @@ def run_node(
         configure_allocator()
         if state.kind == "zookeeper":
             data_dir = None if spec.ephemeral else Path(state.directory)
-            trio.run(_zookeeper, data_dir, state.host, state.port, ready, orders)
+            credentials = zookeeper_credentials(spec.zookeeper_credentials)
+            trio.run(_zookeeper, data_dir, state.host, state.port, credentials, ready, orders)
         else:
             config = spec.broker_config(state, zookeeper_connect)
             metrics = spec.metrics_address(state.node_id)
@@ -105,10 +107,13 @@ def run_foreground_broker(
     _run_in_foreground(_broker, config, metrics, _announce)
 
 
-def run_foreground_zookeeper(data_dir: Path | None, host: str, port: int, *, verbose: bool) -> None:
+def run_foreground_zookeeper(
+    data_dir: Path | None, host: str, port: int, credentials_file: Path | None, *, verbose: bool
+) -> None:
     """`pybroker zookeeper`. Raises ClusterError for what the user can mend."""
     configure_logging(None, verbose=verbose)
-    _run_in_foreground(_zookeeper, data_dir, host, port, _announce)
+    credentials = zookeeper_credentials(credentials_file)
+    _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
 
 
 def cut_zookeeper_log(data_dir: Path) -> list[str]:
@@ -166,6 +171,7 @@ def is_expected(error: BaseException) -> bool:
     from ..cluster.registration import RegistrationError
     from ..cluster.zookeeper_client import ZooKeeperUnavailable
     from ..config import ConfigError
+    from ..zookeeper.server import NotLoopback
     from ..zookeeper.storage import DataDirectoryError
 
     root = root_of(error)
@@ -174,6 +180,7 @@ def is_expected(error: BaseException) -> bool:
         (
             ConfigError,
             DataDirectoryError,
+            NotLoopback,
             OSError,
             RegistrationError,
             StartupError,
@@ -213,14 +220,21 @@ async def _broker(
 
 
 async def _zookeeper(
-    data_dir: Path | None, host: str, port: int, ready: Ready, orders: StopOrders
+    data_dir: Path | None,
+    host: str,
+    port: int,
+    credentials: bytes | None,
+    ready: Ready,
+    orders: StopOrders,
 ) -> None:
     from ..zookeeper.server import serve_zookeeper
 
     stop = trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[int]) -> None:
-        await serve_zookeeper(data_dir, host=host, port=port, task_status=task_status)
+        await serve_zookeeper(
+            data_dir, host=host, port=port, credentials=credentials, task_status=task_status
+        )
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, stop, orders.signals)

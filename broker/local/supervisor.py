@@ -38,6 +38,7 @@ from .cluster_spec import HOST, ClusterSpec, check_ports
 from .cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
 from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
 from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
+from .zookeeper_credentials import zookeeper_credentials
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 30.0
@@ -176,8 +177,14 @@ class Supervisor:
         ]
         try:
             password_of = passwords(log_dirs, secret)
-            close_sessions(connect, dead_broker_ids, password_of, remembered_sessions(log_dirs))
-        except CannotClose as error:
+            close_sessions(
+                connect,
+                dead_broker_ids,
+                password_of,
+                remembered_sessions(log_dirs),
+                credentials=zookeeper_credentials(spec.zookeeper_credentials),
+            )
+        except (CannotClose, ClusterError) as error:
             return str(error)
         return ""
 

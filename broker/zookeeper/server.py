@@ -4,6 +4,11 @@ Mirrors `NIOServerCnxnFactory` and `NIOServerCnxn`. The machine decides; this fi
 frames in, effects out, a timer for `tick`, and one task that makes records durable in a worker
 thread, many at a time (group commit), before the frames that depend on them are sent.
 
+With credentials the server is closed: it listens on the loopback interface alone, and a connection
+that has not proved them has no session and no longer than a connection without a connect request.
+When a host has all its connections, strangers go before anybody is turned away, so that they cannot
+keep the brokers out.
+
 Limits: frames (`jute.maxbuffer`), connections a host (`maxClientCnxns`), bytes queued to a slow
 client, frames that wait for the disk, time until the connect request (as ZooKeeper's
 `sessionlessCnxnTimeout`). Bad input closes its connection with one log line.
@@ -15,11 +20,13 @@ import os
 import socket
 import time
 from collections import Counter
+from ipaddress import ip_address
 from pathlib import Path
 
 import trio
 
 from ...coordinator.zookeeper import four_letter
+from ...coordinator.zookeeper.acl import digest_id
 from ...coordinator.zookeeper.connection_stats import ConnectionStats, ServerStats
 from ...coordinator.zookeeper.sessions import SessionTable
 from ...coordinator.zookeeper.zookeeper_server import (
@@ -28,6 +35,7 @@ from ...coordinator.zookeeper.zookeeper_server import (
     ZooKeeperMachine,
 )
 from ...protocol.errors import ProtocolError
+from ...protocol.zookeeper.jute import Id
 from ..resources import process_facts
 from .connection import Client, ClientGone
 from .storage import ZooKeeperStorage, open_storage
@@ -42,6 +50,10 @@ NEVER = float("inf")
 logger = logging.getLogger(__name__)
 
 
+class NotLoopback(Exception):
+    """A closed server would listen where others hear its credentials."""
+
+
 async def serve_zookeeper(
     data_dir: Path | None,
     *,
@@ -51,25 +63,45 @@ async def serve_zookeeper(
     fsync: bool = True,
     max_connections_per_host: int = MAX_CONNECTIONS_PER_HOST,
     container_check_ms: int = CONTAINER_CHECK_MS,
+    credentials: bytes | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `task_status.started(port)` once clients can connect.
 
-    Without a data directory all is kept in memory. Raises OSError if the port is taken, and
-    DataDirectoryError if the directory is in use, not ours, or cannot be recovered.
+    Without a data directory all is kept in memory. `credentials`, user:password, close it to all
+    others. Raises OSError if the port is taken, NotLoopback if a closed server were to be heard
+    from elsewhere, and DataDirectoryError if the directory is in use, not ours, or cannot be
+    recovered.
     """
+    if credentials is not None and not _is_loopback(host):
+        raise NotLoopback(
+            f"ZooKeeper's credentials would cross the network from {host} in plain text: with them "
+            "it listens on 127.0.0.1, ::1 or localhost only"
+        )
     listener = _listen(host, port)
     try:
         storage = open_storage(data_dir, fsync=fsync)
         try:
             server = ZooKeeperServer(
-                listener, storage, tick_time_ms, max_connections_per_host, container_check_ms
+                listener,
+                storage,
+                tick_time_ms,
+                max_connections_per_host,
+                container_check_ms,
+                None if credentials is None else digest_id(credentials),
             )
             await server.run(task_status)
         finally:
             storage.close()
     finally:
         listener.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -133,6 +165,7 @@ class ZooKeeperServer:
         tick_ms: int,
         max_connections_per_host: int,
         container_check_ms: int,
+        admitted: Id | None,
     ) -> None:
         self._clock = Clock()
         now_ms = self._clock.now_ms()
@@ -141,7 +174,10 @@ class ZooKeeperServer:
         for session_id, timeout_ms in recovered.sessions.items():
             sessions.add(session_id, timeout_ms, now_ms)
         self._machine = ZooKeeperMachine(
-            recovered.tree, sessions, container_check_ms=container_check_ms
+            recovered.tree,
+            sessions,
+            container_check_ms=container_check_ms,
+            admitted=admitted,
         )
         self._listener = listener
         self._storage = storage
@@ -193,7 +229,8 @@ class ZooKeeperServer:
                 continue
             client_host, client_port = address[:2]
             limit = self._max_connections_per_host
-            if limit and self._per_host[client_host] >= limit:
+            is_full = limit and self._per_host[client_host] >= limit
+            if is_full and not self._drop_stranger(client_host):
                 logger.warning(
                     "closed a connection from %s: it has %d already (maxClientCnxns)",
                     client_host,
@@ -207,6 +244,18 @@ class ZooKeeperServer:
             self._per_host[client_host] += 1
             self._nursery.start_soon(self._serve, client)
 
+    def _drop_stranger(self, host: str) -> bool:
+        """Make room for somebody who may be admitted; False if all from there have been."""
+        if not self._machine.is_closed:
+            return False
+        for client in self._clients:
+            is_stranger = client.connection is None or client.connection.session_id == 0
+            if client.host == host and is_stranger and not client.scope.cancel_called:
+                logger.warning("closed the connection from %s: it does not log in", client.address)
+                client.scope.cancel()
+                return True
+        return False
+
     async def _serve(self, client: Client) -> None:
         connection = self._machine.connected(client, client.host)
         client.connection = connection
@@ -218,6 +267,10 @@ class ZooKeeperServer:
         except (ClientGone, OSError) as error:
             logger.debug("the connection from %s ended: %s", client.address, error)
         finally:
+            if connection.is_refused and self._machine.is_closed:
+                logger.warning(
+                    "closed the connection from %s: it is not of this cluster", client.address
+                )
             self._machine.disconnected(connection)
             client.close()
             del self._clients[client]
@@ -226,7 +279,8 @@ class ZooKeeperServer:
                 del self._per_host[client.host]
 
     async def _serve_requests(self, client: Client, connection: Connection) -> None:
-        with trio.move_on_after(SESSIONLESS_TIMEOUT_S) as patience:
+        deadline = trio.current_time() + SESSIONLESS_TIMEOUT_S
+        with trio.CancelScope(deadline=deadline) as patience:
             word = await client.receive_first()
         if patience.cancelled_caught:
             raise ProtocolError(f"no connect request within {SESSIONLESS_TIMEOUT_S:.0f} s")
@@ -239,7 +293,7 @@ class ZooKeeperServer:
             now_ms = self._clock.now_ms()
             try:
                 for frame in client.frames():
-                    is_connect = connection.session_id == 0
+                    is_connect = connection.awaits_connect
                     self._machine.receive(connection, frame, now_ms)
                     client.stats.heard(frame, now_ms, is_connect=is_connect)
             finally:
@@ -249,7 +303,13 @@ class ZooKeeperServer:
                 return
             while len(self._waiting_frames) > MAX_WAITING_FRAMES:
                 await self._flushed.wait()
-            await client.receive_more()
+            if connection.session_id:
+                await client.receive_more()
+                continue
+            with trio.CancelScope(deadline=deadline) as patience:
+                await client.receive_more()
+            if patience.cancelled_caught:
+                raise ProtocolError(f"no login within {SESSIONLESS_TIMEOUT_S:.0f} s")
 
     def _info(self, asking: Client) -> four_letter.ServerInfo:
         now_ms = self._clock.now_ms()

@@ -8,6 +8,7 @@ Left out: sasl and x509, and the super user.
 """
 
 import hashlib
+import hmac
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -23,6 +24,14 @@ def digest_id(credentials: bytes) -> Id:
     user = credentials.split(b":", 1)[0]
     hashed = b64encode(hashlib.sha1(credentials, usedforsecurity=False).digest())
     return Id("digest", f"{user.decode(errors='replace')}:{hashed.decode()}")
+
+
+def proves(credentials: bytes, identity: Id) -> bool:
+    """Whether these are its credentials; how long it takes tells nothing of them."""
+    shown = digest_id(credentials)
+    return identity.scheme == "digest" and hmac.compare_digest(
+        shown.id.encode(), identity.id.encode()
+    )
 
 
 def user_name(identity: Id) -> str:

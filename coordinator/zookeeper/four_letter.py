@@ -10,6 +10,8 @@ srst (anyone could wipe everyone's numbers), gtmk and stmk (the JVM server's tra
 history of digests of the tree, which only an ensemble compares). 3.9 has no others: lsnp, obsr,
 sysp and the like are commands of its AdminServer.
 
+A closed server (see `zookeeper_server`) says to anybody that it lives, ruok and isro, and no more.
+
 Leaves out: of envi what only a JVM has (java.*, os.memory.*), of mntr the counters of
 `ServerMetrics`; what `dumpMonitorValues` prints is all there.
 """
@@ -23,6 +25,7 @@ from .zookeeper_server import Connection, ZooKeeperMachine
 
 VERSION = "3.9.3-pybroker"
 REFUSED = frozenset({b"crst", b"srst", b"gtmk", b"stmk", b"hash"})
+OF_CLOSED = frozenset({b"ruok", b"isro"})
 _64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -56,7 +59,7 @@ class ServerInfo(NamedTuple):
 
 
 def answer(word: bytes, machine: ZooKeeperMachine, info: ServerInfo) -> bytes:
-    if word in REFUSED:
+    if word in REFUSED or (machine.is_closed and word not in OF_CLOSED):
         return f"{word.decode()} is not executed because it is not in the whitelist.\n".encode()
     return _ANSWERS[word](machine, info).encode()
 
@@ -144,7 +147,7 @@ def _mntr(machine: ZooKeeperMachine, info: ServerInfo) -> str:
         "max_client_response_size": largest,
         "connection_drop_probability": 0.0,
         "watch_count": watches.data.watch_count + watches.children.watch_count,
-        "auth_failed_count": 0,
+        "auth_failed_count": machine.refused_logins,
         "min_latency": stats.latency.low_ms,
         "max_file_descriptor_count": info.max_open_files,
         "approximate_data_size": tree.data_size,

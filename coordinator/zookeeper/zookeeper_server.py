@@ -11,6 +11,12 @@ reveal it.
 
 zxids: every write takes one, a failed one too, so failures are logged as well: a client that has
 seen a zxid is turned away by a server that has not.
+
+A closed server (`admitted`) serves those alone who prove one digest identity. Whoever connects is a
+stranger with no more than a claim to a session: it is answered as any client, so that clients have
+somebody to log in to, but there is no session, no log record and no taking over before the login,
+and its first frame must be that one. ZooKeeper's enforce.auth.enabled is not enough for this: its
+digest scheme takes any password, and sessions of strangers are written to its log.
 """
 
 from typing import NamedTuple
@@ -41,7 +47,7 @@ from ...protocol.zookeeper.jute import (
     StatResponse,
     WatcherEvent,
 )
-from .acl import digest_id, may_read
+from .acl import digest_id, may_read, proves
 from .prepare import Overlay, prepare
 from .requests import (
     READ_REQUESTS,
@@ -70,15 +76,29 @@ from .watches import Watches
 CONTAINER_CHECK_MS = 60_000
 
 
+class Claim(NamedTuple):
+    """The session that a stranger asks for: a new one, or one whose password it has shown."""
+
+    session_id: int
+    timeout_ms: int
+    is_new: bool
+
+
 class Connection:
     """A client connection as the machine knows it. `token` belongs to the runtime."""
 
-    __slots__ = ("identities", "session_id", "token")
+    __slots__ = ("claim", "identities", "is_refused", "session_id", "token")
 
     def __init__(self, token: object, host: str) -> None:
         self.token = token
         self.identities: list[Id] = [Id("ip", host)]
         self.session_id = 0
+        self.claim: Claim | None = None  # of a stranger to a closed server
+        self.is_refused = False
+
+    @property
+    def awaits_connect(self) -> bool:
+        return self.session_id == 0 and self.claim is None
 
 
 class Effects(NamedTuple):
@@ -90,11 +110,13 @@ class Effects(NamedTuple):
 
 class ZooKeeperMachine:
     __slots__ = (
+        "_admitted",
         "_container_check_at_ms",
         "_container_check_ms",
         "_frames",
         "_reads",
         "_records",
+        "refused_logins",
         "sessions",
         "tree",
         "watches",
@@ -106,7 +128,10 @@ class ZooKeeperMachine:
         sessions: SessionTable,
         *,
         container_check_ms: int = CONTAINER_CHECK_MS,
+        admitted: Id | None = None,
     ) -> None:
+        self._admitted = admitted
+        self.refused_logins = 0
         self.tree = tree
         self.sessions = sessions
         self.watches = Watches()
@@ -115,6 +140,11 @@ class ZooKeeperMachine:
         self._frames: list[tuple[Connection, bytes | None]] = []
         self._container_check_ms = container_check_ms
         self._container_check_at_ms: int | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """To all but one identity."""
+        return self._admitted is not None
 
     # What the runtime calls
 
@@ -136,7 +166,12 @@ class ZooKeeperMachine:
     def receive(self, connection: Connection, frame: Buffer, now_ms: int) -> None:
         """One frame without its size. Raises ProtocolError: the connection is to be closed."""
         if connection.session_id == 0:
-            self._connect(connection, frame, now_ms)
+            if connection.is_refused:
+                return  # it is about to be closed
+            if connection.claim is None:
+                self._connect(connection, frame, now_ms)
+            else:
+                self._hear_stranger(connection, connection.claim, frame, now_ms)
             return
         session = self.sessions.sessions.get(connection.session_id)
         if session is None or session.connection is not connection:
@@ -198,26 +233,68 @@ class ZooKeeperMachine:
                 f" {self.tree.last_zxid:#x}: it was connected to another server"
             )
         timeout_ms = self.sessions.negotiate_ms(request.timeout_ms)
-        if request.session_id == 0:
-            session_id = self.sessions.next_id()
+        session_id = request.session_id
+        if session_id == 0:
+            claim = Claim(self.sessions.next_id(), timeout_ms, is_new=True)
+        elif session_id in self.sessions.sessions and self.sessions.password_is_right(
+            session_id, request.password
+        ):
+            claim = Claim(session_id, timeout_ms, is_new=False)
+        else:
+            refusal = ConnectResponse(0, 0, 0, bytes(PASSWORD_SIZE))
+            self._send_connect_response(connection, refusal, read_only)
+            self._refuse(connection)
+            return
+        if self._admitted is None:
+            self._open_session(connection, claim, now_ms)
+        else:
+            connection.claim = claim
+        password = self.sessions.password(claim.session_id)
+        response = ConnectResponse(0, timeout_ms, claim.session_id, password)
+        self._send_connect_response(connection, response, read_only)
+
+    def _open_session(self, connection: Connection, claim: Claim, now_ms: int) -> None:
+        """Make the session, or take it from the connection that has it."""
+        session_id, timeout_ms, is_new = claim
+        if is_new:
             self._log(session_id, 0, Op.CREATE_SESSION, CreateSessionTxn(timeout_ms), now_ms)
         else:
-            session_id = request.session_id
-            known = self.sessions.sessions.get(session_id)
-            right = self.sessions.password_is_right(session_id, request.password)
-            if known is None or not right:
-                refusal = ConnectResponse(0, 0, 0, bytes(PASSWORD_SIZE))
-                self._send_connect_response(connection, refusal, read_only)
-                self._send(connection, None)
-                return
-            if isinstance(known.connection, Connection):
-                self._send(known.connection, None)
-                self.watches.remove_watcher(known.connection)
+            known = self.sessions.sessions[session_id].connection
+            if isinstance(known, Connection):
+                self._send(known, None)
+                self.watches.remove_watcher(known)
         session = self.sessions.add(session_id, timeout_ms, now_ms)
         session.connection = connection
         connection.session_id = session_id
-        response = ConnectResponse(0, timeout_ms, session_id, self.sessions.password(session_id))
-        self._send_connect_response(connection, response, read_only)
+
+    def _hear_stranger(
+        self, connection: Connection, claim: Claim, frame: Buffer, now_ms: int
+    ) -> None:
+        """One frame decides: the login of the one who is admitted, or the end."""
+        assert self._admitted is not None
+        xid, op = jute.read_request_header(frame)
+        if op != Op.AUTH:
+            code = ZkCode.SESSION_CLOSED_REQUIRE_SASL_AUTH
+            self._refuse(connection, jute.reply_frame(xid, 0, code))
+            return
+        packet = jute.decode(AuthPacket, memoryview(frame)[8:])
+        if packet.scheme != "digest" or not proves(packet.auth or b"", self._admitted):
+            self.refused_logins += 1
+            self._refuse(connection, jute.reply_frame(xid, 0, ZkCode.AUTH_FAILED))
+        elif not claim.is_new and claim.session_id not in self.sessions.sessions:
+            self._refuse(connection)  # it has expired meanwhile; the next connect will be told so
+        else:
+            connection.claim = None
+            connection.identities.append(self._admitted)
+            self._open_session(connection, claim, now_ms)
+            self._send(connection, jute.reply_frame(xid, 0, 0))
+
+    def _refuse(self, connection: Connection, frame: bytes | None = None) -> None:
+        """Say it, if there is something to say, and hear nothing more."""
+        connection.is_refused = True
+        if frame is not None:
+            self._send(connection, frame)
+        self._send(connection, None)
 
     def _send_connect_response(
         self, connection: Connection, response: ConnectResponse, read_only: bool | None

@@ -67,6 +67,7 @@ class ZkCode(IntEnum):
     AUTH_FAILED = -115
     NO_WATCHER = -121
     RECONFIG_DISABLED = -123
+    SESSION_CLOSED_REQUIRE_SASL_AUTH = -124
 
 
 class KeeperError(Exception):
@@ -87,6 +88,7 @@ class EventType(IntEnum):
 SYNC_CONNECTED = 3
 NOTIFICATION_XID = -1
 PING_XID = -2
+AUTH_XID = -4
 NO_ZXID = -1
 
 

@@ -17,6 +17,8 @@ def embedded_zookeeper(
     port: int = 0,
     tick_ms: int = 200,
     container_check_ms: int = 500,
+    max_connections_per_host: int = 0,
+    credentials: bytes | None = None,
 ) -> Iterator[int]:
     """Serve while the block runs; yields the port. What the server raises is raised at the end."""
     started = threading.Event()
@@ -35,7 +37,8 @@ def embedded_zookeeper(
                     port=port,
                     tick_time_ms=tick_ms,
                     container_check_ms=container_check_ms,
-                    max_connections_per_host=0,
+                    max_connections_per_host=max_connections_per_host,
+                    credentials=credentials,
                     task_status=task_status,
                 )
 

@@ -13,6 +13,7 @@ from pybroker.protocol.zookeeper.jute import (
     ConnectRequest,
     ConnectResponse,
     CreateRequest,
+    Id,
     MultiHeader,
     PathWatchRequest,
     WatcherEvent,
@@ -47,13 +48,17 @@ class World:
         sessions: dict[int, int] | None = None,
         *,
         container_check_ms: int = 1000,
+        admitted: Id | None = None,
     ) -> None:
         self.now_ms = START_MS
         table = SessionTable(TICK_MS, SECRET, START_MS)
         for session_id, timeout_ms in (sessions or {}).items():
             table.add(session_id, timeout_ms, START_MS)
         self.machine = ZooKeeperMachine(
-            tree or DataTree(), table, container_check_ms=container_check_ms
+            tree or DataTree(),
+            table,
+            container_check_ms=container_check_ms,
+            admitted=admitted,
         )
         self.records: list[bytes] = []
 
