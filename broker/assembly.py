@@ -25,6 +25,7 @@ from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from . import settings
 from .cleaner.runtime import CleanerRuntime
+from .cluster.acl_store import AclStore
 from .cluster.config_store import ConfigStore
 from .cluster.controller_client import ControllerClient
 from .cluster.controller_runtime import ControllerRuntime
@@ -46,6 +47,7 @@ from .gauges import (
     register_session_gauges,
     register_transaction_gauges,
 )
+from .handlers.acls import AclHandlers
 from .handlers.alter_configs import AlterConfigsHandler
 from .handlers.alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from .handlers.api_versions import ApiVersionsHandler
@@ -139,6 +141,8 @@ class Parts(NamedTuple):
     cleaner: CleanerRuntime
     orders: ControllerOrders
     tokens: DelegationTokenStore
+    acls: AclStore | None
+    """With the authorizer; None without one."""
 
 
 def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
@@ -156,6 +160,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         settings.socket_settings(config),
         ground.metrics,
     )
+    authorizer = settings.acl_authorizer(config)
     control = _control(ground, cache, replicas.runtime, register_broker)
     parts = Parts(
         cache=cache,
@@ -170,6 +175,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         tokens=DelegationTokenStore(
             ground.zookeeper, settings.delegation_tokens(config), ground.clock, _new_token_id
         ),
+        acls=None if authorizer is None else AclStore(ground.zookeeper, authorizer),
     )
     _register_orders(ground, parts)
     _register_controller(ground, parts)
@@ -380,6 +386,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(AlterConfigsHandler(config, ground.broker_id, cache, store).handlers())
     register(DelegationTokenHandlers(parts.tokens).handlers())
     register(ClientQuotaHandlers(store).handlers())
+    register(AclHandlers(parts.acls).handlers())
 
 
 def _register_coordinators(ground: Ground, parts: Parts) -> None:

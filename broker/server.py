@@ -256,6 +256,8 @@ class Broker:
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
         groups, transactions, verifier = parts.coordinators
+        if parts.acls is not None:
+            await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)
         await services.start("fetchers", replicas.fetchers.run)
         await services.start("moves", replicas.mover.run)
@@ -350,6 +352,7 @@ class Broker:
             "fetchers",
             "moves",
             "replicas",
+            "acls",
         )
         self.parts.control.client.close()
 

@@ -28,7 +28,9 @@ from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
 from .quotas.client_quotas import Windows
 from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
+from .security.acl_authorizer import AclAuthorizer
 from .security.delegation_tokens import DelegationTokens
+from .security.principal import parse_principals
 
 logger = logging.getLogger("pybroker.broker.server")
 
@@ -270,4 +272,14 @@ def delegation_tokens(config: KafkaConfig) -> DelegationTokens:
         None if secret is None else secret.encode(),
         max_lifetime_ms=config.get_int("delegation.token.max.lifetime.ms"),
         expiry_ms=config.get_int("delegation.token.expiry.time.ms"),
+    )
+
+
+def acl_authorizer(config: KafkaConfig) -> AclAuthorizer | None:
+    """None if everyone may do everything."""
+    if config.get_optional_string("authorizer.class.name") is None:
+        return None
+    return AclAuthorizer(
+        parse_principals(config.get_optional_string("super.users") or ""),
+        allow_if_no_acl_found=config.get_boolean("allow.everyone.if.no.acl.found"),
     )

@@ -2,9 +2,10 @@
 
 Job: whoever changes something that all brokers keep (configs, tokens) writes a sequence node whose
 data says what; each broker watches the parent and is called with the data of new nodes, in order.
-Old nodes are deleted after 15 minutes by whoever sees them first.
-Invariants: a watch is armed before the nodes are read, so none is missed; a node is told once; what
-is there at the start counts as told, since the caller loads everything after it.
+Nodes older than 15 minutes are deleted by whoever is told of another one.
+Invariants: a watch is armed before the nodes are read, so none is missed; a node is told until its
+changes are applied; what is there at the start counts as told, since the caller loads everything
+after it, and so after a lost session, while which nodes may have come and gone.
 
 Mirrors kafka.common.ZkNodeChangeNotificationListener.
 """
@@ -12,12 +13,12 @@ Mirrors kafka.common.ZkNodeChangeNotificationListener.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, SessionExpired
+from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, SessionExpired, ZkResult
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
@@ -31,40 +32,43 @@ SESSION_RETRY_SECONDS = 0.1
 OnChanges: TypeAlias = Callable[[Sequence[bytes | None]], Awaitable[None]]
 
 
-async def _nothing() -> None:
-    """Everything is loaded already."""
-
-
 class ChangeNotifications:
     """Those below one path."""
 
-    __slots__ = ("_changed", "_client", "_last_change", "_path")
+    __slots__ = ("_changed", "_client", "_created", "_last_change", "_path")
 
     def __init__(self, client: ZooKeeperClient, path: str) -> None:
         self._client = client
         self._path = path
         self._changed = trio.Event()
         self._last_change = -1
+        self._created: dict[str, int] = {}  # when each of the nodes that are there was
 
     async def follow(
         self,
         on_changes: OnChanges,
         clock: Callable[[], int],
         *,
-        load: Callable[[], Awaitable[None]] = _nothing,
+        load: Callable[[], Awaitable[None]] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Call `on_changes` for what is new, until cancelled; `load` once before anything else."""
-        first = True
+        """Call `on_changes` for what is new, until cancelled.
+
+        `load`, which reads everything, comes before anything else, and again in each new session.
+        """
+        first, loaded_in = True, -1
         while True:
             self._changed = trio.Event()
+            session = self._client.session_generation
+            loads = first or (load is not None and session != loaded_in)
             try:
                 listing = await self._client.execute_one(
                     GetChildren(self._path, watch=True), self._fired
                 )
-                await self._process(listing.children, on_changes, clock(), quiet=first)
-                if first:
+                await self._process(listing.children, on_changes, clock(), quiet=loads)
+                if load is not None and loads:
                     await load()
+                loaded_in = session
             except SessionExpired:
                 logger.info("Following %s goes on with a new ZooKeeper session", self._path)
                 await trio.sleep(SESSION_RETRY_SECONDS)
@@ -78,7 +82,7 @@ class ChangeNotifications:
         self._changed.set()
 
     async def _process(
-        self, children: Iterable[str], on_changes: OnChanges, now_ms: int, *, quiet: bool
+        self, children: Collection[str], on_changes: OnChanges, now_ms: int, *, quiet: bool
     ) -> None:
         prefix = f"{self._path}/"
         pending = sorted((znodes.sequence_number(name), name) for name in children)
@@ -86,13 +90,25 @@ class ChangeNotifications:
         if not fresh:
             return
         results = await self._client.execute([GetData(prefix + name) for _, name in fresh])
-        self._last_change = fresh[-1][0]
         if not quiet:
             await on_changes([result.data for result in results if result.ok])
-        expired = [
-            Delete(prefix + name)
+        self._last_change = fresh[-1][0]
+        await self._delete_old(children, fresh, results, now_ms)
+
+    async def _delete_old(
+        self,
+        children: Collection[str],
+        fresh: Iterable[tuple[int, str]],
+        results: Iterable[ZkResult],
+        now_ms: int,
+    ) -> None:
+        created = {name: self._created[name] for name in children if name in self._created}
+        created |= {
+            name: result.stat.ctime_ms
             for (_, name), result in zip(fresh, results, strict=True)
-            if result.stat is not None and now_ms - result.stat.ctime_ms > CHANGE_EXPIRY_MS
-        ]
+            if result.stat is not None
+        }
+        expired = [name for name, at_ms in created.items() if now_ms - at_ms > CHANGE_EXPIRY_MS]
         if expired:
-            await self._client.execute(expired)
+            await self._client.execute([Delete(f"{self._path}/{name}") for name in expired])
+        self._created = created

@@ -15,6 +15,7 @@ import logging
 from ...protocol.errors import KafkaError
 from ...storage import message_format
 from ...storage.cleaner.offset_map import BYTES_PER_SLOT
+from ...storage.config_def import shortened
 from ...storage.log_config import (
     TOPIC_CONFIGS,
     LogConfig,
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
 ZSTD_CODEC = 4
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _MISSING_PROTOCOLS = {
     "SSL": "TLS is not there yet",
     "SASL_PLAINTEXT": "SASL is not there yet",
@@ -44,6 +46,7 @@ def check_config(config: KafkaConfig) -> None:
     _check_protocols(config)
     _check_security(config)
     check_jaas(config)
+    _check_authorizer(config)
     _check_identity(config)
     _check_formats(config)
     check_changeable(config)
@@ -65,6 +68,27 @@ def _check_security(config: KafkaConfig) -> None:
         raise ConfigError(
             f"{ineffective.explained(missing)}. Take the key out, or start all the same with "
             f"{ineffective.ALLOW}=true"
+        )
+
+
+def _check_authorizer(config: KafkaConfig) -> None:
+    name = config.get_optional_string("authorizer.class.name")
+    if name is None:
+        return
+    if name != ACL_AUTHORIZER:
+        raise ConfigError(
+            f"authorizer.class.name={shortened(name)}: classes of Java cannot be loaded here; use "
+            f"{ACL_AUTHORIZER}"
+        )
+    if not config.get_boolean(ineffective.ALLOW):
+        raise ConfigError(
+            "authorizer.class.name: ACLs are kept, but no request is checked against them yet: "
+            f"every client may do everything. Start all the same with {ineffective.ALLOW}=true"
+        )
+    elsewhere = sorted(key for key in config.static if key.startswith("authorizer.zookeeper."))
+    if elsewhere:
+        raise ConfigError(
+            f"{', '.join(elsewhere)}: ACLs are only read from the ZooKeeper of zookeeper.connect"
         )
 
 

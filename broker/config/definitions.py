@@ -1,4 +1,5 @@
-"""All 328 broker keys, our own, and the three that exist only as dynamic configs, in one mapping.
+"""All 328 broker keys, the authorizer's, our own, and the three that exist only as dynamic configs,
+in one mapping.
 
 Also which keys stand for one setting (`log.retention.hours`, `log.retention.ms`), and which keys
 may be prefixed with `listener.name.<listener>.`.
@@ -11,6 +12,7 @@ from types import MappingProxyType
 
 from ...storage.config_def import ConfigDef, DynamicMode
 from .tables import (
+    authorizer,
     cleaner,
     extensions,
     groups,
@@ -30,7 +32,7 @@ from .tables import (
 
 _TABLES = (
     zookeeper, server, network, replication, log, cleaner, groups, transactions, quotas,
-    monitoring, security, tokens, tiered, kraft, extensions,
+    monitoring, security, tokens, tiered, kraft, authorizer, extensions,
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(

@@ -20,7 +20,6 @@ from .definitions import base_key
 
 ALLOW = "pybroker.allow.ineffective.security"
 
-_NO_AUTHORIZER = "every client may do everything"
 _NO_POLICY = "no policy is asked"
 _NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
 _NO_ZOOKEEPER_CIPHERS = "the connection to ZooKeeper has the ciphers of OpenSSL's defaults"
@@ -31,7 +30,6 @@ _NO_SASL = "clients need no password, ticket or token"
 
 PROTECTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "authorizer.class.name": _NO_AUTHORIZER,
         "create.topic.policy.class.name": _NO_POLICY,
         "alter.config.policy.class.name": _NO_POLICY,
         "client.quota.callback.class": _NO_QUOTA_CLASS,

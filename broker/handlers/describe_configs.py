@@ -33,6 +33,7 @@ from ...storage.log_config import TOPIC_CONFIGS, LogConfig
 from ..cluster.config_store import ConfigStore, topic_entity
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
+from ..config.tables import authorizer
 from . import loggers
 from .metadata import is_legal_topic_name
 
@@ -189,13 +190,14 @@ class DescribeConfigsHandler:
         known = [
             name
             for name, definition in BROKER_CONFIGS.items()
-            if not definition.internal or self._config.is_set(name)
+            if not (definition.internal or definition in authorizer.DEFINITIONS)
+            or self._config.is_set(name)
         ]
         return known + unknown
 
     def _broker_entry(self, name: str, per_broker: bool) -> DescribeConfigsResourceResult:
         definition = definition_of(name)
-        if definition is None:
+        if definition is None or definition in authorizer.DEFINITIONS:
             # What we do not know may be a secret of some plug-in.
             definition = ConfigDef(name, ConfigType.UNKNOWN, None)
         synonyms = self._config.synonyms(name)

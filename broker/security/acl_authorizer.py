@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Final
 
-from .acls import ANY_USER, AccessControlEntry, ResourcePattern
+from .acls import ANY_USER, NO_ENTRIES, AccessControlEntry, ResourcePattern
 from .authorizer import (
     WILDCARD,
     AclOperation,
@@ -35,7 +35,6 @@ from .principal import KafkaPrincipal
 MAX_DECISIONS = 10_000
 MAX_CACHED_NAME = 255  # longer than any topic's; other names have hardly a limit
 
-NO_ENTRIES: Final[frozenset[AccessControlEntry]] = frozenset()
 _IMPLIED_BY: Final[Mapping[AclOperation, tuple[AclOperation, ...]]] = {
     AclOperation.DESCRIBE: (
         AclOperation.READ,

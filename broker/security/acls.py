@@ -33,6 +33,9 @@ class AccessControlEntry(NamedTuple):
     permission: AclPermission
 
 
+NO_ENTRIES: Final[frozenset[AccessControlEntry]] = frozenset()
+
+
 class AclBinding(NamedTuple):
     pattern: ResourcePattern
     entry: AccessControlEntry

@@ -35,3 +35,9 @@ def parse_principal(text: str) -> KafkaPrincipal:
     if not colon:
         raise ValueError(f"expected a principal as in User:alice, got {text!r}")
     return KafkaPrincipal(kind, name)
+
+
+def parse_principals(text: str) -> list[KafkaPrincipal]:
+    """`User:alice;User:bob`, as super.users has it; ValueError if one of them is none."""
+    text = text.strip().rstrip(";")
+    return [parse_principal(one.strip()) for one in text.split(";")] if text else []

@@ -32,6 +32,7 @@ from ...protocol.zookeeper.jute import (
     SetACLRequest,
     SetDataRequest,
 )
+from ...protocol.zookeeper.paths import path_is_valid
 from .acl import Acl, check_acl, fix_acl
 from .transactions import (
     Body,
@@ -211,19 +212,3 @@ def validate_path(path: str) -> None:
     """The rules of `PathUtils.validatePath`. Raises BAD_ARGUMENTS."""
     if not path_is_valid(path):
         raise KeeperError(ZkCode.BAD_ARGUMENTS)
-
-
-def path_is_valid(path: str) -> bool:
-    if path == "/":
-        return True
-    if not path.startswith("/"):
-        return False
-    if any(name in ("", ".", "..") for name in path[1:].split("/")):
-        return False
-    return (path.isascii() and path.isprintable()) or not any(map(_is_forbidden, path))
-
-
-def _is_forbidden(character: str) -> bool:
-    code = ord(character)
-    # Java sees characters beyond the 16-bit plane as surrogate pairs, which are forbidden too.
-    return code <= 0x1F or 0x7F <= code <= 0x9F or 0xD800 <= code <= 0xF8FF or code >= 0xFFF0

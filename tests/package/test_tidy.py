@@ -30,19 +30,11 @@ HERE = Path(__file__).resolve()
 MESSAGES = "protocol/messages/"
 # What nothing but tests uses, and why it is there.
 FOR_TESTS = {
-    "broker/security/acl_authorizer.py::AclAuthorizer": "asked when ACLs are served",
-    "broker/security/acl_authorizer.py::AclAuthorizer.allows": "asked when ACLs are served",
-    "broker/security/acl_authorizer.py::AclAuthorizer.allows_by_type": "asked when ACLs are served",
-    "broker/security/acls.py::AclBinding": "asked when ACLs are served",
-    "broker/security/acls.py::AclFilter": "asked when ACLs are served",
-    "broker/security/acls.py::AclFilter.matches_entry": "asked when ACLs are served",
-    "broker/security/acls.py::AclFilter.matches_pattern": "asked when ACLs are served",
-    "broker/security/acls.py::AclFilter.named_patterns": "asked when ACLs are served",
-    "broker/security/authorizer.py::Authorizer": "asked when ACLs are served",
-    "broker/security/authorizer.py::Authorizer.allows": "asked when ACLs are served",
-    "broker/security/authorizer.py::Authorizer.allows_by_type": "asked when ACLs are served",
-    "broker/security/authorizer.py::CLUSTER_NAME": "asked when ACLs are served",
-    "broker/security/principal.py::parse_principal": "asked when ACLs are served",
+    "broker/security/acl_authorizer.py::AclAuthorizer.allows": "for the guard before the handlers",
+    "broker/security/acl_authorizer.py::AclAuthorizer.allows_by_type": "for the guard",
+    "broker/security/authorizer.py::Authorizer": "for the guard before the handlers",
+    "broker/security/authorizer.py::Authorizer.allows": "for the guard before the handlers",
+    "broker/security/authorizer.py::Authorizer.allows_by_type": "for the guard before the handlers",
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
     "broker/security/delegation_tokens.py::DelegationTokens.token_credentials": (
         "for logins by SCRAM, which are not there yet"

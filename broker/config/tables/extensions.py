@@ -32,7 +32,7 @@ DEFINITIONS = (
         "false",
         LOW,
         doc="Whether to start although keys are set that were meant to keep someone out and have "
-        "no effect here, such as authorizer.class.name; a warning then names them.",
+        "no effect here, such as alter.config.policy.class.name; a warning then names them.",
     ),
     key(
         "pybroker.jaas.file",

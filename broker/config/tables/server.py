@@ -92,6 +92,8 @@ DEFINITIONS = (
         "",
         LOW,
         valid=non_null,
+        doc="Who decides what a client may do: kafka.security.authorizer.AclAuthorizer, by the "
+        "ACLs in ZooKeeper. Empty: everyone may do everything.",
     ),
     key("early.start.listeners", STRING, None, HIGH),
     key(

@@ -13,7 +13,7 @@ from pybroker.broker.config.dynamic import take_over
 from pybroker.broker.config.ineffective import NO_PROTECTION, PROTECTIONS
 from pybroker.broker.config.kafka_config import ConfigSource
 from pybroker.broker.config.loading import environment_key
-from pybroker.broker.config.tables import extensions
+from pybroker.broker.config.tables import authorizer, extensions
 from pybroker.broker.settings import fetcher_config, log_manager_config
 from pybroker.storage.config_def import ConfigType, DynamicMode
 
@@ -74,6 +74,7 @@ def test_there_are_all_keys_of_kafka_and_our_own() -> None:
         "pybroker.jaas.file",
         "pybroker.zookeeper.credentials.file",
     }
+    ours.update(definition.name for definition in authorizer.DEFINITIONS)
     kafkas = [definition for name, definition in BROKER_CONFIGS.items() if name not in ours]
     assert len(kafkas) == 328
     assert len(DYNAMIC_ONLY_CONFIGS) == 3

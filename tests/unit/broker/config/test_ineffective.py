@@ -10,13 +10,14 @@ from pybroker.broker.config import ConfigError, KafkaConfig, load_config
 from pybroker.broker.config.checks import check_config
 from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from pybroker.broker.config.ineffective import ALLOW, NO_PROTECTION, PROTECTIONS, protection_of
-from pybroker.broker.config.tables import security, tokens
+from pybroker.broker.config.tables import authorizer, security, tokens
 from pybroker.broker.local.cluster_spec import ClusterSpec
 from pybroker.broker.local.cluster_state import ClusterError
 from pybroker.storage.config_def import ConfigDef, ConfigType, OneOf
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+POLICY = "org.example.Policy"
 
 
 def refusal(values: dict[str, str]) -> str:
@@ -49,7 +50,13 @@ def test_every_security_key_is_decided_once() -> None:
     assert set(PROTECTIONS) & set(NO_PROTECTION) == set()
     assert decided - set(BROKER_CONFIGS) == set()
     # Listeners of other protocols are refused by themselves.
-    others = {"listener.security.protocol.map", "security.inter.broker.protocol", ALLOW}
+    others = {definition.name for definition in authorizer.DEFINITIONS}
+    others |= {
+        "authorizer.class.name",
+        "listener.security.protocol.map",
+        "security.inter.broker.protocol",
+        ALLOW,
+    }
     served = {name for name, definition in BROKER_CONFIGS.items() if definition.documentation}
     assert (of_tables | of_words) - others - served - decided == set()
 
@@ -100,7 +107,7 @@ def test_keys_of_one_listener_count_too(name: str) -> None:
 
 def test_all_of_them_are_named_in_one_line() -> None:
     values = {
-        "authorizer.class.name": AUTHORIZER,
+        "create.topic.policy.class.name": POLICY,
         "zookeeper.ssl.crl.enable": "TRUE",
         "ssl.client.auth": "requested",
     }
@@ -140,21 +147,49 @@ def test_wherever_it_is_set(tmp_path: Path) -> None:
     """In server.properties, in a KAFKA_ variable, with --config of `pybroker start`."""
     properties = tmp_path / "server.properties"
     good = "".join(f"{name}={text}\n" for name, text in GOOD.items())
-    properties.write_text(f"{good}authorizer.class.name={AUTHORIZER}\n")
-    with pytest.raises(ConfigError, match=r"here: authorizer\.class\.name: every client may do"):
+    properties.write_text(f"{good}create.topic.policy.class.name={POLICY}\n")
+    with pytest.raises(ConfigError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
         check_config(load_config(properties))
     properties.write_text(good)
-    variables = {"KAFKA_AUTHORIZER_CLASS_NAME": AUTHORIZER}
-    with pytest.raises(ConfigError, match=r"here: authorizer\.class\.name: every client may do"):
+    variables = {"KAFKA_CREATE_TOPIC_POLICY_CLASS_NAME": POLICY}
+    with pytest.raises(ConfigError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
         check_config(load_config(properties, environment=variables))
     variables["KAFKA_PYBROKER_ALLOW_INEFFECTIVE_SECURITY"] = "true"
     check_config(load_config(properties, environment=variables))
-    overrides = {"authorizer.class.name": AUTHORIZER}
-    with pytest.raises(ClusterError, match=r"here: authorizer\.class\.name: every client may do"):
+    overrides = {"create.topic.policy.class.name": POLICY}
+    with pytest.raises(ClusterError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
         ClusterSpec(tmp_path, overrides=overrides).check()
     ClusterSpec(tmp_path, overrides={**overrides, ALLOW: "true"}).check()
     with pytest.raises(ClusterError, match=r"listeners=SSL://localhost:9093: TLS is not there yet"):
         ClusterSpec(tmp_path, overrides={"listeners": "SSL://localhost:9093"}).check()
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"authorizer.class.name": "org.example.Mine"}, "org.example.Mine: classes of Java cannot"),
+        (
+            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+            "use kafka.security.authorizer.AclAuthorizer",
+        ),
+        (
+            {"authorizer.class.name": AUTHORIZER, "authorizer.zookeeper.url": "other:2181"},
+            "authorizer.zookeeper.url: ACLs are only read from the ZooKeeper of zookeeper.connect",
+        ),
+        ({"super.users": "User:a;alice"}, "super.users"),
+        ({"super.users": "User:a;;User:b"}, "super.users"),
+        ({"allow.everyone.if.no.acl.found": "yes"}, "allow.everyone.if.no.acl.found"),
+    ],
+)
+def test_an_authorizer_that_cannot_be(values: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_config(KafkaConfig({**GOOD, ALLOW: "true", **values}))
+    assert complaint in str(raised.value)
+
+
+def test_an_authorizer_that_can_be() -> None:
+    users = {"super.users": " User:CN=a,O=b ; User:c; "}
+    check_config(KafkaConfig({**GOOD, **users, ALLOW: "true", "authorizer.class.name": AUTHORIZER}))
 
 
 def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> None:
