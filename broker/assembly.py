@@ -24,6 +24,7 @@ from ..replication.metadata_cache import MetadataCache, MetadataUpdate
 from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from . import settings
+from .authorization.guard import AccessGuard
 from .cleaner.runtime import CleanerRuntime
 from .cluster.acl_store import AclStore
 from .cluster.config_store import ConfigStore
@@ -85,6 +86,7 @@ from .replicas.alter_partition_sender import AlterPartitionSender
 from .replicas.fetcher_runtime import FetcherRuntime
 from .replicas.log_dir_mover import LogDirMover
 from .replicas.replica_runtime import ReplicaRuntime
+from .security.access import DenialLog
 
 
 class Ground(NamedTuple):
@@ -177,6 +179,10 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         ),
         acls=None if authorizer is None else AclStore(ground.zookeeper, authorizer),
     )
+    if authorizer is not None:
+        denials = DenialLog(trio.current_time)
+        controller = control.controller
+        dispatcher.guard_with(AccessGuard(authorizer, denials, lambda: controller.is_active))
     _register_orders(ground, parts)
     _register_controller(ground, parts)
     _register_records(ground, parts)

@@ -14,6 +14,7 @@ from copy import copy
 from typing import Any, Final, NamedTuple, Protocol
 
 from .api import ApiKey, response_class
+from .element_errors import ELEMENT_BUILDERS, offset_delete
 from .errors import ErrorCode
 from .messages import (
     cluster,
@@ -58,6 +59,9 @@ _LONG_LISTS: Final[dict[ApiKey, tuple[str, ...]]] = {
     ApiKey.DESCRIBE_CONFIGS: ("resources",),
     ApiKey.ALTER_CONFIGS: ("resources",),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("resources",),
+    ApiKey.CREATE_ACLS: ("creations",),
+    ApiKey.DELETE_ACLS: ("filters",),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("entries",),
 }
 
 Builder = Callable[[FailedRequest, int, str | None], Any]
@@ -76,6 +80,13 @@ def error_response(request: FailedRequest, code: ErrorCode, message: str | None 
     if hasattr(response, "error_message"):
         response.error_message = text
     return response
+
+
+def error_elements(request: FailedRequest, code: ErrorCode) -> Any:
+    """The elements of `request`, each with `code`, in a response that says nothing else; None if
+    there is no such response. Not for every API."""
+    build = offset_delete if request.api_key is ApiKey.OFFSET_DELETE else _BUILDERS[request.api_key]
+    return build(request, int(code), None)
 
 
 def error_response_slices(
@@ -522,6 +533,7 @@ def _alter_client_quotas(request: FailedRequest, code: int, text: str | None) ->
 
 
 _BUILDERS: dict[ApiKey, Builder] = {
+    **ELEMENT_BUILDERS,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,

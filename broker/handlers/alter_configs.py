@@ -6,7 +6,7 @@ resource would be is checked before it is written (`dynamic`, `log_config`). It 
 znode and into the answer to DescribeConfigs, which Kafka does not look at.
 
 Mirrors ConfigAdminManager and ZkAdminManager.alterConfigs.
-Leaves out authorization, alter.config.policy.class.name and encrypted passwords.
+Leaves out alter.config.policy.class.name and encrypted passwords.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from ..cluster.config_store import ConfigStore, NoController, broker_entity, top
 from ..config import dynamic
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
+from ..security.authorizer import AclOperation
 from . import loggers
-from .describe_configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id
+from .describe_configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id, check_permitted
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -110,6 +111,7 @@ class AlterConfigsHandler:
                 ]
                 _check_changes(changes)
                 await self._alter(
+                    request,
                     resource.resource_type,
                     resource.resource_name,
                     changes,
@@ -133,10 +135,11 @@ class AlterConfigsHandler:
         return results
 
     async def _alter(
-        self, kind: int, name: str, changes: Sequence[Change], *, incremental: bool,
-        validate_only: bool,
+        self, request: Request, kind: int, name: str, changes: Sequence[Change], *,
+        incremental: bool, validate_only: bool,
     ) -> None:  # fmt: skip
         if kind == BROKER_LOGGER and incremental:
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             check_broker_id(name, self._broker_id)
             for change in changes:
                 loggers.check(*change)
@@ -145,12 +148,14 @@ class AlterConfigsHandler:
                     loggers.apply(*change)
             return
         if kind == TOPIC:
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             entity = topic_entity(name)
             self._check_topic(name)
             definitions = TOPIC_CONFIGS
         elif kind == BROKER:
             if name:
                 check_broker_id(name, self._broker_id)
+            check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             entity, definitions = broker_entity(name), BROKER_CONFIGS
         else:
             raise _invalid(f"Unknown resource type {kind}")

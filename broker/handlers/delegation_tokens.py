@@ -5,14 +5,13 @@ Whoever proves itself only by a token, by nothing, or over a connection that oth
 none. Any broker may be asked; the change is in ZooKeeper when it is answered, and reaches the other
 brokers a little later.
 
-Mirrors the token handlers of KafkaApis. `may_create_for` and `may_see` are where an authorizer is
-asked about tokens of others.
+Mirrors the token handlers of KafkaApis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
@@ -24,6 +23,7 @@ from ...protocol.messages.credentials import (
     ExpireDelegationTokenResponse,
     RenewDelegationTokenResponse,
 )
+from ..security.authorizer import AclOperation, ResourceType
 from ..security.delegation_tokens import TokenInfo
 from ..security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 
@@ -33,27 +33,12 @@ if TYPE_CHECKING:
 
 NO_TIME = -1  # beside an error
 
-MayCreateFor: TypeAlias = "Callable[[Request, KafkaPrincipal], bool]"
-MaySee: TypeAlias = "Callable[[Request, TokenInfo], bool]"
-
-
-def _everyone_may(_request: Request, _other: object) -> bool:
-    """Without an authorizer."""
-    return True
-
 
 class DelegationTokenHandlers:
-    __slots__ = ("_may_create_for", "_may_see", "_store")
+    __slots__ = ("_store",)
 
-    def __init__(
-        self,
-        store: DelegationTokenStore,
-        may_create_for: MayCreateFor = _everyone_may,
-        may_see: MaySee = _everyone_may,
-    ) -> None:
+    def __init__(self, store: DelegationTokenStore) -> None:
         self._store = store
-        self._may_create_for = may_create_for
-        self._may_see = may_see
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
@@ -80,7 +65,7 @@ class DelegationTokenHandlers:
         )
         error = self._refusal(request)
         if error is not ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED:
-            if owner[:2] != requester[:2] and not self._may_create_for(request, owner):
+            if owner[:2] != requester[:2] and not _may_create_for(request, owner):
                 error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
             elif any(renewer.type != USER_TYPE for renewer in renewers):
                 error = ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -132,7 +117,7 @@ class DelegationTokenHandlers:
                 for one in request.body.owners
             ]
         found = self._store.tokens.described(
-            request.peer.principal, owners, lambda token: self._may_see(request, token)
+            request.peer.principal, owners, lambda token: _may_see(request, token)
         )
         request.respond(DescribeDelegationTokenResponse(tokens=[*map(self._described, found)]))
 
@@ -168,6 +153,20 @@ def _allows_token_requests(request: Request) -> bool:
     if peer.principal.token_authenticated or peer.security_protocol == "PLAINTEXT":
         return False
     return peer.security_protocol != "SSL" or peer.principal[:2] != ANONYMOUS[:2]
+
+
+def _may_create_for(request: Request, owner: KafkaPrincipal) -> bool:
+    """For somebody else."""
+    return request.permits(AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner))
+
+
+def _may_see(request: Request, token: TokenInfo) -> bool:
+    """Somebody else's: this one, or all of its owner."""
+    return request.permits(
+        AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id, is_logged=False
+    ) or request.permits(
+        AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner), is_logged=False
+    )
 
 
 def _error_and_expiry(outcome: TokenInfo | ErrorCode) -> tuple[ErrorCode, int]:

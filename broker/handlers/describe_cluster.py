@@ -1,7 +1,6 @@
 """DescribeCluster v0-1: the brokers and the controller (KIP-700).
 
-Mirrors `KafkaApis.handleDescribeCluster`. Leaves out authorization (no authorizer: everything is
-allowed).
+Mirrors `KafkaApis.handleDescribeCluster`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import DescribeClusterBroker, DescribeClusterResponse
-from .metadata import ALL_CLUSTER_OPERATIONS, NOT_ASKED
+from .metadata import cluster_operations
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -56,10 +55,6 @@ class DescribeClusterHandler:
                 cluster_id=self._cache.cluster_id,
                 controller_id=controller_id,
                 brokers=brokers,
-                cluster_authorized_operations=(
-                    ALL_CLUSTER_OPERATIONS
-                    if body.include_cluster_authorized_operations
-                    else NOT_ASKED
-                ),
+                cluster_authorized_operations=cluster_operations(request),
             )
         )

@@ -4,7 +4,7 @@ Rules: SEMANTICS 7. The source of a value is the first synonym that has one, in 
 dynamic broker, dynamic default, static, default. Sensitive values are never shown. A resource that
 is asked for again and again is answered each time, as in Kafka, but described once.
 
-Mirrors kafka.server.ConfigHelper. Leaves out authorization and client metrics.
+Mirrors kafka.server.ConfigHelper. Leaves out client metrics.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ..cluster.config_store import ConfigStore, topic_entity
 from ..config.definitions import BROKER_CONFIGS, definition_of, is_dynamic
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..config.tables import authorizer
+from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from . import loggers
 from .metadata import is_legal_topic_name
 
@@ -131,6 +132,8 @@ class DescribeConfigsHandler:
         self, request: Request, kind: int, name: str, overrides: Mapping[str, str] | None
     ) -> Generator[None, None, Entries]:
         found: Iterable[DescribeConfigsResourceResult]
+        if kind in (TOPIC, BROKER, BROKER_LOGGER):
+            check_permitted(request, AclOperation.DESCRIBE_CONFIGS, kind, name)
         if kind == TOPIC:
             found = self._describe_topic(name, overrides)
         elif kind == BROKER and not name:
@@ -222,6 +225,15 @@ def _chosen(
             wanted.add(name)
         yield
     return [entry for name, entry in entries.items() if name in wanted] if wanted else []
+
+
+def check_permitted(request: Request, operation: AclOperation, kind: int, name: str) -> None:
+    """Of a topic's configs the topic is asked, of all others the cluster."""
+    if kind == TOPIC:
+        if not request.permits(operation, ResourceType.TOPIC, name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    elif not request.permits(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def check_broker_id(name: str, broker_id: int) -> None:

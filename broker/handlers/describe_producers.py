@@ -1,7 +1,6 @@
 """DescribeProducers v0: whom a replica knows, to find hanging transactions (KIP-664).
 
-Mirrors KafkaApis.handleDescribeProducersRequest and UnifiedLog.activeProducers. Left out:
-authorization.
+Mirrors KafkaApis.handleDescribeProducersRequest and UnifiedLog.activeProducers.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from ...replication.controller.topic_admin import check_topic_name
 from ...replication.producers import active_producers
 from ...replication.replica_manager import ReplicaManager
 from ...storage.producer_state import ProducerEntry
+from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -44,7 +44,8 @@ class DescribeProducersHandler:
                     TopicResponse(
                         name=topic.name,
                         partitions=[
-                            self._describe(topic.name, index) for index in topic.partition_indexes
+                            self._describe(request, topic.name, index)
+                            for index in topic.partition_indexes
                         ],
                     )
                     for topic in body.topics
@@ -52,9 +53,11 @@ class DescribeProducersHandler:
             )
         )
 
-    def _describe(self, topic: str, partition: int) -> PartitionResponse:
+    def _describe(self, request: Request, topic: str, partition: int) -> PartitionResponse:
         try:
             check_topic_name(topic)
+            if not request.permits(AclOperation.READ, ResourceType.TOPIC, topic):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         except KafkaError as problem:
             return PartitionResponse(
                 partition_index=partition, error_code=problem.code, error_message=problem.message

@@ -9,10 +9,13 @@ partition before that, in a worker thread; v4+ get what is stored, as slices of 
 A large request is read in turns with others; one that names more partitions than there can be is
 refused as a whole, since its session would cost that at each of its fetches.
 
-Mirrors KafkaApis.handleFetchRequest. Leaves out authorization.
+With an authorizer, what may not be read is left out of the reading and answered with an error, at
+each fetch of a session anew.
+
+Mirrors KafkaApis.handleFetchRequest.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import trio
@@ -45,6 +48,8 @@ from ..network.request import LARGE_FRAME_BYTES, Handler, Request
 from ..network.turns import Steps, distinct
 from ..observability.metrics import Conversions
 from ..replicas.settled_replicas import SettledReplicas
+from ..security.access import Access
+from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from .leaders import current_leader
 
 _ANY_CLIENT = ClientMetadata("", "", "")
@@ -144,6 +149,15 @@ class FetchHandler:
                 if entry.topic is None:
                     entry.topic = self._metadata.topic_name(entry.topic_id)
         params = self._params(request, body, version, replica_id)
+        access = request.connection.peer.access
+        if access is not None:
+            allowed = _allowed(access, entries, is_follower=replica_id >= 0)
+            if len(allowed) < len(entries):
+                context = _PartOfContext(context, allowed)
+                entries = allowed
+                if not entries:
+                    self.answer(request, context, [])
+                    return
         results = self._replicas.fetch(params, entries, now_ms, _FetchWait, self, request, context)
         if results is not None:
             self.answer(request, context, results)
@@ -312,6 +326,41 @@ class FetchHandler:
                     node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
                 )
         return list(endpoints.values())
+
+
+def _allowed(
+    access: Access, entries: Sequence[FetchEntry], *, is_follower: bool
+) -> list[FetchEntry]:
+    """What may be read; ids of no topic are for the reader to refuse."""
+    if is_follower:
+        operation, kind = AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
+        allowed = access.permits(operation, kind, CLUSTER_NAME, "Fetch")
+        return list(entries) if allowed else []
+    operation, kind = AclOperation.READ, ResourceType.TOPIC
+    return [
+        entry
+        for entry in entries
+        if entry.topic is None or access.permits(operation, kind, entry.topic, "Fetch")
+    ]
+
+
+class _PartOfContext(FetchContext):
+    """A context of which only some entries may be read."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: FetchContext, allowed: Sequence[FetchEntry]) -> None:
+        super().__init__(allowed)
+        self._context = context
+
+    def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
+        read = {id(entry): data for entry, data in zip(self.entries, results, strict=True)}
+        return self._context.finish(
+            [
+                read.get(id(entry)) or _refused(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for entry in self._context.entries
+            ]
+        )
 
 
 class _FetchWait:

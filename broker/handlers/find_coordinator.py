@@ -3,8 +3,7 @@
 It leads the key's partition of `__consumer_offsets` or `__transaction_state`; a topic that is
 missing is created on the side. v0-3 have one key, v4+ several.
 
-Mirrors KafkaApis.handleFindCoordinatorRequest. Left out: authorization, and coordinators of share
-groups.
+Mirrors KafkaApis.handleFindCoordinatorRequest. Left out: coordinators of share groups.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.groups import Coordinator, FindCoordinatorResponse
 from ...protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -93,7 +93,16 @@ class FindCoordinatorHandler:
         )
 
     def _find(self, request: Request, key_type: int, key: str) -> FoundCoordinator:
+        describe = AclOperation.DESCRIBE
+        if key_type == GROUP_KEY_TYPE and not request.permits(describe, ResourceType.GROUP, key):
+            return FoundCoordinator(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if key_type == TRANSACTION_KEY_TYPE and not request.permits(
+            describe, ResourceType.TRANSACTIONAL_ID, key
+        ):
+            return FoundCoordinator(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if key_type == SHARE_KEY_TYPE and request.api_version >= _FIRST_SHARE_KEY_VERSION:
+            if not request.permits(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+                return FoundCoordinator(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if key_type == GROUP_KEY_TYPE:
             topic, partition = OFFSETS_TOPIC, self._group_partition_for(key)

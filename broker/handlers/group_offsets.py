@@ -6,14 +6,15 @@
 | OffsetFetch | 0-9 | v0 from ZooKeeper; errors: v0-1 on partitions, v2-7 on top, v8+ per group |
 | OffsetDelete | 0 | |
 
-Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter. Left out:
-authorization.
+An OffsetFetch shows only topics that the client may describe; an error of the group comes first.
+
+Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ...coordinator.group.offsets import INVALID_OFFSET
@@ -28,10 +29,13 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
 from ...protocol.topics import TopicPartition
 from ..coordinators.group_runtime import GroupRuntime
+from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -134,8 +138,11 @@ class GroupOffsetHandlers:
             self._runtime.spawn(self._fetch_from_zookeeper, request)
             return
         asked = body.groups if version >= _FIRST_FETCH_BATCH_VERSION else [body]
-        wanted = [(group.group_id, _wanted_topics(group.topics)) for group in asked]
         call = _FetchCall(request)
+        if request.peer.access is not None:
+            call = _PermittedFetchCall(request, asked)
+            asked = call.permitted
+        wanted = [(group.group_id, _wanted_topics(call, group.topics)) for group in asked]
         runtime = self._runtime
         if body.require_stable:
             runtime.machine.fetch_stable_offsets(call, wanted, runtime.now_ms)
@@ -146,7 +153,13 @@ class GroupOffsetHandlers:
     async def _fetch_from_zookeeper(self, request: Request) -> None:
         body = request.body
         topics = []
+        if not _may_describe(request, body.group_id):
+            request.fail(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
         for topic in body.topics or ():
+            if not _may_see(request, topic.name):
+                topics.append(_refused_topic(topic))
+                continue
             partitions = []
             for index in topic.partition_indexes:
                 offset: int | None = None
@@ -198,8 +211,42 @@ class _FetchTopic(Protocol):
     partition_indexes: list[int]
 
 
-def _wanted_topics(topics: Iterable[_FetchTopic] | None) -> list[tuple[str, list[int]]] | None:
-    return None if topics is None else [(t.name, t.partition_indexes) for t in topics]
+class _FetchGroup(Protocol):
+    """A group of an OffsetFetch; in old versions the request itself."""
+
+    group_id: str
+    topics: list[_FetchTopic] | None
+
+
+def _wanted_topics(
+    call: _FetchCall, topics: Iterable[_FetchTopic] | None
+) -> list[tuple[str, list[int]]] | None:
+    if topics is None:
+        return None
+    return [(topic.name, topic.partition_indexes) for topic in topics if call.may_see(topic.name)]
+
+
+def _may_describe(request: Request, group: str) -> bool:
+    return request.permits(AclOperation.DESCRIBE, ResourceType.GROUP, group)
+
+
+def _may_see(request: Request, topic: str) -> bool:
+    return request.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _refused_topic(topic: _FetchTopic) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartition(
+                partition_index=index,
+                committed_offset=INVALID_OFFSET,
+                metadata="",
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for index in topic.partition_indexes
+        ],
+    )
 
 
 class _FetchCall:
@@ -216,8 +263,72 @@ class _FetchCall:
         else:
             self._request.respond(_old_fetch_response(self._request, results[0]))
 
+    def may_see(self, _topic: str) -> bool:
+        return True
+
     def close(self) -> None:
         self._request.close()
+
+
+class _PermittedFetchCall(_FetchCall):
+    """An OffsetFetch of a client that may not see everything.
+
+    The coordinator is asked for what may be seen; the rest is put into its answer.
+    """
+
+    __slots__ = ("_asked", "permitted")
+
+    def __init__(self, request: Request, asked: Sequence[_FetchGroup]) -> None:
+        super().__init__(request)
+        self._asked = asked
+        self.permitted = [group for group in asked if _may_describe(request, group.group_id)]
+
+    def may_see(self, topic: str) -> bool:
+        return _may_see(self._request, topic)
+
+    def respond(self, results: list[OffsetFetchResponseGroup]) -> None:
+        answers = iter(results)
+        known = {id(group) for group in self.permitted}
+        super().respond(
+            [
+                self._seen(group, next(answers))
+                if id(group) in known
+                else OffsetFetchResponseGroup(
+                    group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+                )
+                for group in self._asked
+            ]
+        )
+
+    def _seen(
+        self, asked: _FetchGroup, result: OffsetFetchResponseGroup
+    ) -> OffsetFetchResponseGroup:
+        if result.error_code:
+            return result
+        if asked.topics is None:
+            result.topics = [topic for topic in result.topics if self.may_see(topic.name)]
+        else:
+            result.topics += [
+                _refused_group_topic(topic)
+                for topic in asked.topics
+                if not self.may_see(topic.name)
+            ]
+        return result
+
+
+def _refused_group_topic(topic: _FetchTopic) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=INVALID_OFFSET,
+                metadata="",
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for index in topic.partition_indexes
+        ],
+    )
 
 
 def _zookeeper_error(problem: Exception) -> ErrorCode:

@@ -10,12 +10,11 @@ waits for a rebalance is answered by a later effect.
 | Heartbeat | 0-4 | |
 | LeaveGroup | 0-5 | v3 several members, each with its error |
 | ListGroups | 0-5 | v4 filter by state, v5 by type |
-| DescribeGroups | 0-5 | v3 authorized operations (all of them: there is no authorizer) |
+| DescribeGroups | 0-5 | v3 authorized operations |
 | DeleteGroups | 0-2 | |
 | ConsumerGroupHeartbeat, -Describe | 0 | UNSUPPORTED_VERSION, as 3.9 in ZooKeeper mode |
 
-Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter. Left out:
-authorization.
+Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_admin import DescribeGroupsResponse
 from ..coordinators.group_runtime import GroupRuntime
 from ..network.turns import Steps
+from ..security.authorizer import ResourceType
 
 if TYPE_CHECKING:
     from ..network.request import Handler, Request
@@ -40,9 +40,6 @@ _FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 MAX_PROTOCOLS = 1000
 MAX_ASSIGNMENTS = 10_000
 MAX_MEMBER_BYTES = 16 * 1024 * 1024
-
-# READ, DELETE and DESCRIBE as bits of AclOperation.
-ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 
 
 def _wanted(names: Iterable[str], known: Iterable[str]) -> Generator[None, None, Collection[str]]:
@@ -136,7 +133,9 @@ class GroupHandlers:
         ):
             for group in groups:
                 if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = ALL_GROUP_OPERATIONS
+                    group.authorized_operations = request.operations_on(
+                        ResourceType.GROUP, group.group_id
+                    )
         request.respond(DescribeGroupsResponse(groups=groups))
 
     def delete(self, request: Request) -> None:

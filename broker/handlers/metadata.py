@@ -9,8 +9,10 @@ DEPARTED_LISTED_MS; it leads nothing any more. librdkafka (2.16) ends the thread
 not listed while it moves that broker's partitions to the leaders in the same answer, and partitions
 that lose this race stay without a leader for up to two seconds.
 
-Mirrors `KafkaApis.handleTopicMetadataRequest`. Leaves out authorization (no authorizer: everything
-is allowed).
+Topics that the client may not describe are left out of all topics; asked for by name they are
+refused whether they exist or not.
+
+Mirrors `KafkaApis.handleTopicMetadataRequest`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.topics import INTERNAL_TOPICS
 from ...protocol.uuids import ZERO_UUID
+from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import (
@@ -44,10 +47,6 @@ if TYPE_CHECKING:
 NOT_ASKED = -2_147_483_648
 DEPARTED_LISTED_MS = 1_000
 
-# With no authorizer every operation that the resource has is allowed: 1 << code, SEMANTICS 9.
-ALL_TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
-ALL_CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-
 # Of a topic's description.
 PARTITIONS_PER_STEP = 100
 
@@ -58,6 +57,29 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 def is_legal_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def _may_describe(name: str, request: Request, *, is_logged: bool = True) -> bool:
+    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    return request.permits(operation, kind, name, is_logged=is_logged)
+
+
+def may_create(name: str, request: Request) -> bool:
+    """Topics of any name, or this one."""
+    operation = AclOperation.CREATE
+    return request.permits(
+        operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=False
+    ) or request.permits(operation, ResourceType.TOPIC, name)
+
+
+def cluster_operations(request: Request) -> int:
+    """Bits of what the client may do to the cluster, none if it may not describe it."""
+    if not request.body.include_cluster_authorized_operations:
+        return NOT_ASKED
+    kind = ResourceType.CLUSTER
+    if not request.permits(AclOperation.DESCRIBE, kind, CLUSTER_NAME):
+        return 0
+    return request.operations_on(kind, CLUSTER_NAME)
 
 
 def _asked_for(
@@ -132,7 +154,8 @@ class MetadataHandler:
         topics: list[MetadataResponseTopic] = []
         if asked is None or (version == 0 and not asked):
             for name in list(self._cache.topics()):
-                topics.append((yield from self._topic(name, request)))
+                if _may_describe(name, request, is_logged=False):
+                    topics.append((yield from self._topic(name, request)))
                 yield
         else:
             ids, names, has_ids = yield from _asked_for(asked)
@@ -160,11 +183,7 @@ class MetadataHandler:
                 cluster_id=self._cache.cluster_id,
                 controller_id=self._cache.controller_id,
                 topics=topics,
-                cluster_authorized_operations=(
-                    ALL_CLUSTER_OPERATIONS
-                    if body.include_cluster_authorized_operations
-                    else NOT_ASKED
-                ),
+                cluster_authorized_operations=cluster_operations(request),
             )
         )
 
@@ -174,24 +193,36 @@ class MetadataHandler:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
+        if not _may_describe(name, request):
+            return MetadataResponseTopic(
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id
+            )
         return (yield from self._topic(name, request))
 
     def _topic_by_name(self, name: str, request: Request) -> Described:
+        if not _may_describe(name, request):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(error_code=code, name=name)
         if self._cache.contains(name):
             return (yield from self._topic(name, request))
         return self._missing_topic(name, request)
 
     def _missing_topic(self, name: str, request: Request) -> MetadataResponseTopic:
         wanted = request.body.allow_auto_topic_creation or request.api_version < 4
+        is_internal = name in INTERNAL_TOPICS
+        if wanted and self._auto_create is not None and not may_create(name, request):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal)
         if not is_legal_topic_name(name):
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif wanted and self._auto_create is not None:
             code = self._auto_create.auto_create(name)
         else:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return MetadataResponseTopic(
-            error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
-        )
+        topic = MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal)
+        if request.body.include_topic_authorized_operations:
+            topic.topic_authorized_operations = request.operations_on(ResourceType.TOPIC, name)
+        return topic
 
     def _topic(self, name: str, request: Request) -> Described:
         listener, version = request.peer.listener_name, request.api_version
@@ -202,7 +233,7 @@ class MetadataHandler:
             partitions=[],
         )
         if request.body.include_topic_authorized_operations:
-            topic.topic_authorized_operations = ALL_TOPIC_OPERATIONS
+            topic.topic_authorized_operations = request.operations_on(ResourceType.TOPIC, name)
         for index, state in sorted(self._cache.partitions(name).items()):
             topic.partitions.append(self._partition(index, state, listener, version))
             if len(topic.partitions) % PARTITIONS_PER_STEP == 0:

@@ -5,8 +5,7 @@ own outcome. What was written is waited for (leaders in this broker's metadata c
 gone from it) until timeout_ms; after that REQUEST_TIMED_OUT, although it goes on.
 
 Rules: SEMANTICS 5, SEMANTICS 6. Mirrors KafkaApis.handleCreateTopicsRequest,
-handleCreatePartitionsRequest, handleDeleteTopicsRequest and ZkAdminManager. Leaves out
-authorization (everything is allowed) and policies.
+handleCreatePartitionsRequest, handleDeleteTopicsRequest and ZkAdminManager. Leaves out policies.
 """
 
 from collections import Counter
@@ -49,6 +48,8 @@ from ..cluster.zookeeper_client import ZooKeeperClient
 from ..config.kafka_config import ConfigSource, KafkaConfig
 from ..network.request import Handler, Request
 from ..quotas.client_quotas import MutationQuota
+from ..security.authorizer import AclOperation, ResourceType
+from .metadata import may_create
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TOPIC_DELETION_DISABLED_SINCE_VERSION = 3
@@ -112,13 +113,17 @@ class TopicHandlers:
             results[topic.name] = result
             try:
                 self._check_controller()
-                _check_once(names[topic.name], "Found multiple entries for this topic.")
-                outcome = await _guarded(self._create(topic, body.validate_only, quota))
+                self._check_permitted(request, result, names[topic.name])
+                try:
+                    outcome = await _guarded(self._create(topic, body.validate_only, quota))
+                except KafkaError:
+                    result.topic_config_error_code = ErrorCode.NONE
+                    raise
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue
             created[topic.name] = outcome
-            if not request.answered:
+            if not request.answered and not result.topic_config_error_code:
                 self._describe(result, topic, outcome)
         if request.answered:
             return
@@ -159,14 +164,25 @@ class TopicHandlers:
         request.body = CreateTopicsRequest()  # that of an answered request is emptied: ours goes on
         request.respond(CreateTopicsResponse(topics=answers))
 
-    async def _create(
-        self, topic: CreatableTopic, validate_only: bool, quota: MutationQuota | None
-    ) -> CreatedTopic:
-        if topic.name == CLUSTER_METADATA_TOPIC:
+    def _check_permitted(self, request: Request, result: CreatableTopicResult, count: int) -> None:
+        """Whether it may be created at all, and in the answer what may not be told of it."""
+        name = result.name
+        if name == CLUSTER_METADATA_TOPIC:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.",
             )
+        if not request.permits(
+            AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, is_logged=False
+        ):
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        _check_once(count, "Found multiple entries for this topic.")
+        if not may_create(name, request):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+
+    async def _create(
+        self, topic: CreatableTopic, validate_only: bool, quota: MutationQuota | None
+    ) -> CreatedTopic:
         if self._cache.contains(topic.name):
             raise KafkaError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
@@ -246,6 +262,9 @@ class TopicHandlers:
             try:
                 self._check_controller()
                 _check_once(names[topic.name], "Duplicate topic in request.")
+                if not request.permits(AclOperation.ALTER, ResourceType.TOPIC, topic.name):
+                    text = "The topic authorization is failed."
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
                 _check_count(topic.count, topic.assignments)
                 await _guarded(self._grow(topic, body.validate_only, quota))
                 outcomes[topic.name] = None
@@ -358,8 +377,7 @@ class TopicHandlers:
             try:
                 self._check_controller()
                 self._check_deletable(request)
-                name = self._known_name(result)
-                result.name = name
+                name = self._known_name(request, result)
                 if name not in marked:
                     if quota is not None:
                         quota.take(self._cache.partition_count(name) or 0)
@@ -397,17 +415,24 @@ class TopicHandlers:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
 
-    def _known_name(self, result: DeletableTopicResult) -> str:
-        if result.name is None:
+    def _known_name(self, request: Request, result: DeletableTopicResult) -> str:
+        """The name of what may be deleted, which it sets in `result`."""
+        name = result.name
+        if name is None:
             context = self._controller.machine.context
             topic_id = bytes(result.topic_id)
             name = context.topic_name(topic_id) or self._cache.topic_name(topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            return name
-        if not self._cache.contains(result.name):
+            if not request.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        is_known = result.name is None or self._cache.contains(name)
+        result.name = name
+        if not request.permits(AclOperation.DELETE, ResourceType.TOPIC, name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if not is_known:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return result.name
+        return name
 
     def _check_controller(self) -> None:
         if not self._controller.is_active:

@@ -13,7 +13,7 @@ PRODUCER_FENCED is INVALID_PRODUCER_EPOCH to clients that do not know it: InitPr
 the others before v2. In AddPartitionsToTxn one partition that cannot be added fails all of its
 transaction: the others are answered OPERATION_NOT_ATTEMPTED.
 
-Mirrors the handlers of the same names in KafkaApis. Left out: authorization.
+Mirrors the handlers of the same names in KafkaApis.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from ...protocol.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
 from ..coordinators.producer_ids import ProducerIds
 from ..coordinators.transaction_runtime import TransactionRuntime
 from ..network.turns import Steps, distinct
+from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
@@ -135,7 +136,7 @@ class TransactionHandlers:
     ) -> Steps:
         runtime = self._runtime
         partitions = yield from distinct(_partitions(transaction.topics))
-        refused = yield from self._refused(partitions, is_client=not call.is_batched)
+        refused = yield from self._refused(call, transaction.transactional_id, partitions)
         part = _AddPartitionsPart(call, index, transaction.transactional_id, partitions)
         if refused:
             yield from part.refuse(refused)
@@ -151,12 +152,15 @@ class TransactionHandlers:
             runtime.perform()
 
     def _refused(
-        self, partitions: Iterable[TopicPartition], *, is_client: bool
+        self, call: _AddPartitionsCall, transactional_id: str, partitions: Iterable[TopicPartition]
     ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
         """Partitions that cannot be in a transaction; clients may not name internal topics."""
         refused = {}
+        of_transaction = not call.permits(ResourceType.TRANSACTIONAL_ID, transactional_id)
         for topic, partition in partitions:
-            if is_client and topic in INTERNAL_TOPICS:
+            if of_transaction:
+                refused[topic, partition] = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            elif not call.permits(ResourceType.TOPIC, topic):
                 refused[topic, partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif self._metadata.partition_state(topic, partition) is None:
                 refused[topic, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -279,6 +283,14 @@ class _AddPartitionsCall:
     @property
     def is_batched(self) -> bool:
         return self._request.api_version >= _FIRST_BATCHED_VERSION
+
+    def permits(self, kind: ResourceType, name: str) -> bool:
+        """Whether it may write to this topic or transaction; brokers are not asked."""
+        if self.is_batched:
+            return True
+        if kind is ResourceType.TOPIC and name in INTERNAL_TOPICS:
+            return False
+        return self._request.permits(AclOperation.WRITE, kind, name)
 
     def part_answered(
         self, index: int, transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]

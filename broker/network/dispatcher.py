@@ -48,6 +48,8 @@ logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
 MAX_ASYNC_HANDLERS = 256
 
+Guard = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
+
 # size, api key and version as one number, correlation id, length of the client id
 _HEADER = Struct(">iIih").unpack_from
 _HEADER_BYTES = 14
@@ -72,6 +74,7 @@ class Dispatcher:
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
         self._gate: MetadataGate | None = None  # None: it is open
         self._new_request: Callable[..., Request] = Request
+        self._guard: Guard | None = None  # None: everybody may do everything
 
     def hold_back(self) -> None:
         """Keep requests about the cluster until `open`: see `metadata_gate`."""
@@ -91,6 +94,11 @@ class Dispatcher:
             self._new_request = partial(MeteredRequest, quotas) if is_active else Request
 
         quotas.on_change(changed)
+
+    def guard_with(self, guard: Guard) -> None:
+        """From now on `guard(key, handler)` is the handler of each API."""
+        self._guard = guard
+        self._routes.clear()
 
     def register(self, handlers: Mapping[ApiKey, Handler]) -> None:
         for key, handler in handlers.items():
@@ -313,6 +321,8 @@ class Dispatcher:
         self, api: int, key: ApiKey, version: int, handler: Callable[[Request], Any]
     ) -> Route:
         name = API_TABLE[key].name
+        if self._guard is not None:
+            handler = self._guard(key, handler)
         if self._gate is not None:
             handler = self._gate.guard(key, handler) or handler
         route = Route(key, version, handler, self._metrics.request(name, version), self.turns)

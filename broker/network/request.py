@@ -21,6 +21,8 @@ from ...protocol.api import API_TABLE, ApiKey, request_class
 from ...protocol.discarding import discard
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.framing import RequestHeader
+from ..security.access import OPERATIONS_ON, Access, bitmap
+from ..security.authorizer import AclOperation, ResourceType
 from ..security.principal import ANONYMOUS, KafkaPrincipal
 from .turns import Pace, Steps, Turns
 
@@ -53,11 +55,12 @@ SMALL_ANSWERS = frozenset(
 class ConnectionInfo:
     """What a handler may know of the client's connection.
 
-    `principal` is known once the client is authenticated. `number` counts the connections of this
-    process, in the order in which they were accepted.
+    `principal` is known once the client is authenticated. `access` is what it may do, None where
+    everybody may do everything; `authorization.guard` sets it. `number` counts the connections of
+    this process, in the order in which they were accepted.
     """
 
-    __slots__ = ("host", "listener_name", "local_host", "local_port", "number", "port",
+    __slots__ = ("access", "host", "listener_name", "local_host", "local_port", "number", "port",
                  "principal", "security_protocol")  # fmt: skip
 
     def __init__(
@@ -76,6 +79,7 @@ class ConnectionInfo:
         self.listener_name = listener_name
         self.security_protocol = security_protocol
         self.principal = principal
+        self.access: Access | None = None
         self.local_host = local_host
         self.local_port = local_port
         self.number = number
@@ -172,6 +176,22 @@ class Request:
     @property
     def answered(self) -> bool:
         return self.responded_at != 0.0
+
+    def permits(
+        self, operation: AclOperation, kind: ResourceType, name: str, *, is_logged: bool = True
+    ) -> bool:
+        """Whether whoever sent it may do this; True without an authorizer."""
+        access = self.connection.peer.access
+        return access is None or access.permits(
+            operation, kind, name, self.route.name, is_logged=is_logged
+        )
+
+    def operations_on(self, kind: ResourceType, name: str) -> int:
+        """Bits of what its sender may do to this resource."""
+        access = self.connection.peer.access
+        if access is None:
+            return bitmap(OPERATIONS_ON[kind])
+        return access.operations_on(kind, name)
 
     @property
     def metrics(self) -> RequestMetrics:

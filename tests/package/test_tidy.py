@@ -30,11 +30,6 @@ HERE = Path(__file__).resolve()
 MESSAGES = "protocol/messages/"
 # What nothing but tests uses, and why it is there.
 FOR_TESTS = {
-    "broker/security/acl_authorizer.py::AclAuthorizer.allows": "for the guard before the handlers",
-    "broker/security/acl_authorizer.py::AclAuthorizer.allows_by_type": "for the guard",
-    "broker/security/authorizer.py::Authorizer": "for the guard before the handlers",
-    "broker/security/authorizer.py::Authorizer.allows": "for the guard before the handlers",
-    "broker/security/authorizer.py::Authorizer.allows_by_type": "for the guard before the handlers",
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
     "broker/security/delegation_tokens.py::DelegationTokens.token_credentials": (
         "for logins by SCRAM, which are not there yet"

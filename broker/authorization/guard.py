@@ -1,0 +1,309 @@
+"""Stands before the handlers and does what the rows of `table` say.
+
+Job: `AccessGuard` wraps the handler of each API whose row asks something. First the questions about
+the request as a whole: the first that is denied is the answer. Then elements: denied ones are taken
+out, the handler gets a request with the others, and its answer gets the errors of those that were
+taken out. Last, what the client may not see is taken out of the answer.
+
+Invariants: where nothing is denied and nothing can be hidden, the handler gets the request itself;
+an API without a row has no handler (KeyError at its first request); the connection's `access`
+belongs to its present principal. Large requests come here in parts (`network.request_parts`), so
+that no loop here is long, except the one over an answer, which is done in turns.
+
+Mirrors the calls of AuthHelper in KafkaApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from copy import copy
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from ...protocol.api import ApiKey
+from ...protocol.error_responses import error_elements
+from ...protocol.errors import ErrorCode
+from ...protocol.framing import decode_response
+from ..network.request import ConnectionInfo, Request
+from ..network.request_parts import join
+from ..network.turns import Steps
+from ..security.access import Access, DenialLog
+from ..security.authorizer import CLUSTER_NAME, Authorizer, ResourceType
+from .table import ANY_NAME, ITEM, TABLE, Each, Hidden, Question, Row, Whole
+
+_SIZE_BYTES = 4
+HIDDEN_PER_STEP = 100
+
+Handle = Callable[[Request], Any]
+
+
+class AccessGuard:
+    """Makes the handlers of the dispatcher (`Dispatcher.guard_with`)."""
+
+    __slots__ = ("_authorizer", "_denials", "_is_controller")
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        denials: DenialLog,
+        is_controller: Callable[[], bool],
+    ) -> None:
+        self._authorizer = authorizer
+        self._denials = denials
+        self._is_controller = is_controller
+
+    def __call__(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler to use in the place of `handle`."""
+        row = TABLE[key]
+        if key is ApiKey.PRODUCE:
+            return _ProduceGuard(self, row, handle)
+        return _Guarded(self, row, handle)
+
+    def access_of(self, peer: ConnectionInfo) -> Access:
+        access = peer.access
+        if access is None or access.principal is not peer.principal:
+            access = Access(self._authorizer, peer.principal, peer.host, self._denials)
+            peer.access = access
+        return access
+
+    def refuses_as_no_controller(self, row: Row) -> bool:
+        return row.only_controller and not self._is_controller()
+
+
+class _Guarded:
+    """The handler of one API behind the questions of its row."""
+
+    __slots__ = ("_guard", "_handle", "_row")
+
+    def __init__(self, guard: AccessGuard, row: Row, handle: Handle) -> None:
+        self._guard = guard
+        self._row = row
+        self._handle = handle
+
+    def __call__(self, request: Request) -> None:
+        row = self._row
+        access = self._guard.access_of(request.connection.peer)
+        if row.only_controller and self._guard.refuses_as_no_controller(row):
+            request.fail(ErrorCode.NOT_CONTROLLER)
+            return
+        for whole in row.whole:
+            if (whole.when is None or whole.when.holds(request)) and _is_denied(
+                access, whole, request
+            ):
+                request.fail(whole.denied)
+                return
+        if row.each is not None:
+            split = _split(access, row.each, request)
+            if split is not None:
+                self._perform_rest(request, row.each, split)
+                return
+        self._perform(request)
+
+    def _perform(self, request: Request) -> None:
+        if self._row.hidden:
+            request = _Filtered(request, self._row.hidden)
+        self._handle(request)
+
+    def _perform_rest(self, request: Request, each: Each, split: _Split) -> None:
+        body = copy(request.body)
+        setattr(body, each.elements, split.denied)
+        errors = error_elements(_Denied(request.api_key, request.api_version, body), each.denied)
+        request.metrics.error(each.denied.name)
+        if not split.allowed and not each.goes_on:
+            if errors is None:
+                request.close()
+            else:
+                request.respond(errors)
+            return
+        body = copy(request.body)
+        setattr(body, each.elements, split.allowed)
+        self._perform(_Rest(request, body, errors))
+
+
+class _ProduceGuard(_Guarded):
+    """As `_Guarded`; the usual request, to one topic that may be written to, takes a short way."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, guard: AccessGuard, row: Row, handle: Handle) -> None:
+        super().__init__(guard, row, handle)
+        assert row.each is not None
+        self._key = row.each.question.operation, row.each.question.kind
+
+    def __call__(self, request: Request) -> None:
+        body = request.body
+        peer = request.connection.peer
+        access = peer.access
+        topics = body.topic_data
+        if (
+            access is not None
+            and access.principal is peer.principal
+            and body.transactional_id is None
+            and len(topics) == 1
+            and access.permits(*self._key, topics[0].name)
+        ):
+            self._handle(request)
+        else:
+            super().__call__(request)
+
+
+# Questions
+
+
+def _is_denied(access: Access, whole: Whole, request: Request) -> bool:
+    body, api = request.body, request.route.name
+    last = whole.any_of[-1]
+    return not any(
+        _is_allowed(access, question, body, api, is_logged=question is last)
+        for question in whole.any_of
+    )
+
+
+def _is_allowed(
+    access: Access, question: Question, subject: Any, api: str, *, is_logged: bool
+) -> bool:
+    operation, kind, field = question
+    if kind is ResourceType.CLUSTER:
+        name = CLUSTER_NAME
+    elif field == ANY_NAME:
+        return access.permits_any(operation, kind, api)
+    else:
+        name = subject if field == ITEM else getattr(subject, field)
+    return access.permits(operation, kind, name, api, is_logged=is_logged)
+
+
+class _Split(NamedTuple):
+    allowed: list[Any]
+    denied: list[Any]
+
+
+def _split(access: Access, each: Each, request: Request) -> _Split | None:
+    """The elements, if not all of them are allowed."""
+    api = request.route.name
+    if each.unless is not None and _is_allowed(access, each.unless, None, api, is_logged=False):
+        return None
+    operation, kind, field = each.question
+    elements = getattr(request.body, each.elements)
+    denied = [
+        number
+        for number, element in enumerate(elements)
+        if not access.permits(operation, kind, getattr(element, field) if field else element, api)
+    ]
+    if not denied:
+        return None
+    out = set(denied)
+    return _Split(
+        [element for number, element in enumerate(elements) if number not in out],
+        [elements[number] for number in denied],
+    )
+
+
+class _Denied(NamedTuple):
+    """What was taken out of a request, for the builders of error responses."""
+
+    api_key: ApiKey
+    api_version: int
+    body: Any
+
+
+# What handlers get in the place of the request
+
+
+class _Stand(Request):
+    """A request that stands for another one, whose answer is changed on its way."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Request, body: Any) -> None:
+        super().__init__(
+            whole.connection, whole.route, whole.correlation_id, whole.client_id, body, 0,
+            whole.started_at,
+        )  # fmt: skip
+        self.whole = whole
+
+    def respond(self, response: Any) -> None:
+        assert self.responded_at == 0.0, f"{self} was answered twice"
+        self.responded_at = perf_counter()
+        self.whole.body = self.body
+        self.route.turns.begin(self._answer(response))
+
+    def respond_in_turns(self, response: Any) -> None:
+        self.respond(response)
+
+    def respond_encoded(self, frame: bytes) -> None:
+        route = self.route
+        self.respond(decode_response(route.api_key, route.api_version, frame[_SIZE_BYTES:])[1])
+
+    def appended(self) -> None:
+        self.whole.appended()
+
+    def exempt(self) -> None:
+        self.whole.exempt()
+
+    def close(self) -> None:
+        self.responded_at = perf_counter()
+        self.whole.close()
+
+    def _answer(self, response: Any) -> Steps:
+        raise NotImplementedError
+
+
+class _Rest(_Stand):
+    """A request without the elements that were denied; its answer gets their errors."""
+
+    __slots__ = ("_errors",)
+
+    def __init__(self, whole: Request, body: Any, errors: Any) -> None:
+        """`errors` is None where a failure has no answer: Produce with acks=0."""
+        super().__init__(whole, body)
+        self._errors = errors
+
+    def _answer(self, response: Any) -> Steps:
+        if response is None or self._errors is None:
+            self.whole.close()
+            return
+        if not getattr(response, "error_code", ErrorCode.NONE):
+            join(response, self._errors, ())
+        self.whole.respond(response)
+        yield
+
+
+class _Filtered(_Stand):
+    """A request whose answer loses what its sender may not see."""
+
+    __slots__ = ("_hidden",)
+
+    def __init__(self, whole: Request, hidden: tuple[Hidden, ...]) -> None:
+        super().__init__(whole, whole.body)
+        self._hidden = hidden
+
+    def _answer(self, response: Any) -> Steps:
+        for hidden in self._hidden:
+            if hidden.unless is None or not self._allows(hidden.unless, None, is_logged=False):
+                *outer, last = hidden.path
+                for holder in _walk(response, outer):
+                    kept = yield from self._kept(getattr(holder, last), hidden.question)
+                    setattr(holder, last, kept)
+        self.whole.respond(response)
+
+    def _kept(self, elements: list[Any], question: Question) -> Generator[None, None, list[Any]]:
+        kept = []
+        for number, element in enumerate(elements):
+            if self._allows(question, element, is_logged=False):
+                kept.append(element)
+            if number % HIDDEN_PER_STEP == 0:
+                yield
+        return kept
+
+    def _allows(self, question: Question, subject: Any, *, is_logged: bool) -> bool:
+        access = self.peer.access
+        assert access is not None
+        return _is_allowed(access, question, subject, self.route.name, is_logged=is_logged)
+
+
+def _walk(message: Any, path: list[str]) -> list[Any]:
+    """All that have the list which is filtered."""
+    holders = [message]
+    for name in path:
+        holders = [inner for holder in holders for inner in getattr(holder, name)]
+    return holders

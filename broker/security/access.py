@@ -1,0 +1,171 @@
+"""What the client of one connection may do, remembered until an ACL changes.
+
+Job: `Access` asks the authorizer for one principal at one host and keeps the answers, so that the
+hot path is a look-up by the topic's name. `DenialLog` writes who was denied what, and which ACL
+would have allowed it.
+
+Invariants: an answer of before the authorizer's last change is never given (`version`); what is
+remembered is bounded, and so are the lines that are logged.
+
+Mirrors kafka.server.AuthHelper and the `kafka.authorizer.logger` of AclAuthorizer: what is allowed
+at DEBUG, what is denied at INFO; but each of them once per connection and change of ACLs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from .authorizer import CLUSTER_NAME, AclOperation, Authorizer, ResourceType
+from .principal import KafkaPrincipal
+
+logger = logging.getLogger("pybroker.authorizer")
+
+MAX_REMEMBERED = 500  # names of one connection
+MAX_LINES = 100  # of denials in LINES_SECONDS
+LINES_SECONDS: Final = 10
+MAX_LOGGED_NAME = 255
+
+_READ, _WRITE, _CREATE, _DELETE = (
+    AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE,
+)  # fmt: skip
+_ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
+_CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+# What can be asked of a resource, and is told as bits (SEMANTICS 9).
+OPERATIONS_ON: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
+    ResourceType.TOPIC: (_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, *_CONFIGS),
+    ResourceType.GROUP: (_READ, _DELETE, _DESCRIBE),
+    ResourceType.CLUSTER: (
+        _CREATE, _ALTER, _DESCRIBE, AclOperation.CLUSTER_ACTION, *_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
+    ),
+}  # fmt: skip
+
+
+def bitmap(operations: tuple[AclOperation, ...]) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+class DenialLog:
+    """Says who was denied what, at most MAX_LINES times in LINES_SECONDS."""
+
+    __slots__ = ("_clock", "_count", "_started_at", "_unlogged")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` in seconds."""
+        self._clock = clock
+        self._started_at = clock()
+        self._count = 0
+        self._unlogged = 0
+
+    def denied(
+        self, access: Access, operation: AclOperation, kind: ResourceType, name: str, api: str
+    ) -> None:
+        now = self._clock()
+        if now - self._started_at >= LINES_SECONDS:
+            self._started_at = now
+            self._count = 0
+            if self._unlogged:
+                logger.info("%d more denials were not logged", self._unlogged)
+                self._unlogged = 0
+        self._count += 1
+        if self._count > MAX_LINES:
+            self._unlogged += 1
+            return
+        principal = _shown(str(access.principal))
+        what = _resource(kind, name)
+        logger.info(
+            "Denied: %s from %s asked for %s on %s with %s; no ACL allows %s there, or one denies "
+            "it: to allow it takes (ALLOW, %s, host %s, %s, %s)",
+            principal, access.host, operation.name, what, api, operation.name,
+            principal, access.host, operation.name, what,
+        )  # fmt: skip
+
+
+class Access:
+    """The authorizer, asked for one principal at one host."""
+
+    __slots__ = ("_authorizer", "_denials", "_version", "host", "known", "principal", "size")
+
+    def __init__(
+        self, authorizer: Authorizer, principal: KafkaPrincipal, host: str, denials: DenialLog
+    ) -> None:
+        self._authorizer = authorizer
+        self._denials = denials
+        self._version = authorizer.version
+        self.principal = principal
+        self.host = host
+        self.known: dict[int, dict[str, bool]] = {}  # by `question_key`, then by the name
+        self.size = 0
+
+    def permits(
+        self,
+        operation: AclOperation,
+        kind: ResourceType,
+        name: str,
+        api: str = "",
+        *,
+        is_logged: bool = True,
+    ) -> bool:
+        """Whether it may do this; `api` is for the log, and so is `is_logged`: False where a
+        denial is not the last word."""
+        if self._authorizer.version != self._version:
+            self._forget()
+        names = self.known.get((operation << 4) + kind)
+        if names is None:
+            names = self.known[(operation << 4) + kind] = {}
+        answer = names.get(name)
+        if answer is None:
+            answer = self._authorizer.allows(self.principal, self.host, operation, kind, name)
+            if self.size >= MAX_REMEMBERED:
+                self._forget()
+            else:
+                self.size += 1
+                names[name] = answer
+            self._log(answer, operation, kind, name, api, is_logged)
+        return answer
+
+    def permits_any(self, operation: AclOperation, kind: ResourceType, api: str) -> bool:
+        """Whether it may do this to any resource of that type (KIP-679)."""
+        answer = self._authorizer.allows_by_type(self.principal, self.host, operation, kind)
+        self._log(answer, operation, kind, "", api, True)
+        return answer
+
+    def operations_on(self, kind: ResourceType, name: str) -> int:
+        """Bits of all that it may do to this resource."""
+        return bitmap(
+            tuple(
+                operation
+                for operation in OPERATIONS_ON[kind]
+                if self.permits(operation, kind, name, is_logged=False)
+            )
+        )
+
+    def _forget(self) -> None:
+        self._version = self._authorizer.version
+        self.known = {}
+        self.size = 0
+
+    def _log(
+        self, answer: bool, operation: AclOperation, kind: ResourceType, name: str, api: str,
+        is_logged: bool,
+    ) -> None:  # fmt: skip
+        if answer:
+            logger.debug(
+                "Allowed: %s from %s, %s on %s with %s",
+                self.principal, self.host, operation.name, kind.name, api,
+            )  # fmt: skip
+        elif is_logged:
+            self._denials.denied(self, operation, kind, name, api)
+
+
+def _resource(kind: ResourceType, name: str) -> str:
+    if kind is ResourceType.CLUSTER:
+        return f"CLUSTER {CLUSTER_NAME}"
+    return f"{kind.name} {_shown(name)}" if name else f"any {kind.name}"
+
+
+def _shown(name: str) -> str:
+    """In one line, and not for ever."""
+    return ascii(name[:MAX_LOGGED_NAME]) + ("..." if len(name) > MAX_LOGGED_NAME else "")
