@@ -15,19 +15,20 @@ from .assembly import Ground, Parts
 from .cluster.config_store import broker_entity, topic_entity
 from .cluster.quota_store import read_all_quotas
 from .config import dynamic
-from .quotas.entities import Entity, IpEntity, entity_at
+from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
 
 logger = logging.getLogger("pybroker.broker.server")
 
 
 class ConfigChanges:
-    __slots__ = ("_background", "_ground", "_parts")
+    __slots__ = ("_addresses", "_background", "_ground", "_parts")
 
     def __init__(self, ground: Ground, parts: Parts, background: trio.CapacityLimiter) -> None:
         """`background` limits the threads of background jobs."""
         self._ground = ground
         self._parts = parts
         self._background = background
+        self._addresses: dict[str, str] = {}  # of hosts whose connections are limited
 
     async def changed(self, entity: str, values: dict[str, str]) -> None:
         """An entity of the config store has these values now."""
@@ -38,7 +39,7 @@ class ConfigChanges:
                 ground.topic_configs.changed(name, values)
             parts.control.controller.topic_config_changed(name, values)
         elif (quoted := entity_at(entity)) is not None:
-            self._apply_quotas(quoted, values)
+            await self._apply_quotas(quoted, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
                 changed = dynamic.take_over(ground.config, default=values)
@@ -60,11 +61,26 @@ class ConfigChanges:
         for entity, values in (await self._ground.store.run(read_all_quotas())).items():
             quoted = entity_at(entity)
             if quoted is not None:
-                self._apply_quotas(quoted, values)
+                await self._apply_quotas(quoted, values)
 
-    def _apply_quotas(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
-        if not isinstance(entity, IpEntity):
+    async def _apply_quotas(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
+        if isinstance(entity, IpEntity):
+            await self._apply_rate(entity.name, values.get(CONNECTION_CREATION_RATE))
+        else:
             self._parts.quotas.apply(entity, values)
+
+    async def _apply_rate(self, name: str | None, rate: str | None) -> None:
+        """How many connections a second may come from an address, or from each; a name may be
+        that of a host, whose address may be another one than when it was set."""
+        rates = self._parts.sockets.quotas.rates
+        address = None
+        if name is not None:
+            if rate is not None:
+                self._addresses[name] = await trio.to_thread.run_sync(
+                    settings.address_of, name, limiter=self._background
+                )
+            address = self._addresses.pop(name, name) if rate is None else self._addresses[name]
+        rates.limit_address(address, None if rate is None else float(rate))
 
     def _apply(self) -> None:
         config, parts = self._ground.config, self._parts
@@ -74,10 +90,8 @@ class ConfigChanges:
         quotas.max_connections = config.get_int("max.connections")
         quotas.max_by_listener = settings.by_listener(config, "max.connections")
         quotas.max_per_ip = config.get_int("max.connections.per.ip")
-        quotas.max_creation_rate = config.get_int("max.connection.creation.rate")
-        quotas.max_creation_rate_by_listener = settings.by_listener(
-            config, "max.connection.creation.rate"
-        )
+        quotas.rates.of_broker = config.get_int("max.connection.creation.rate")
+        quotas.rates.by_listener = settings.by_listener(config, "max.connection.creation.rate")
         settings.apply_replication_quotas(config, replicas.manager)
         replicas.fetchers.resize(config.get_int("num.replica.fetchers"))
         self._background.total_tokens = config.get_int("background.threads")

@@ -26,7 +26,8 @@ from .network.acceptor import plain_address
 from .network.connection_quotas import ConnectionQuotas
 from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
-from .quotas.client_quotas import Windows
+from .quotas.connection_rates import ConnectionRates
+from .quotas.windows import Windows
 from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
 from .security.acl_authorizer import AclAuthorizer
 from .security.delegation_tokens import DelegationTokens
@@ -112,8 +113,11 @@ def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
         max_per_ip=config.get_int("max.connections.per.ip"),
         max_per_ip_overrides=connections_by_address(config),
         max_by_listener=by_listener(config, "max.connections"),
-        max_creation_rate=config.get_int("max.connection.creation.rate"),
-        max_creation_rate_by_listener=by_listener(config, "max.connection.creation.rate"),
+        rates=ConnectionRates(
+            config.get_int("max.connection.creation.rate"),
+            by_listener(config, "max.connection.creation.rate"),
+            quota_windows(config)[0],
+        ),
         inter_broker_listener=config.inter_broker_listener,
     )
 
@@ -129,6 +133,13 @@ def connections_by_address(config: KafkaConfig) -> dict[str, int]:
             continue
         limits.update((plain_address(str(address[0])), limit) for *_, address in found)
     return limits
+
+
+def address_of(host: str) -> str:
+    """As a connection from there shows it; OSError if nobody knows."""
+    found = socket.getaddrinfo(host, None)
+    preferred = [address for family, *_, address in found if family == socket.AF_INET]
+    return plain_address(str((preferred or [found[0][-1]])[0][0]))
 
 
 def by_listener(config: KafkaConfig, name: str) -> dict[str, int]:

@@ -3,7 +3,9 @@
 Mirrors `kafka.network.Acceptor` with the slot waiting of `ConnectionQuotas`: over
 `max.connections.per.ip` a new connection is closed at once; with no free slot left the acceptor
 waits, and the kernel's backlog holds who comes next. Without a file descriptor to spare a new
-connection is closed at once; idle ones are given up for the next.
+connection is closed at once; idle ones are given up for the next. Over the rate of the broker or
+the listener the acceptor waits as well; of an address over its own, the connection is held a while
+and closed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from time import perf_counter
 import trio
 
 from .connection_quotas import ConnectionQuotas
+from .held_sockets import HeldSockets
 from .processor import Processor
 from .request import ConnectionInfo
 
@@ -73,7 +76,8 @@ def plain_address(host: str) -> str:
 
 class Acceptor:
     __slots__ = (
-        "_next", "_told_at", "listener", "processors", "protocol", "quotas", "send_buffer", "sock",
+        "_held", "_next", "_told_at", "listener", "processors", "protocol", "quotas",
+        "send_buffer", "sock",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +95,7 @@ class Acceptor:
         self.processors = processors
         self.quotas = quotas
         self.send_buffer = send_buffer
+        self._held = HeldSockets()
         self._next = 0
         self._told_at = -TOLD_EVERY_SECONDS
         quotas.add_listener(listener)
@@ -101,15 +106,17 @@ class Acceptor:
         return name[0], name[1]
 
     async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._held.run)
+            await self._accept_for_ever()
+
+    async def _accept_for_ever(self) -> None:
         while True:
             await self.quotas.wait_for_slot(self.listener)
             await trio.lowlevel.wait_readable(self.sock)
             for _ in range(MAX_ACCEPTS_PER_ROUND):
                 if not self.quotas.slot_available(self.listener):
                     break
-                delay = self.quotas.creation_delay(self.listener, perf_counter())
-                if delay:
-                    await trio.sleep(delay)
                 try:
                     sock, address = self.sock.accept()
                 except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -125,7 +132,19 @@ class Acceptor:
                     self._refused()
                     await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)
                     break
+                delay = self.quotas.accept_delay(self.listener, perf_counter())
+                if delay:
+                    await self._wait_with(sock, delay)
                 self.accepted(sock, address)
+
+    async def _wait_with(self, sock: socket.socket, delay: float) -> None:
+        """Too many have come: this one, and all behind it, wait."""
+        try:
+            await trio.sleep(delay)
+            await self.quotas.wait_for_slot(self.listener)
+        except BaseException:
+            sock.close()
+            raise
 
     def _refused(self) -> None:
         """There are too few file descriptors for one more connection."""
@@ -142,6 +161,10 @@ class Acceptor:
     def accepted(self, sock: socket.socket, address: tuple[object, ...]) -> None:
         """Admit one new socket or close it."""
         host = plain_address(str(address[0]))
+        delay = self.quotas.turn_away_delay(self.listener, host, perf_counter())
+        if delay:
+            self._held.hold(sock, delay)
+            return
         if not self.quotas.address_allowed(host):
             logger.warning(
                 "Closing a new connection of %s: it has %d already (max.connections.per.ip)",

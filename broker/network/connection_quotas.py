@@ -1,15 +1,13 @@
 """Who may connect, and how many request bytes may be buffered.
 
 - `ConnectionQuotas` counts connections per listener and address: `max.connections`,
-  `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`,
-  `max.connection.creation.rate`, also of one listener. Mirrors `kafka.network.ConnectionQuotas`.
+  `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`; how many come a
+  second is for `ConnectionRates`. Mirrors `kafka.network.ConnectionQuotas`.
 - Beyond Kafka, it keeps connections off the file descriptors that the logs need: who gets a number
   at or above `descriptor_limit` is refused, and idle connections make room (`idlest`).
 - `MemoryPool` bounds the bytes of requests that are buffered or being handled
   (`queued.max.request.bytes`). Like Kafka's `SimpleMemoryPool` it is not strict: a request is let
   in while anything is left, so one large request cannot wait for ever.
-
-Left out: the per-address creation rate (an `ip` quota entity, with the client quotas).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Mapping
 
 import trio
 
-UNLIMITED = 2_147_483_647
+from ..quotas.connection_rates import UNLIMITED, ConnectionRates
 
 
 class ConnectionQuotas:
@@ -29,15 +27,13 @@ class ConnectionQuotas:
         "_by_address",
         "_by_listener",
         "_freed",
-        "_next_creation",
         "descriptor_limit",
         "inter_broker_listener",
         "max_by_listener",
         "max_connections",
-        "max_creation_rate",
-        "max_creation_rate_by_listener",
         "max_per_ip",
         "max_per_ip_overrides",
+        "rates",
         "refused_descriptors",
         "total",
     )
@@ -49,8 +45,7 @@ class ConnectionQuotas:
         max_per_ip: int = UNLIMITED,
         max_per_ip_overrides: Mapping[str, int] | None = None,
         max_by_listener: Mapping[str, int] | None = None,
-        max_creation_rate: int = UNLIMITED,
-        max_creation_rate_by_listener: Mapping[str, int] | None = None,
+        rates: ConnectionRates | None = None,
         inter_broker_listener: str = "PLAINTEXT",
         descriptor_limit: int = UNLIMITED,
     ) -> None:
@@ -60,13 +55,11 @@ class ConnectionQuotas:
         self.max_per_ip = max_per_ip
         self.max_per_ip_overrides = dict(max_per_ip_overrides or {})
         self.max_by_listener = dict(max_by_listener or {})
-        self.max_creation_rate = max_creation_rate
-        self.max_creation_rate_by_listener = dict(max_creation_rate_by_listener or {})
+        self.rates = rates or ConnectionRates()
         self.inter_broker_listener = inter_broker_listener
         self.total = 0
         self._by_address: Counter[str] = Counter()
         self._by_listener: dict[str, int] = {}
-        self._next_creation: dict[str, float] = {}  # of a listener, or of all: ""
         self._freed = trio.lowlevel.ParkingLot()
 
     def add_listener(self, listener: str) -> None:
@@ -94,22 +87,16 @@ class ConnectionQuotas:
         """A protected listener pushed the total over the limit: others close an idle connection."""
         return self.total > self.max_connections and not self._protected(listener)
 
-    def creation_delay(self, listener: str, now: float) -> float:
-        """Seconds the acceptor of `listener` has to sleep before one more connection, at `now`."""
-        of_listener = self.max_creation_rate_by_listener.get(listener, UNLIMITED)
-        delay = self._take_turn(listener, of_listener, now)
-        if self._protected(listener):
-            return delay
-        return max(delay, self._take_turn("", self.max_creation_rate, now))
+    def accept_delay(self, listener: str, now: float) -> float:
+        """Seconds that the acceptor of `listener` has to wait with one more connection."""
+        is_protected = self._protected(listener)
+        return self.rates.accept_wait_ms(listener, now * 1000, is_protected=is_protected) / 1000
 
-    def _take_turn(self, whose: str, rate: int, now: float) -> float:
-        if rate >= UNLIMITED:
-            return 0.0
-        if rate <= 0:
-            return 1.0
-        due = max(self._next_creation.get(whose, 0.0), now - 1.0)
-        self._next_creation[whose] = due + 1.0 / rate
-        return max(0.0, due - now)
+    def turn_away_delay(self, listener: str, address: str, now: float) -> float:
+        """Seconds to hold one more connection of `address` until it is closed; 0 lets it in."""
+        is_protected = self._protected(listener)
+        wait_ms = self.rates.turn_away_ms(listener, address, now * 1000, is_protected=is_protected)
+        return wait_ms / 1000
 
     def opened(self, listener: str, address: str) -> None:
         self.total += 1

@@ -20,7 +20,7 @@ from .connection import Connection
 from .connection_quotas import ConnectionQuotas
 from .listener_security import OPEN, ListenerSecurity
 from .memory_shortage import MemoryShortage
-from .mute_state import PIPELINING, READING, RESPONSE_PENDING
+from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
 from .receive_buffer import COMMON_BUFFER_BYTES
 from .request import ConnectionInfo
 from .request_channel import RequestChannel
@@ -228,6 +228,9 @@ class Processor:
             elif connection.out.blocked and 0 <= max_idle_seconds < idle:
                 self.expired_connections += 1
                 connection.close(f"it did not read a response for {idle:.0f} s")
+            elif connection.state is THROTTLED and 0 <= max_idle_seconds < idle:
+                self.expired_connections += 1
+                connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
 
     def idle_share(self, now: float) -> float:
         """The share of its life that this processor spent waiting, 0 to 1."""

@@ -37,6 +37,8 @@ from .selector import READ, WRITE
 CONNECTION_TURN_SECONDS = 0.0005
 BATCH_SECONDS = 0.003
 MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
+# From so many on, those that have closed are looked for.
+MANY_THROTTLED = 100
 
 
 class RequestHandlerPool:
@@ -50,6 +52,7 @@ class RequestHandlerPool:
         "_started_at",
         "_throttle_wake",
         "_throttled",
+        "_throttled_limit",
         "_to_flush",
         "_turn",
         "channel",
@@ -74,6 +77,7 @@ class RequestHandlerPool:
         self._continuing_to_flush: deque[Connection] = deque()
         # A heap, by the time at which they are to be unmuted, then by when they came.
         self._throttled: list[tuple[float, int, Connection]] = []
+        self._throttled_limit = MANY_THROTTLED
         self._throttle_wake = trio.Event()
         self._turn = 0
         self._busy_seconds = 0.0
@@ -225,6 +229,11 @@ class RequestHandlerPool:
     def throttled(self, connection: Connection) -> None:
         """Unmute it at `throttled_until`."""
         self._turn += 1
+        if len(self._throttled) >= self._throttled_limit:
+            # Who is held for long and closes is not kept for as long.
+            self._throttled = [entry for entry in self._throttled if not entry[2].closed]
+            heapq.heapify(self._throttled)
+            self._throttled_limit = max(MANY_THROTTLED, 2 * len(self._throttled))
         heapq.heappush(self._throttled, (connection.throttled_until, self._turn, connection))
         self._throttle_wake.set()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from .entities import (
@@ -28,20 +28,11 @@ from .entities import (
 )
 from .limits import Limits, Metered
 from .rates import LimitedRate, TokenBucket
+from .windows import DEFAULT_WINDOWS, Windows
 
 logger = logging.getLogger("pybroker.broker.quotas")
 
 PERCENT_OF_SECONDS: Final = 100
-
-
-class Windows(NamedTuple):
-    """How many samples there are, and how long each is."""
-
-    samples: int = 11
-    window_ms: int = 1_000
-
-
-DEFAULT: Final = Windows()
 
 
 class MutationQuota:
@@ -80,7 +71,9 @@ class MutationQuota:
 class ClientQuotas:
     __slots__ = ("_on_change", "fetch", "fetch_span_seconds", "mutation", "produce", "request")
 
-    def __init__(self, windows: Windows = DEFAULT, mutation_windows: Windows = DEFAULT) -> None:
+    def __init__(
+        self, windows: Windows = DEFAULT_WINDOWS, mutation_windows: Windows = DEFAULT_WINDOWS
+    ) -> None:
         samples, window_ms = windows
 
         def bytes_rate(limit: float, _now_ms: float) -> LimitedRate:

@@ -19,7 +19,7 @@ NOTHING = "no response"
 CLOSED = "closed"
 
 
-class _Connection(ResponseSink):
+class RecordingSink(ResponseSink):
     """The network side of a request: it only remembers what left."""
 
     def __init__(self, listener: str, number: int, key: ApiKey, version: int) -> None:
@@ -78,7 +78,7 @@ class Call:
         handler = handlers.handlers()[key]
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
-        self._connection = _Connection(listener, connection, key, version)
+        self._connection = RecordingSink(listener, connection, key, version)
         turns = _AtOnce()
         route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
         self.request = Request(

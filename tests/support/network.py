@@ -17,6 +17,7 @@ from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.broker.network.request import Handler, Request
 from pybroker.broker.network.socket_server import ListenerSpec, SocketServer, SocketSettings
 from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.framing import decode_response, encode_request
 from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
@@ -122,6 +123,16 @@ class RawClient:
         return response
 
 
+async def answers(client: RawClient, count: int, version: int = 4) -> list[int]:
+    """The correlation ids of the next responses."""
+    ids = []
+    for _ in range(count):
+        frame = await client.receive_frame()
+        assert frame is not None
+        ids.append(decode_response(ApiKey.HEARTBEAT, version, frame)[0])
+    return ids
+
+
 def frame_of(
     message: Message, version: int, correlation_id: int, client_id: str | None = "test"
 ) -> bytes:
@@ -140,10 +151,14 @@ def api_versions(version: int = 3) -> ApiVersionsRequest:
 
 @asynccontextmanager
 async def running_network(
-    settings: SocketSettings | None = None, quotas: ConnectionQuotas | None = None
+    settings: SocketSettings | None = None,
+    quotas: ConnectionQuotas | None = None,
+    client_quotas: ClientQuotas | None = None,
 ) -> AsyncIterator[RunningNetwork]:
     metrics = BrokerMetrics()
     dispatcher = Dispatcher(metrics)
+    if client_quotas is not None:
+        dispatcher.obey(client_quotas)
     heartbeats = Heartbeats()
     dispatcher.register(heartbeats.handlers())
     cache = MetadataCache(1, "cluster")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,11 +20,19 @@ from pybroker.protocol.messages.quotas import (
     DescribeClientQuotasRequest,
     OpData,
 )
+from pybroker.protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from tests.support.processes import BrokerProcess, running_broker
-from tests.support.wire import WireClient, batch, covers, produce_request, unique
+from tests.support.wire import WireClient, batch, covers, fetch_request, produce_request, unique
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 Entity = dict[str, str | None]
+HEARTBEAT = HeartbeatRequest(group_id="g")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +81,24 @@ def describe(
         }
         for entry in answer.entries
     }
+
+
+@contextlib.contextmanager
+def limited(kafka: WireClient, client: str, **values: float) -> Iterator[None]:
+    """While a client id has these quotas."""
+    entity: Entity = {"client-id": client}
+    alter(kafka, entity, dict(values))
+    try:
+        yield
+    finally:
+        alter(kafka, entity, dict.fromkeys(values))
+
+
+def wait_until_limited(kafka: WireClient, client: str) -> None:
+    """Until quotas that were set before this are obeyed too."""
+    probe = client + "-probe"
+    with limited(kafka, probe, request_percentage=1e-6), kafka.another(probe) as other:
+        wait_until_obeyed(lambda: other.call(HEARTBEAT).throttle_time_ms)
 
 
 def wait_until_obeyed(ask: Any, seconds: float = 5.0) -> Any:
@@ -193,7 +220,136 @@ def test_a_producer_is_held_after_its_answer(kafka: WireClient) -> None:
 
         throttle_ms = wait_until_obeyed(produced)
         answered_at = time.monotonic()
-        held.call(HeartbeatRequest(group_id="g"), 4)
+        held.call(HEARTBEAT)
         assert time.monotonic() - answered_at >= throttle_ms / 1000 - 0.05
         assert throttle_ms > 500
     alter(kafka, {"client-id": "held"}, {"producer_byte_rate": None})
+
+
+def test_acks_0_is_held_without_an_answer(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    with limited(kafka, "mute", producer_byte_rate=20_000.0), kafka.another("mute") as mute:
+        wait_until_limited(kafka, "mute")
+        for _ in range(8):
+            mute.produce(topic.name, batch(b"x" * 30_000), acks=0)
+        began = time.monotonic()
+        mute.call(HEARTBEAT)
+        assert 1.5 < time.monotonic() - began < 4
+
+
+def opened_session(answer: Any) -> Any:
+    """Not an answer that is withheld: that opens no session."""
+    assert (answer.session_id != 0) == (answer.responses != []), answer
+    return answer if answer.session_id else None
+
+
+def test_a_consumer_over_its_rate_gets_nothing_and_its_session_stays(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    for _ in range(3):
+        kafka.append(topic.name, b"x" * 50_000)
+    with limited(kafka, "reader", consumer_byte_rate=10_000.0), kafka.another("reader") as reader:
+        first = fetch_request(topic, 0, version=12, session=(0, 0))
+        opened = wait_until_obeyed(lambda: opened_session(reader.call(first, 12)))
+        session_id = opened.session_id
+        offset = epoch = 0
+        read = len(opened.responses[0].partitions[0].records)
+
+        def throttled() -> Any:
+            nonlocal offset, epoch, read
+            epoch += 1
+            request = fetch_request(topic, offset % 3, version=12, session=(session_id, epoch))
+            answer = reader.call(request, 12)
+            assert (answer.error_code, answer.session_id) == (0, session_id)
+            if answer.throttle_time_ms:
+                return answer
+            offset += 1
+            read += len(answer.responses[0].partitions[0].records)
+            return None
+
+        answer = wait_until_obeyed(throttled)
+        assert answer.responses == []
+        assert 0 < answer.throttle_time_ms < 10_000
+        assert read >= 50_000
+        throttle_ms = answer.throttle_time_ms
+        began = time.monotonic()
+        epoch += 1
+        request = fetch_request(topic, 0, version=12, session=(session_id, epoch))
+        answer = reader.call(request, 12)
+        assert (answer.error_code, answer.session_id) == (0, session_id)
+        assert time.monotonic() - began > throttle_ms / 1000 - 0.005
+
+
+def test_a_fetch_is_cut_to_what_the_windows_let_through(kafka: WireClient) -> None:
+    topic = kafka.create_topic()
+    for _ in range(6):
+        kafka.append(topic.name, b"x" * 20_000)
+    with limited(kafka, "cut", consumer_byte_rate=5_000.0), kafka.another("cut") as cut:
+        wait_until_limited(kafka, "cut")
+        assert len(kafka.fetch(topic).records) > 120_000
+        # What a response has beside records may be too much at first.
+        request = fetch_request(topic, version=12)
+        answers = wait_until_obeyed(lambda: cut.call(request, 12).responses)
+        assert 20_000 < len(answers[0].partitions[0].records) <= 50_000
+
+
+@pytest.mark.parametrize(
+    ("key", "strict_since"),
+    [(ApiKey.CREATE_TOPICS, 6), (ApiKey.CREATE_PARTITIONS, 3), (ApiKey.DELETE_TOPICS, 5)],
+)
+def test_changes_of_topics(kafka: WireClient, key: ApiKey, strict_since: int) -> None:
+    """One may go into debt; the next is refused, or from older clients done and waited for."""
+    client = unique("admin")
+    topics = [kafka.create_topic(partitions=20).name for _ in range(3)]
+
+    def change(admin: WireClient, number: int, version: int) -> tuple[int, int]:
+        name = topics[number]
+        request: Any
+        if key is ApiKey.CREATE_TOPICS:
+            topic = CreatableTopic(name=f"{name}-more", num_partitions=20, replication_factor=1)
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=15_000)
+        elif key is ApiKey.CREATE_PARTITIONS:
+            grown = CreatePartitionsTopic(name=name, count=40, assignments=None)
+            request = CreatePartitionsRequest(topics=[grown], timeout_ms=15_000)
+        else:
+            request = DeleteTopicsRequest(topic_names=[name], timeout_ms=15_000)
+        answer = admin.call(request, version)
+        (result,) = getattr(
+            answer,
+            {ApiKey.CREATE_TOPICS: "topics", ApiKey.CREATE_PARTITIONS: "results"}.get(
+                key, "responses"
+            ),
+        )
+        return result.error_code, answer.throttle_time_ms
+
+    with limited(kafka, client, controller_mutation_rate=1.0), kafka.another(client) as admin:
+        wait_until_limited(kafka, client)
+        assert change(admin, 0, strict_since) == (0, 0), "20 of 11"
+        code, throttle_ms = change(admin, 1, strict_since)
+        assert code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert 7_000 < throttle_ms <= 9_000
+    with limited(kafka, client + "-old", controller_mutation_rate=1.0):
+        wait_until_limited(kafka, client)
+        with kafka.another(client + "-old") as admin:
+            code, throttle_ms = change(admin, 1, strict_since - 1)
+            assert code == 0
+            assert 7_000 < throttle_ms <= 9_000
+        with kafka.another(client + "-old") as admin:
+            code, throttle_ms = change(admin, 2, strict_since - 1)
+            assert code == 0
+            assert throttle_ms > 25_000
+
+
+def test_who_connects_too_often_is_turned_away(kafka: WireClient) -> None:
+    alter(kafka, {"ip": "localhost"}, {"connection_creation_rate": 1.0})
+    try:
+
+        def is_turned_away() -> bool:
+            with contextlib.suppress(OSError), kafka.another() as other:
+                other.call(HEARTBEAT)
+                return False
+            return True
+
+        wait_until_obeyed(is_turned_away)
+    finally:
+        alter(kafka, {"ip": "localhost"}, {"connection_creation_rate": None})
+    wait_until_obeyed(lambda: not is_turned_away())

@@ -13,21 +13,9 @@ from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.idle_connections import idlest
 from pybroker.broker.network.selector import Selector
 from pybroker.broker.network.socket_server import SocketSettings
-from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.support.network import RawClient, api_versions, heartbeat, running_network
-
-
-async def answers(client: RawClient, count: int, version: int = 4) -> list[int]:
-    """The correlation ids of the next responses."""
-    ids = []
-    for _ in range(count):
-        frame = await client.receive_frame()
-        assert frame is not None
-        ids.append(decode_response(ApiKey.HEARTBEAT, version, frame)[0])
-    return ids
+from tests.support.network import RawClient, answers, api_versions, heartbeat, running_network
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:

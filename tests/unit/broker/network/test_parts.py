@@ -16,6 +16,7 @@ from pybroker.broker.network.connection_quotas import ConnectionQuotas, MemoryPo
 from pybroker.broker.network.mute_state import TRANSITIONS, MuteEvent, MuteState, next_state
 from pybroker.broker.network.receive_buffer import FIRST_BUFFER_BYTES
 from pybroker.broker.observability.metrics import BrokerMetrics, quantiles
+from pybroker.broker.quotas.connection_rates import ConnectionRates
 from tests.support.connections import connection_over
 
 LEGAL = {
@@ -81,26 +82,45 @@ async def test_a_single_inter_broker_listener_is_not_protected() -> None:
 
 
 async def test_creation_rate() -> None:
-    quotas = ConnectionQuotas(max_creation_rate=10)
-    delays = [quotas.creation_delay("A", 100.0) for _ in range(12)]
-    assert delays[:10] == [0.0] * 10, "a second's worth at once"
-    assert delays[11] == pytest.approx(0.1, abs=0.001)
-    assert quotas.creation_delay("A", 105.0) == 0.0
-    assert ConnectionQuotas().creation_delay("A", 1.0) == 0.0
+    quotas = ConnectionQuotas(rates=ConnectionRates(10))
+    delays = [quotas.accept_delay("A", 100.0) for _ in range(102)]
+    assert delays[:100] == [0.0] * 100, "ten windows' worth at once"
+    assert delays[100:] == [0.1, 0.2]
+    assert max(quotas.accept_delay("A", 100.0) for _ in range(100)) == 1.0, "a window at most"
+    assert quotas.accept_delay("A", 200.0) == 0.0
+    assert ConnectionQuotas().accept_delay("A", 1.0) == 0.0
+    nobody = ConnectionQuotas(rates=ConnectionRates(0))
+    assert nobody.accept_delay("A", 1.0) == 1.0
 
 
-def test_a_listener_has_its_own_creation_rate() -> None:
+async def test_a_listener_has_its_own_creation_rate() -> None:
     quotas = ConnectionQuotas(
-        max_creation_rate=100,
-        max_creation_rate_by_listener={"A": 2, "IN": 5},
-        inter_broker_listener="IN",
+        rates=ConnectionRates(100, {"A": 2, "IN": 5}), inter_broker_listener="IN"
     )
     for listener in ("A", "B", "IN"):
         quotas.add_listener(listener)
-    assert [quotas.creation_delay("A", 100.0) for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
-    assert [quotas.creation_delay("IN", 100.0) for _ in range(7)][-1] == pytest.approx(0.2)
-    assert quotas.creation_delay("B", 100.0) == 0.0
-    assert max(quotas.creation_delay("B", 100.0) for _ in range(100)) == pytest.approx(0.04)
+    assert [quotas.accept_delay("A", 100.0) for _ in range(21)][-2:] == [0.0, 0.5]
+    assert [quotas.accept_delay("IN", 100.0) for _ in range(51)][-2:] == [0.0, 0.2]
+    assert quotas.accept_delay("B", 100.0) == 0.0
+    assert [quotas.accept_delay("B", 100.0) for _ in range(979)][-2:] == [0.0, 0.01]
+    quotas.rates.by_listener = {"A": 20}
+    assert quotas.accept_delay("A", 100.0) == 0.02, "of the broker"
+
+
+async def test_an_address_over_its_rate_counts_for_nobody() -> None:
+    quotas = ConnectionQuotas(rates=ConnectionRates(100))
+    quotas.rates.limit_address("10.0.0.1", 1)
+    quotas.rates.limit_address(None, 2)
+    for number in range(1000):
+        assert quotas.accept_delay("A", 100.0) == 0.0, number
+        delay = quotas.turn_away_delay("A", "10.0.0.1", 100.0)
+        assert delay == (0.0 if number < 10 else 1.0)
+    assert [quotas.turn_away_delay("A", "10.0.0.2", 100.0) for _ in range(21)][-2:] == [0.0, 0.5]
+    assert quotas.turn_away_delay("A", "10.0.0.3", 100.0) == 0.0
+    quotas.rates.limit_address("10.0.0.1", None)
+    assert quotas.turn_away_delay("A", "10.0.0.1", 100.0) == 0.0, "the default's, and a new one"
+    quotas.rates.limit_address(None, 2_147_483_647)
+    assert not any(quotas.turn_away_delay("A", "10.0.0.3", 100.0) for _ in range(100))
 
 
 def test_memory_pool() -> None:

@@ -1,0 +1,17 @@
+"""Over which time something is measured."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ...replication.sampled_sum import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS
+
+
+class Windows(NamedTuple):
+    """How many samples there are, and how long each is."""
+
+    samples: int = DEFAULT_SAMPLES
+    window_ms: int = DEFAULT_WINDOW_MS
+
+
+DEFAULT_WINDOWS: Final = Windows()

@@ -1,0 +1,166 @@
+"""Requests while quotas are set: who is held, for how long, and what the answers say."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import pytest
+import trio
+
+from pybroker.broker.network.connection_quotas import ConnectionQuotas
+from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
+from pybroker.broker.network.metered_request import EXEMPT, MeteredRequest
+from pybroker.broker.network.request import Request, Route
+from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
+from pybroker.broker.network.turns import Turns
+from pybroker.broker.observability.metrics import RequestMetrics
+from pybroker.broker.quotas.client_quotas import ClientQuotas
+from pybroker.broker.quotas.connection_rates import ConnectionRates
+from pybroker.protocol.api import ApiKey, request_class
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from tests.support.handlers import RecordingSink
+from tests.support.network import answers, api_versions, heartbeat, running_network
+
+ANY_CLIENT = ("", None)
+
+
+def request_of(
+    quotas: ClientQuotas, key: ApiKey, version: int = 0, body: Any = None
+) -> tuple[MeteredRequest, RecordingSink]:
+    connection = RecordingSink("PLAINTEXT", 0, key, version)
+    route = Route(key, version, lambda _: None, RequestMetrics(key.name, version), Turns())
+    body = request_class(key)() if body is None else body
+    return MeteredRequest(
+        quotas, connection, route, 1, "app", body, 1_000_000, perf_counter() - 0.5
+    ), connection
+
+
+async def test_a_client_over_its_time_is_held_and_others_are_not() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(("", "test"), {"request_percentage": "0.000001"})
+    async with running_network(client_quotas=quotas) as network:
+        client, other = await network.connect(), await network.connect()
+        answer = await client.ask(api_versions(), 3)
+        assert answer.throttle_time_ms == 1_000
+        began = trio.current_time()
+        await client.send(heartbeat("g", 9))
+        await other.send(heartbeat("g", 8).replace(b"test", b"free"))
+        assert await answers(other, 1) == [8]
+        assert trio.current_time() - began < 0.5
+        assert await answers(client, 1) == [9]
+        assert trio.current_time() - began > 0.9
+        quotas.apply(("", "test"), {})
+        assert (await (await network.connect()).ask(api_versions(), 3)).throttle_time_ms == 0
+
+
+async def test_closed_connections_are_not_kept_for_as_long_as_they_were_to_be_held() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(("", "test"), {"request_percentage": "0.000001"})
+    async with running_network(client_quotas=quotas) as network:
+        throttled = network.server.handlers._throttled
+        for _ in range(3 * MANY_THROTTLED):
+            client = await network.connect()
+            await client.ask(api_versions(), 3)
+            for processor in network.server.processors:
+                for connection in list(processor.connections.values()):
+                    connection.close()
+            await client.stream.aclose()
+            throttled = network.server.handlers._throttled
+            assert len(throttled) <= MANY_THROTTLED + 1
+
+
+@pytest.mark.parametrize("key", sorted(EXEMPT))
+def test_brokers_are_not_held_as_such(key: ApiKey) -> None:
+    quotas = ClientQuotas()
+    quotas.apply(ANY_CLIENT, {"request_percentage": "0.000001"})
+    allowed, _ = request_of(quotas, key)
+    allowed.fail(ErrorCode.STALE_CONTROLLER_EPOCH)
+    assert allowed.throttle_ms == 0
+    denied, _ = request_of(quotas, key)
+    denied.fail(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert denied.throttle_ms == 1_000
+
+
+def test_the_longest_wait_counts() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(ANY_CLIENT, {"request_percentage": "0.000001", "producer_byte_rate": "50000"})
+    asked, connection = request_of(quotas, ApiKey.PRODUCE, 3, ProduceRequest(acks=1))
+    asked.fail(ErrorCode.INVALID_REQUIRED_ACKS)
+    assert asked.throttle_ms == connection.answer.throttle_time_ms == 10_000
+    (metered,) = quotas.produce
+    assert metered.average_wait_ms(perf_counter() * 1000) == 10_000
+    (metered,) = quotas.request
+    assert metered.average_wait_ms(perf_counter() * 1000) == 0
+
+
+def test_nothing_is_answered_to_acks_0_but_its_bytes_count_and_its_time_does_not() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(ANY_CLIENT, {"request_percentage": "0.000001"})
+    asked, _ = request_of(quotas, ApiKey.PRODUCE, 3, ProduceRequest(acks=0))
+    asked.respond(None)
+    assert asked.throttle_ms == 0
+    quotas.apply(ANY_CLIENT, {"producer_byte_rate": "50000"})
+    asked, _ = request_of(quotas, ApiKey.PRODUCE, 3, ProduceRequest(acks=0))
+    asked.respond(None)
+    assert asked.throttle_ms == 10_000
+
+
+def test_who_may_have_to_wait_has_one_produce_at_a_time() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(("", "other"), {"producer_byte_rate": "1"})
+    free, connection = request_of(quotas, ApiKey.PRODUCE, 3, ProduceRequest(acks=-1))
+    let_in: list[Request] = []
+    connection.appended = let_in.append  # type: ignore[assignment]
+    free.appended()
+    assert let_in == [free]
+    quotas.apply(("", "app"), {"producer_byte_rate": "1"})
+    free.respond(ProduceResponse())
+    assert free.throttle_ms == 0, "the next request is under way"
+    held, connection = request_of(quotas, ApiKey.PRODUCE, 3, ProduceRequest(acks=-1))
+    connection.appended = let_in.append  # type: ignore[assignment]
+    held.appended()
+    assert let_in == [free]
+
+
+def test_an_answer_that_others_get_too_is_not_written_to() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(ANY_CLIENT, {"request_percentage": "0.000001"})
+    asked, connection = request_of(quotas, ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+    shared = ApiVersionsResponse()
+    asked.respond(shared)
+    assert connection.answer.throttle_time_ms == 1_000
+    assert shared.throttle_time_ms == 0
+
+
+async def test_an_address_over_its_rate_is_turned_away_later() -> None:
+    rates = ConnectionRates()
+    rates.limit_address("127.0.0.1", 0.1)
+    async with running_network(quotas=ConnectionQuotas(rates=rates)) as network:
+        kept = await network.connect()
+        await kept.ask(api_versions(), 3)
+        began = trio.current_time()
+        assert await (await network.connect()).is_closed()
+        assert 0.9 < trio.current_time() - began < 3
+        await kept.ask(api_versions(), 3)
+        await network.wait_for_connections(1)
+
+
+async def test_held_sockets_are_bounded() -> None:
+    class Socket:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    held = HeldSockets()
+    sockets: list[Any] = [Socket() for _ in range(MAX_HELD + 5)]
+    for sock in sockets:
+        held.hold(sock, 60)
+    assert len(held) == MAX_HELD
+    assert [sock.closed for sock in sockets].count(True) == 5
+    with trio.move_on_after(0.01):
+        await held.run()
+    assert all(sock.closed for sock in sockets)
