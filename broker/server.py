@@ -157,7 +157,7 @@ class Broker:
             self.is_loaded = True
             close = self._close_logs_cleanly  # nothing has been written yet
             self._assemble()
-            addresses = self.parts.sockets.bind(settings.listener_specs(self.config))
+            addresses = self.parts.sockets.bind(self.listeners)
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
             async with trio.open_nursery() as nursery:
                 services = Services(nursery)
@@ -192,6 +192,7 @@ class Broker:
         entities = [broker_entity(""), broker_entity(str(broker_id))]
         found = await self.store.read_many(entities)
         dynamic.take_over(self.config, default=found[entities[0]], broker=found[entities[1]])
+        self.listeners = settings.listener_specs(self.config)
 
     async def _load_logs(self) -> None:
         config = self.config

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from ..replication.controller.config import ControllerConfig
 from ..replication.controller.znodes import BrokerRegistration
@@ -22,8 +23,11 @@ from ..storage.files import Files
 from ..storage.log_directory import parse_future_name, parse_partition_name
 from ..storage.log_manager import LogManagerConfig
 from .config import ConfigError, KafkaConfig
+from .config.listeners import Listener
+from .config.tls import server_tls, tls_settings
 from .network.acceptor import plain_address
 from .network.connection_quotas import ConnectionQuotas
+from .network.listener_security import OPEN, ListenerSecurity
 from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
 from .quotas.connection_rates import ConnectionRates
@@ -150,12 +154,29 @@ def by_listener(config: KafkaConfig, name: str) -> dict[str, int]:
 
 
 def listener_specs(config: KafkaConfig) -> list[ListenerSpec]:
+    """Key stores are read here: ConfigError if one cannot be used."""
     return [
         ListenerSpec(
-            listener.name, listener.security_protocol, listener.host or None, listener.port
+            listener.name,
+            listener.security_protocol,
+            listener.host or None,
+            listener.port,
+            listener_security(config, listener),
         )
         for listener in config.listeners
     ]
+
+
+def listener_security(config: KafkaConfig, listener: Listener) -> ListenerSecurity:
+    """What a new connection of this listener has to do first."""
+    tls = tls_settings(config, listener)
+    if tls is None:
+        return OPEN
+    from .network.tls_connection import TlsConnection
+
+    return ListenerSecurity(
+        new_connection=partial(TlsConnection, server_tls(config, listener, tls))
+    )
 
 
 def registration(

@@ -27,6 +27,7 @@ from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
 from .sasl_config import check_jaas
+from .tls import tls_settings
 
 logger = logging.getLogger(__name__)
 
@@ -34,9 +35,8 @@ MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
 ZSTD_CODEC = 4
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _MISSING_PROTOCOLS = {
-    "SSL": "TLS is not there yet",
     "SASL_PLAINTEXT": "SASL is not there yet",
-    "SASL_SSL": "TLS and SASL are not there yet",
+    "SASL_SSL": "SASL is not there yet",
 }
 
 
@@ -97,13 +97,18 @@ def _check_protocols(config: KafkaConfig) -> None:
     for listener in config.listeners:
         missing = _MISSING_PROTOCOLS.get(listener.security_protocol)
         if missing is not None:
-            raise ConfigError(f"listeners={listener}: {missing}; use a PLAINTEXT listener")
+            raise ConfigError(f"listeners={listener}: {missing}; use a PLAINTEXT or SSL listener")
+        tls_settings(config, listener)
     protocol = config.get_string("security.inter.broker.protocol")
-    if protocol in _MISSING_PROTOCOLS:
+    if protocol != "PLAINTEXT":
         raise ConfigError(
-            f"security.inter.broker.protocol={protocol}: {_MISSING_PROTOCOLS[protocol]}; "
+            f"security.inter.broker.protocol={protocol}: it is not there yet; "
             "brokers talk in PLAINTEXT"
         )
+    for listener in config.listeners:
+        named = listener.name == config.inter_broker_listener
+        if named and listener.security_protocol != "PLAINTEXT":
+            raise ConfigError(f"listeners={listener}: brokers talk among each other in PLAINTEXT")
 
 
 def _check_mode(config: KafkaConfig) -> None:

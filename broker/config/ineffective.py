@@ -7,7 +7,7 @@ Each such key of Kafka's is in exactly one of two tables: `PROTECTIONS`, with wh
 `NO_PROTECTION`, the keys of the same features that keep nobody out by themselves. A key that is
 served one day leaves both.
 
-Listeners of another security protocol than PLAINTEXT are refused by `checks`, with or without it.
+Listeners of a security protocol that is not there are refused by `checks`, with or without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
 _NO_ZOOKEEPER_CIPHERS = "the connection to ZooKeeper has the ciphers of OpenSSL's defaults"
 _NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
 _NO_NAMES = "every client is anonymous"
-_NO_TLS = "connections are in plain text and clients show no certificate"
 _NO_SASL = "clients need no password, ticket or token"
 
 PROTECTIONS: Mapping[str, str] = MappingProxyType(
@@ -38,20 +37,10 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         "zookeeper.ssl.ocsp.enable": _NO_ZOOKEEPER_REVOCATION,
         **dict.fromkeys(
             (
-                "principal.builder.class", "ssl.principal.mapping.rules",
+                "principal.builder.class",
                 "sasl.kerberos.principal.to.local.rules", "sasl.oauthbearer.sub.claim.name",
             ),
             _NO_NAMES,
-        ),
-        **dict.fromkeys(
-            (
-                "ssl.client.auth", "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites",
-                "ssl.engine.factory.class", "ssl.keystore.location", "ssl.keystore.password",
-                "ssl.key.password", "ssl.keystore.key", "ssl.keystore.certificate.chain",
-                "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.certificates",
-                "ssl.trustmanager.algorithm",
-            ),
-            _NO_TLS,
         ),
         **dict.fromkeys(
             (
@@ -67,21 +56,9 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
 
 NO_PROTECTION: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(
-            ("zookeeper.clientCnxnSocket", "ssl.provider", "security.providers",
-             "ssl.keymanager.algorithm", "ssl.secure.random.implementation"),
-            "which implementation does it",
-        ),
-        **dict.fromkeys(
-            ("ssl.keystore.type", "ssl.truststore.type"),
-            "the format of a file that another key names",
-        ),
+        "zookeeper.clientCnxnSocket": "which implementation does it",
         "zookeeper.ssl.truststore.password": "certificates in a PEM file are not locked",
-        **dict.fromkeys(
-            ("ssl.endpoint.identification.algorithm", "ssl.allow.dn.changes",
-             "ssl.allow.san.changes", "sasl.oauthbearer.clock.skew.seconds"),
-            "any value but the default takes a check away",
-        ),
+        "sasl.oauthbearer.clock.skew.seconds": "any value but the default takes a check away",
         **dict.fromkeys(
             ("sasl.client.callback.handler.class", "sasl.login.class",
              "sasl.login.callback.handler.class", "sasl.kerberos.service.name",

@@ -38,5 +38,18 @@ def describe_frame_start(data: bytes, size: int, max_size: int) -> str:
     )
 
 
+def describe_no_handshake(reason: str) -> str | None:
+    """What came in place of a TLS handshake, if OpenSSL's `reason` says that none did."""
+    if reason == "HTTP_REQUEST":
+        return "an HTTP request; this is a Kafka port that speaks TLS"
+    if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE",
+                  "RECORD_TOO_SMALL", "PACKET_LENGTH_TOO_LONG"):  # fmt: skip
+        return (
+            "something else than a TLS handshake, but this listener speaks SSL "
+            "(set security.protocol=SSL in the client, or SASL_SSL where the listener says so)"
+        )
+    return None
+
+
 def _shown(data: bytes) -> str:
     return data[:_SHOWN_BYTES].hex(" ", 4)

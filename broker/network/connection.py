@@ -13,14 +13,13 @@ Invariants:
   progress at a time, but for those in `produce_pipeline`, which keeps the order.
 - Closed is for good: the memory is given back, and no answer is queued any more.
 
-Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`. TLS and SASL come in as another
-`transport` with the methods of a non-blocking socket.
+Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`. TLS is a subclass, `tls_connection`;
+who comes by SASL has a `gatekeeper`.
 """
 
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
@@ -56,6 +55,16 @@ SIZE_PREFIX_BYTES = 4
 FrameHandler: TypeAlias = "Callable[[Connection], float]"
 
 
+class Transport(Protocol):
+    """A non-blocking socket, as far as a connection reads from it."""
+
+    def fileno(self) -> int: ...
+
+    def recv_into(self, target: memoryview, /) -> int: ...
+
+    def close(self) -> None: ...
+
+
 class Owner(Protocol):
     """Whoever reads from connections and has their requests handled: their processor."""
 
@@ -86,7 +95,7 @@ class Connection:
 
     def __init__(
         self,
-        transport: socket.socket,
+        transport: Transport,
         peer: ConnectionInfo,
         selector: Selector,
         owner: Owner,
@@ -129,7 +138,7 @@ class Connection:
         # the state PIPELINING. `unsent` are answered, and their bytes are still in `out`.
         self.pipeline: Pipeline | None = None
         self.unsent: list[Request] = []
-        self.out = SendQueue(transport)
+        self.out = self.new_send_queue(transport)
         self.is_served = False  # its frames are being handled; then it is flushed anyway
         self.flush_queued = False
         self.throttled_until = 0.0
@@ -147,6 +156,14 @@ class Connection:
     def is_quiet(self) -> bool:
         """Whether nothing is asked of the broker, and no answer waits to leave."""
         return self.state is READING and not self.unsent
+
+    @staticmethod
+    def new_send_queue(transport: Any) -> SendQueue:
+        return SendQueue(transport)
+
+    def overdue(self, now: float) -> str | None:
+        """Why it has to go: what had to be done in time was not. None if nothing is."""
+        return None
 
     def watch(self, events: int) -> None:
         if self.events != events:

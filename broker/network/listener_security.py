@@ -15,8 +15,12 @@ from .connection import Connection, FrameHandler
 
 
 class ListenerSecurity(NamedTuple):
-    """Of one listener; a plain one has nothing of it."""
+    """Of one listener; a plain one has nothing of it.
 
+    `new_connection` makes a Connection, or what takes its arguments and makes another kind of it.
+    """
+
+    new_connection: Callable[..., Connection] = Connection
     new_gatekeeper: Callable[[Connection], FrameHandler] | None = None
 
 

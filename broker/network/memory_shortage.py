@@ -62,7 +62,7 @@ class MemoryShortage:
         if connection.lacks_memory:
             self._wait(connection)
             self.take_back(now)
-        elif connection.needed and self.request_memory is not None:
+        elif connection.end > connection.start and connection.needed and self.request_memory:
             self.reserve(connection)
 
     def _wait(self, connection: Connection) -> None:

@@ -76,7 +76,7 @@ class Processor:
     # Life of a connection
 
     def add(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
-        connection = Connection(
+        connection = self.security.new_connection(
             sock,
             info,
             self.selector,
@@ -231,6 +231,8 @@ class Processor:
             elif connection.state is THROTTLED and 0 <= max_idle_seconds < idle:
                 self.expired_connections += 1
                 connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
+            if not connection.closed and (problem := connection.overdue(now)) is not None:
+                connection.close(problem)
 
     def idle_share(self, now: float) -> float:
         """The share of its life that this processor spent waiting, 0 to 1."""

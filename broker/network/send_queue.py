@@ -1,7 +1,8 @@
 """What is to be sent to one client: parts in memory and parts of files, in order.
 
 Invariants: parts leave in the order in which they were added and only from the front; one flush
-sends no more than its share, so that a fast reader of much does not keep the others out.
+sends no more than its share, so that a fast reader of much does not keep the others out. The queue
+of a connection over TLS is another one: `tls_connection`.
 
 Mirrors `NetworkSend` and `MultiRecordsSend`.
 """
@@ -154,7 +155,7 @@ class SendQueue:
         except (BlockingIOError, InterruptedError):
             pass
         if left:
-            self.parts[0] = _Rest(part, position, left)
+            self.parts[0] = Rest(part, position, left)
             return False
         self.parts.popleft()
         return True
@@ -167,13 +168,13 @@ class SendQueue:
         return self._transport.send(data) if data else 0
 
 
-class _Rest:
+class Rest:
     """What is left of a file part after the socket took some of it. Keeps the file open."""
 
     __slots__ = ("_part", "_size", "position")
 
     def __init__(self, part: FilePart, position: int, size: int) -> None:
-        self._part: FilePart = part._part if isinstance(part, _Rest) else part
+        self._part: FilePart = part._part if isinstance(part, Rest) else part
         self.position = position
         self._size = size
 

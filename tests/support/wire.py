@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 import uuid
 from collections import deque
@@ -89,14 +90,27 @@ def batch(
 
 
 class WireClient:
-    """One connection. `exchanges` keeps the last requests and responses, for failing tests."""
+    """One connection, over TLS with a context; the name in the certificate is localhost.
+    `exchanges` keeps the last requests and responses, for failing tests."""
 
-    def __init__(self, bootstrap: str, client_id: str | None = "wire-test") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str | None = "wire-test",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.bootstrap = bootstrap
         self.client_id = client_id
         self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.tls = tls
+        if tls is not None:
+            try:
+                self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+            except BaseException:
+                self.socket.close()
+                raise
         self.exchanges: deque[str] = deque(maxlen=8)
         self.advertised: dict[int, range] = {}
         self._correlation_id = 0
@@ -112,7 +126,7 @@ class WireClient:
 
     def another(self, client_id: str | None = "wire-other") -> WireClient:
         """A second connection to the same broker."""
-        return WireClient(self.bootstrap, client_id)
+        return WireClient(self.bootstrap, client_id, self.tls)
 
     # Frames
 

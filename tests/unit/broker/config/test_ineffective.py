@@ -91,8 +91,6 @@ def test_what_keeps_nobody_out_by_itself_does_not(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "listener.name.outside.ssl.client.auth",
-        "listener.name.outside.ssl.truststore.location",
         "listener.name.outside.scram-sha-256.sasl.jaas.config",
         "listener.name.OUTSIDE.sasl.enabled.mechanisms",
         "listener.name.outside.plain.connections.max.reauth.ms",
@@ -100,7 +98,7 @@ def test_what_keeps_nobody_out_by_itself_does_not(name: str) -> None:
     ],
 )
 def test_keys_of_one_listener_count_too(name: str) -> None:
-    text = {"auth": "required", "ms": "100"}.get(name.rpartition(".")[2], "x")
+    text = {"ms": "100"}.get(name.rpartition(".")[2], "x")
     assert f"without effect here: {name}: " in refusal({name: text})
     assert protection_of(name) is not None
 
@@ -109,7 +107,7 @@ def test_all_of_them_are_named_in_one_line() -> None:
     values = {
         "create.topic.policy.class.name": POLICY,
         "zookeeper.ssl.crl.enable": "TRUE",
-        "ssl.client.auth": "requested",
+        "principal.builder.class": "some.Builder",
     }
     line = refusal(values)
     assert all(name in line for name in values)
@@ -118,21 +116,19 @@ def test_all_of_them_are_named_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"listeners": "SSL://h:9093"}, "listeners=SSL://h:9093: TLS is not there yet"),
-        ({"listeners": "PLAINTEXT://h:1,SSL://h:2"}, "listeners=SSL://h:2: TLS is not there yet"),
         ({"listeners": "SASL_PLAINTEXT://h:1"}, "SASL is not there yet"),
-        ({"listeners": "SASL_SSL://h:1"}, "TLS and SASL are not there yet"),
+        ({"listeners": "SASL_SSL://h:1"}, "SASL is not there yet"),
         (
             {
                 "listeners": "IN://h:1,OUT://h:2",
-                "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SSL",
+                "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SASL_SSL",
                 "inter.broker.listener.name": "IN",
             },
-            "listeners=OUT://h:2: TLS is not there yet",
+            "listeners=OUT://h:2: SASL is not there yet",
         ),
         (
             {"security.inter.broker.protocol": "SSL"},
-            "protocol=SSL: TLS is not there yet",
+            "protocol=SSL: it is not there yet",
         ),
     ],
 )
@@ -160,7 +156,7 @@ def test_wherever_it_is_set(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"here: create\.topic\.policy\.class\.name: no policy"):
         ClusterSpec(tmp_path, overrides=overrides).check()
     ClusterSpec(tmp_path, overrides={**overrides, ALLOW: "true"}).check()
-    with pytest.raises(ClusterError, match=r"listeners=SSL://localhost:9093: TLS is not there yet"):
+    with pytest.raises(ClusterError, match=r"listeners=SSL://localhost:9093: it needs a certific"):
         ClusterSpec(tmp_path, overrides={"listeners": "SSL://localhost:9093"}).check()
 
 
@@ -194,11 +190,15 @@ def test_an_authorizer_that_can_be() -> None:
 
 def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> None:
     load_config(
-        overrides={"zookeeper.ssl.crl.enable": "true", "ssl.client.auth": "required", ALLOW: "true"}
+        overrides={
+            "zookeeper.ssl.crl.enable": "true",
+            "create.topic.policy.class.name": "some.Policy",
+            ALLOW: "true",
+        }
     )
     (told,) = [record.getMessage() for record in caplog.records]
     assert "zookeeper.ssl.crl.enable: nobody asks" in told
-    assert "ssl.client.auth: connections are in plain text" in told
+    assert "create.topic.policy.class.name: no policy is asked" in told
 
 
 def test_no_dynamic_only_key_is_about_security() -> None:

@@ -1,0 +1,52 @@
+"""The TLS of one listener while it runs: its context now, and whom a client's certificate names.
+
+Job: `ServerTls` is what connections ask. A changed key store makes another context, which only
+connections that come later get.
+
+Mirrors `SslFactory` and the SSL part of `DefaultKafkaPrincipalBuilder`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from ..principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from .contexts import Naming, server_context
+from .distinguished_name import MalformedName, rfc2253
+from .principal_mapping import NoRuleApplies, Rule, map_name
+
+if TYPE_CHECKING:
+    from .settings import TlsSettings
+
+
+class ServerTls:
+    """Of one listener; its connections ask it when they begin."""
+
+    __slots__ = ("_rules", "context", "identity", "settings")
+
+    def __init__(
+        self, settings: TlsSettings, rules: tuple[Rule, ...] | None, *, name: Naming = str
+    ) -> None:
+        """Reads the key stores; `rules` are None where a certificate names nobody, since there are
+        logins. Raises TlsSettingsError."""
+        self._rules = rules
+        self.settings = settings
+        self.context, self.identity = server_context(settings, name=name)
+
+    def new_connection(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        return self.context.wrap_bio(incoming, outgoing, server_side=True)
+
+    def principal_of(self, tls: ssl.SSLObject) -> KafkaPrincipal:
+        """Of the client's certificate. Raises NoRuleApplies if it is of nobody who is known."""
+        der = None if self._rules is None else tls.getpeercert(binary_form=True)
+        if der is None or self._rules is None:
+            return ANONYMOUS
+        from cryptography import x509
+
+        try:
+            certificate = x509.load_der_x509_certificate(der)
+            name = rfc2253(certificate.subject.public_bytes())
+        except (ValueError, MalformedName):
+            raise NoRuleApplies("the subject of its certificate cannot be read") from None
+        return KafkaPrincipal(USER_TYPE, map_name(self._rules, name))

@@ -1,0 +1,212 @@
+"""Certificates for tests: an authority, servers and clients, written as key stores of all kinds.
+
+`Authority().server()` is good for localhost and 127.0.0.1. Elliptic keys, since making them takes
+no time. `jks` writes Java's own format, which keytool no longer makes by itself.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from struct import pack
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+PASSWORD = "keystore-secret"
+_DAY = datetime.timedelta(days=1)
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+class Pair(NamedTuple):
+    """A private key with its certificate and who signed it."""
+
+    key: Key
+    certificate: x509.Certificate
+    issuer: x509.Certificate
+
+    def key_pem(self, password: str | None = None) -> str:
+        protection: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password is not None:
+            protection = serialization.BestAvailableEncryption(password.encode())
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, protection
+        ).decode()
+
+    def chain_pem(self) -> str:
+        return pem(self.certificate) + pem(self.issuer)
+
+    def write_pem(self, path: Path, password: str | None = None) -> Path:
+        path.write_text(self.key_pem(password) + self.chain_pem())
+        return path
+
+    def write_pkcs12(self, path: Path, password: str = PASSWORD, alias: str = "own") -> Path:
+        # PBES1, which is quick; what Java writes itself is read as well.
+        protection = (
+            serialization.PrivateFormat.PKCS12.encryption_builder()
+            .kdf_rounds(2000)
+            .key_cert_algorithm(pkcs12.PBES.PBESv2SHA256AndAES256CBC)
+            .hmac_hash(hashes.SHA256())
+            .build(password.encode())
+        )
+        path.write_bytes(
+            pkcs12.serialize_key_and_certificates(
+                alias.encode(), self.key, self.certificate, [self.issuer], protection
+            )
+        )
+        return path
+
+    def write_jks(
+        self, path: Path, password: str = PASSWORD, key_password: str | None = None
+    ) -> Path:
+        key = self.key.private_bytes(
+            serialization.Encoding.DER,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        protected = protect_jks_key(key, key_password or password, os.urandom(20))
+        entry = pack(">I", 1) + _jks_text("own") + bytes(8) + pack(">I", len(protected)) + protected
+        entry += pack(">I", 2) + _jks_certificate(self.certificate) + _jks_certificate(self.issuer)
+        path.write_bytes(_jks_file([entry], password))
+        return path
+
+
+class Authority:
+    """Signs what it is asked for."""
+
+    def __init__(self, name: str = "Test authority") -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.certificate = (
+            _builder(self.name, self.name, self.key, 3650)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self.key, hashes.SHA256())
+        )
+
+    def server(
+        self,
+        name: str = "localhost",
+        *,
+        names: Sequence[str] = ("localhost",),
+        addresses: Sequence[str] = ("127.0.0.1", "::1"),
+        days: int = 365,
+        key: Key | None = None,
+    ) -> Pair:
+        """`days` may be negative: it has expired."""
+        others: list[x509.GeneralName] = [x509.DNSName(each) for each in names]
+        others += [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses]
+        return self._sign(_common_name(name), others, ExtendedKeyUsageOID.SERVER_AUTH, days, key)
+
+    def client(self, name: str | x509.Name, *, days: int = 365, key: Key | None = None) -> Pair:
+        """`name` is a common name or a whole subject."""
+        subject = name if isinstance(name, x509.Name) else _common_name(name)
+        return self._sign(subject, [], ExtendedKeyUsageOID.CLIENT_AUTH, days, key)
+
+    def both(self, name: str) -> Pair:
+        """For a broker that other brokers know by its certificate."""
+        return self._sign(
+            _common_name(name),
+            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))],
+            None,
+            365,
+            None,
+        )
+
+    def _sign(
+        self,
+        subject: x509.Name,
+        others: Sequence[x509.GeneralName],
+        usage: x509.ObjectIdentifier | None,
+        days: int,
+        key: Key | None,
+    ) -> Pair:
+        own = ec.generate_private_key(ec.SECP256R1()) if key is None else key
+        builder = _builder(subject, self.name, own, days)
+        if others:
+            builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
+        if usage is not None:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        return Pair(own, builder.sign(self.key, hashes.SHA256()), self.certificate)
+
+    def write_pem(self, path: Path) -> Path:
+        """As a trust store."""
+        path.write_text(pem(self.certificate))
+        return path
+
+    def write_jks(self, path: Path, password: str = PASSWORD) -> Path:
+        """As a trust store."""
+        entry = pack(">I", 2) + _jks_text("authority") + bytes(8)
+        path.write_bytes(_jks_file([entry + _jks_certificate(self.certificate)], password))
+        return path
+
+
+def rsa_key(bits: int = 2048) -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, bits)
+
+
+def pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: Key, days: int) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - 400 * _DAY)
+        .not_valid_after(now + days * _DAY)
+    )
+
+
+# JKS
+
+
+def protect_jks_key(key: bytes, password: str, salt: bytes) -> bytes:
+    """An EncryptedPrivateKeyInfo of Sun's algorithm."""
+    secret = password.encode("utf-16-be")
+    digest, hidden = salt, b""
+    for start in range(0, len(key), 20):
+        digest = hashlib.sha1(secret + digest).digest()
+        hidden += bytes(a ^ b for a, b in zip(key[start : start + 20], digest, strict=False))
+    content = salt + hidden + hashlib.sha1(secret + key).digest()
+    algorithm = _der(0x30, bytes.fromhex("060a2b060104012a021101010500"))
+    return _der(0x30, algorithm + _der(0x04, content))
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    if size < 0x80:
+        return bytes([tag, size]) + content
+    width = (size.bit_length() + 7) // 8
+    return bytes([tag, 0x80 | width]) + size.to_bytes(width, "big") + content
+
+
+def _jks_text(text: str) -> bytes:
+    return pack(">H", len(text)) + text.encode()
+
+
+def _jks_certificate(certificate: x509.Certificate) -> bytes:
+    der = certificate.public_bytes(serialization.Encoding.DER)
+    return _jks_text("X.509") + pack(">I", len(der)) + der
+
+
+def _jks_file(entries: Sequence[bytes], password: str) -> bytes:
+    body = bytes.fromhex("feedfeed") + pack(">II", 2, len(entries)) + b"".join(entries)
+    secret = password.encode("utf-16-be")
+    return body + hashlib.sha1(secret + b"Mighty Aphrodite" + body).digest()
