@@ -72,11 +72,13 @@ from .handlers.metadata import MetadataHandler
 from .handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .handlers.partition_reassignments import PartitionReassignmentHandlers
 from .handlers.produce import ProduceHandler
+from .handlers.sasl import SaslHandlers
 from .handlers.topics import TopicHandlers
 from .handlers.transactional_produce import TransactionalProduce
 from .handlers.transactions import TransactionHandlers
 from .handlers.txn_offset_commit import TxnOffsetCommitHandler
 from .handlers.write_txn_markers import WriteTxnMarkersHandler
+from .logins import Logins
 from .network.dispatcher import Dispatcher
 from .network.metered_request import meter_clock_ms
 from .network.socket_server import SocketServer
@@ -145,6 +147,7 @@ class Parts(NamedTuple):
     tokens: DelegationTokenStore
     acls: AclStore | None
     """With the authorizer; None without one."""
+    logins: Logins
 
 
 def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> Parts:
@@ -164,6 +167,9 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     )
     authorizer = settings.acl_authorizer(config)
     control = _control(ground, cache, replicas.runtime, register_broker)
+    tokens = DelegationTokenStore(
+        ground.zookeeper, settings.delegation_tokens(config), ground.clock, _new_token_id
+    )
     parts = Parts(
         cache=cache,
         dispatcher=dispatcher,
@@ -174,8 +180,13 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         coordinators=_coordinators(ground, cache, replicas.runtime, control.producer_ids),
         cleaner=CleanerRuntime(ground.logs, config, ground.clock),
         orders=ControllerOrders(replicas.runtime),
-        tokens=DelegationTokenStore(
-            ground.zookeeper, settings.delegation_tokens(config), ground.clock, _new_token_id
+        tokens=tokens,
+        logins=Logins(
+            config,
+            ground.clock,
+            ground.metrics,
+            dispatcher.handle_frame,
+            tokens.tokens.token_credentials,
         ),
         acls=None if authorizer is None else AclStore(ground.zookeeper, authorizer),
     )
@@ -393,6 +404,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(DelegationTokenHandlers(parts.tokens).handlers())
     register(ClientQuotaHandlers(store).handlers())
     register(AclHandlers(parts.acls).handlers())
+    register(SaslHandlers().handlers())
 
 
 def _register_coordinators(ground: Ground, parts: Parts) -> None:

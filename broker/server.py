@@ -157,7 +157,7 @@ class Broker:
             self.is_loaded = True
             close = self._close_logs_cleanly  # nothing has been written yet
             self._assemble()
-            addresses = self.parts.sockets.bind(self.listeners)
+            addresses = self.parts.sockets.bind(self.parts.logins.guard(self.listeners))
             self.bound_ports = {name: address[1] for name, address in addresses.items()}
             async with trio.open_nursery() as nursery:
                 services = Services(nursery)
@@ -268,6 +268,7 @@ class Broker:
         transaction_partitions = await transactions_partition_count(self.zookeeper, self.config)
         await services.start("transactions", transactions.run, transaction_partitions)
         await services.start("verifier", verifier.run)
+        await services.start("logins", parts.logins.tasks.run)
         await services.start("sockets", parts.sockets.run)
         await services.start("controller", control.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
@@ -339,6 +340,7 @@ class Broker:
             "features",
             "configs",
             "sockets",
+            "logins",
             "verifier",
             "transactions",
             "groups",

@@ -26,7 +26,7 @@ from . import ineffective
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
-from .sasl_config import check_jaas
+from .sasl_config import check_jaas, mechanism_configs, uses_sasl
 from .tls import tls_settings
 
 logger = logging.getLogger(__name__)
@@ -34,19 +34,15 @@ logger = logging.getLogger(__name__)
 MIN_CLEANER_BUFFER_BYTES = 1024 * 1024
 ZSTD_CODEC = 4
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-_MISSING_PROTOCOLS = {
-    "SASL_PLAINTEXT": "SASL is not there yet",
-    "SASL_SSL": "SASL is not there yet",
-}
 
 
 def check_config(config: KafkaConfig) -> None:
     """Raise ConfigError for the first rule that `config` breaks."""
     _check_mode(config)
-    _check_protocols(config)
     _check_security(config)
     check_jaas(config)
     _check_authorizer(config)
+    _check_protocols(config)
     _check_identity(config)
     _check_formats(config)
     check_changeable(config)
@@ -95,9 +91,6 @@ def _check_authorizer(config: KafkaConfig) -> None:
 def _check_protocols(config: KafkaConfig) -> None:
     """Before anything else about listeners: what else is wrong with them follows from it."""
     for listener in config.listeners:
-        missing = _MISSING_PROTOCOLS.get(listener.security_protocol)
-        if missing is not None:
-            raise ConfigError(f"listeners={listener}: {missing}; use a PLAINTEXT or SSL listener")
         tls_settings(config, listener)
     protocol = config.get_string("security.inter.broker.protocol")
     if protocol != "PLAINTEXT":
@@ -109,6 +102,8 @@ def _check_protocols(config: KafkaConfig) -> None:
         named = listener.name == config.inter_broker_listener
         if named and listener.security_protocol != "PLAINTEXT":
             raise ConfigError(f"listeners={listener}: brokers talk among each other in PLAINTEXT")
+        if uses_sasl(listener.security_protocol):
+            mechanism_configs(config, listener.name)
 
 
 def _check_mode(config: KafkaConfig) -> None:

@@ -31,6 +31,8 @@ MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
 
 # Of a running broker; they come from server.properties.
 _LISTENERS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
+# Of its SASL listeners; Kafka takes them for logins to come, and keeps passwords encrypted.
+_LOGINS = frozenset({"sasl.enabled.mechanisms", "sasl.jaas.config"})
 # Kafka reloads these for single listeners only.
 _ONLY_WITH_PREFIX = frozenset(
     {
@@ -105,7 +107,13 @@ def usable_for_alteration(
 
 
 def _is_foreign(name: str) -> bool:
-    return name in _LISTENERS or ineffective.protection_of(name) is not None
+    return _is_static(name) or ineffective.protection_of(name) is not None
+
+
+def _is_static(name: str) -> bool:
+    """Kafka can change it while it runs."""
+    definition = base_key(name)
+    return name in _LISTENERS or (definition is not None and definition.name in _LOGINS)
 
 
 def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
@@ -123,8 +131,10 @@ def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
             "These security configs can be dynamically updated only per-listener using the "
             f"listener prefix: {name}"
         )
-    if name in _LISTENERS:
-        return f"{name} cannot be changed while a broker runs: set it in server.properties"
+    if _is_static(name):
+        return (
+            f"{shortened(name)} cannot be changed while a broker runs: set it in server.properties"
+        )
     missing = ineffective.protection_of(name)
     if missing is not None:
         return f"{shortened(name)} has no effect here: {missing}"

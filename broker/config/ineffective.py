@@ -44,8 +44,7 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             (
-                "sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.callback.handler.class",
-                "sasl.mechanism.inter.broker.protocol", "connections.max.reauth.ms",
+                "sasl.mechanism.inter.broker.protocol",
                 "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.jwks.endpoint.url",
                 "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer",
             ),
@@ -73,10 +72,6 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
              "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
              "sasl.mechanism.controller.protocol"),
             "how and when this broker itself logs in somewhere",
-        ),
-        **dict.fromkeys(
-            ("sasl.server.max.receive.size", "connection.failed.authentication.delay.ms"),
-            "about logins, and there are none; frames have socket.request.max.bytes",
         ),
         **dict.fromkeys(
             ("password.encoder.secret", "password.encoder.old.secret",

@@ -5,12 +5,76 @@ Mirrors `JaasContext.loadServerContext` and the reading half of `SaslChannelBuil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...protocol.sasl.jaas import MODULES, JaasError, login_module
+from ..security.sasl.rules import MechanismConfig
 from .definitions import LISTENER_PREFIX
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 
 JAAS_CONFIG = "sasl.jaas.config"
+CALLBACK_HANDLER = "sasl.server.callback.handler.class"
+MAX_SESSION_MS = "connections.max.reauth.ms"
+
+_NOT_YET = {
+    "GSSAPI": "Kerberos is not there yet",
+    "OAUTHBEARER": "OAUTHBEARER is not there yet",
+}
+_SCRAM_HANDLER = "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler"
+_HANDLERS = {
+    "PLAIN": (
+        "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
+        "passwords stand in sasl.jaas.config as user_<name>",
+    ),
+    "SCRAM-SHA-256": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
+    "SCRAM-SHA-512": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
+}
+
+
+def uses_sasl(protocol: str) -> bool:
+    return protocol.startswith("SASL_")
+
+
+def mechanism_configs(config: KafkaConfig, listener: str) -> Mapping[str, MechanismConfig]:
+    """What each enabled mechanism of a listener is told; ConfigError if it cannot work."""
+    enabled = config.of_listener(listener, "sasl.enabled.mechanisms") or ()
+    if not enabled:
+        raise ConfigError(f"listener {listener}: sasl.enabled.mechanisms names none")
+    return {name: _mechanism_config(config, listener, name) for name in dict.fromkeys(enabled)}
+
+
+def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> MechanismConfig:
+    if mechanism in _NOT_YET:
+        raise ConfigError(
+            f"listener {listener}: {_NOT_YET[mechanism]}; use one of {', '.join(_HANDLERS)} in "
+            "sasl.enabled.mechanisms"
+        )
+    if mechanism not in _HANDLERS:
+        raise ConfigError(
+            f"sasl.enabled.mechanisms: {mechanism} is not known; there are {', '.join(_HANDLERS)}"
+        )
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}."
+    handler, instead = _HANDLERS[mechanism]
+    given = config.text(prefix + CALLBACK_HANDLER)
+    if given and given != handler:
+        raise ConfigError(
+            f"{prefix}{CALLBACK_HANDLER}={given} is a Java class, which cannot run here: {instead}"
+        )
+    jaas = config.text(prefix + JAAS_CONFIG)
+    options: Mapping[str, str] = {}
+    if jaas:
+        options = login_module(jaas, mechanism).options
+    elif mechanism == "PLAIN":
+        raise ConfigError(
+            f"{prefix}{JAAS_CONFIG} is not set: listener {listener} has PLAIN, and nobody could "
+            "log in"
+        )
+    name = prefix + MAX_SESSION_MS
+    longest = config.value(name) if config.is_set(name) else None
+    if longest is None:
+        longest = config.of_listener(listener, MAX_SESSION_MS)
+    return MechanismConfig(options, longest)
 
 
 def check_jaas(config: KafkaConfig) -> None:

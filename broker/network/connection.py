@@ -381,6 +381,27 @@ class Connection:
         if not self.is_served and not self.flush_queued:
             self.owner.answered(self)
 
+    def send(self, parts: list[Part]) -> None:
+        """Answer what was no request, and read on."""
+        if self.closed:
+            return
+        assert self.state is RESPONSE_PENDING
+        self.out.add(parts)
+        if self.reserved_bytes:
+            self.release_memory()
+        self.state = READING
+        if not self.is_served and not self.flush_queued:
+            self.owner.answered(self)
+
+    def send_last(self, parts: list[Part] | None, reason: str) -> None:
+        """Answer, if there is an answer, and close."""
+        if self.closed:
+            return
+        if parts is not None:
+            self.out.add(parts)
+            self._try_flush()
+        self.finish(reason)
+
     def appended(self, request: Request) -> None:
         """The records of a produce request are in the log; it waits for other replicas only."""
         if self.closed or self.request_memory is not None:

@@ -31,9 +31,6 @@ MESSAGES = "protocol/messages/"
 # What nothing but tests uses, and why it is there.
 FOR_TESTS = {
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
-    "broker/security/delegation_tokens.py::DelegationTokens.token_credentials": (
-        "for logins by SCRAM, which are not there yet"
-    ),
     "broker/handlers/__init__.py::HANDLED_IN": "where an API is found, kept true by a test",
     "coordinator/group/offsets.py::OffsetStore.snapshot": "what twins are compared with",
     "coordinator/transaction/transaction_coordinator.py::TransactionCoordinator.pending_markers": (

@@ -155,8 +155,8 @@ class WireClient:
 
     def receive(self, key: int, version: int, correlation_id: int | None = None) -> Any:
         """The next response, which must be that of the given request to its last byte."""
-        (size,) = _SIZE.unpack(self._exactly(4))
-        frame = self._exactly(size)
+        (size,) = _SIZE.unpack(self.exactly(4))
+        frame = self.exactly(size)
         expected = self._correlation_id if correlation_id is None else correlation_id
         assert _SIZE.unpack_from(frame)[0] == expected
         start = 4 + (_response_header_has_tags(key, version))
@@ -172,7 +172,7 @@ class WireClient:
         self.post(request, version)
         return self.receive(request._spec.api_key, version)
 
-    def _exactly(self, size: int) -> bytes:
+    def exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
             chunk = self.socket.recv(size - len(data))

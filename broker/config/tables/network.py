@@ -126,6 +126,7 @@ DEFINITIONS = (
         "100",
         LOW,
         valid=AT_LEAST_0,
+        doc="How long the refusal of a login, and the close behind it, is held back.",
     ),
     key(
         "queued.max.requests",

@@ -20,8 +20,22 @@ from ..keys import (
 )
 
 DEFINITIONS = (
-    key("connections.max.reauth.ms", LONG, "0", MEDIUM),
-    key("sasl.server.max.receive.size", INT, "524288", MEDIUM),
+    key(
+        "connections.max.reauth.ms",
+        LONG,
+        "0",
+        MEDIUM,
+        doc="How long a login lasts: a client that has not logged in again by then is closed at "
+        "its next request. 0 is for ever, unless its token or ticket ends. Per listener and "
+        "mechanism.",
+    ),
+    key(
+        "sasl.server.max.receive.size",
+        INT,
+        "524288",
+        MEDIUM,
+        doc="The largest frame that is taken before a login. Per listener.",
+    ),
     key(
         "security.providers",
         STRING,
@@ -228,10 +242,26 @@ DEFINITIONS = (
         "GSSAPI",
         MEDIUM,
         mode=PER_BROKER,
+        doc="The mechanisms by which clients log in. Per listener.",
     ),
-    key("sasl.server.callback.handler.class", CLASS, None, MEDIUM),
+    key(
+        "sasl.server.callback.handler.class",
+        CLASS,
+        None,
+        MEDIUM,
+        doc="Only the names of the handlers that Kafka has itself: classes in Java cannot run "
+        "here. Per listener and mechanism.",
+    ),
     key("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT", MEDIUM, mode=PER_BROKER),
-    key("sasl.jaas.config", PASSWORD, None, MEDIUM, mode=PER_BROKER),
+    key(
+        "sasl.jaas.config",
+        PASSWORD,
+        None,
+        MEDIUM,
+        mode=PER_BROKER,
+        doc="The login module of a mechanism and its options, as JAAS writes them: "
+        "listener.name.<listener>.<mechanism>.sasl.jaas.config. PLAIN has its users there.",
+    ),
     key("sasl.client.callback.handler.class", CLASS, None, MEDIUM),
     key("sasl.login.class", CLASS, None, MEDIUM),
     key("sasl.login.callback.handler.class", CLASS, None, MEDIUM),

@@ -1,0 +1,64 @@
+"""Logins on this broker: what its SASL listeners ask, built from its configuration.
+
+Mirrors `SaslChannelBuilder` as the broker has it, and `CredentialProvider`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+
+from .config import KafkaConfig
+from .config.sasl_config import mechanism_configs, uses_sasl
+from .network.connection import FrameHandler
+from .network.login_tasks import LoginTasks
+from .network.sasl_gatekeeper import LoginCounts, SaslListener
+from .network.socket_server import ListenerSpec
+from .observability.metrics import BrokerMetrics
+from .security.sasl.rules import login_rules
+from .security.sasl.scram import ScramCredentials, Token
+
+_SECRET_BYTES = 32
+
+
+class Logins:
+    """`tasks` must run before a listener does."""
+
+    __slots__ = ("_clock", "_config", "_handle_frame", "_metrics", "scram", "tasks")
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        clock: Callable[[], int],
+        metrics: BrokerMetrics,
+        handle_frame: FrameHandler,
+        token_of: Callable[[str], Token | None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._metrics = metrics
+        self._handle_frame = handle_frame
+        self.scram = ScramCredentials(secrets.token_bytes(_SECRET_BYTES), token_of)
+        self.tasks = LoginTasks()
+
+    def guard(self, specs: Sequence[ListenerSpec]) -> list[ListenerSpec]:
+        """The same listeners, with gatekeepers where they are to have one."""
+        return [self._guarded(spec) if uses_sasl(spec.protocol) else spec for spec in specs]
+
+    def _guarded(self, spec: ListenerSpec) -> ListenerSpec:
+        config = self._config
+        counts = LoginCounts()
+        counts.register(self._metrics, spec.name)
+        mechanisms = mechanism_configs(config, spec.name)
+        sasl = SaslListener(
+            rules=login_rules(mechanisms, self.scram, secrets.randbits),
+            max_receive_bytes=config.of_listener(spec.name, "sasl.server.max.receive.size"),
+            failure_delay_seconds=config.get_int("connection.failed.authentication.delay.ms")
+            / 1000,
+            handle_frame=self._handle_frame,
+            tasks=self.tasks,
+            epoch_ms=self._clock,
+            counts=counts,
+        )
+        security = spec.security._replace(new_gatekeeper=sasl.new_gatekeeper)
+        return spec._replace(security=security)

@@ -1,0 +1,192 @@
+"""The steps of a login on one connection, and of the next one on it (KIP-368).
+
+Job: which mechanism, whose tokens, when it is over and how: a machine that is told of handshakes
+and tokens, and says what to answer.
+
+Invariants:
+- The order is that of `_TURNS`: what comes at another time is `out of turn`, and ends it.
+- There is a principal from the first success on, and no later login changes it.
+- A refusal is an `Outcome` with `ends`, for the log; nothing is taken after it. A client is told no
+  more than Kafka tells it.
+
+Mirrors the states of `SaslServerAuthenticator` with its `ReauthInfo`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import NamedTuple
+
+from ....protocol.errors import ErrorCode
+from ....protocol.java_hash import java_string_hash
+from ....protocol.sasl.errors import SaslAuthenticationError, SaslError
+from ..principal import KafkaPrincipal
+from .mechanism import NewMechanism, ServerMechanism
+
+logger = logging.getLogger("pybroker.broker.security")
+
+MIN_REAUTHENTICATION_INTERVAL_MS = 1000
+
+
+class LoginRules(NamedTuple):
+    """Of one listener. `max_session_ms` has 0 for a mechanism whose sessions have no end."""
+
+    mechanisms: Mapping[str, NewMechanism]
+    max_session_ms: Mapping[str, int]
+
+    @property
+    def names(self) -> list[str]:
+        """In the order in which Kafka tells them, that of a HashSet."""
+        return sorted(self.mechanisms, key=_bucket)
+
+
+class Outcome(NamedTuple):
+    """What is answered; `ends` says for the log why the connection is closed behind it."""
+
+    token: bytes = b""
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    lifetime_ms: int = 0
+    ends: str | None = None
+
+
+class Turn(Enum):
+    """What may come next."""
+
+    FIRST = auto()  # versions or a handshake
+    HANDSHAKE = auto()
+    TOKEN = auto()
+    ANYTHING = auto()  # the client is known
+    NOTHING = auto()  # it was refused
+    BAD_MECHANISM = auto()  # whatever comes is refused
+
+
+class Login:
+    """Times are in milliseconds: `now_ms` of a clock that only goes on, `epoch_ms` since 1970."""
+
+    __slots__ = (
+        "_began_again_ms", "_mechanism", "_rules", "_server", "expires_ms", "in_headers",
+        "principal", "turn",
+    )  # fmt: skip
+
+    def __init__(self, rules: LoginRules) -> None:
+        self._rules = rules
+        self.turn = Turn.FIRST
+        self._mechanism = ""
+        self._server: ServerMechanism | None = None
+        self._began_again_ms: int | None = None
+        self.in_headers = False  # tokens come in SaslAuthenticate
+        self.principal: KafkaPrincipal | None = None
+        self.expires_ms: int | None = None  # on the clock of `now_ms`
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the next token may have to wait for something."""
+        return self._server is not None and self._server.blocks
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.expires_ms is not None and now_ms > self.expires_ms
+
+    def may_begin_again(self, now_ms: int) -> bool:
+        """Whether a handshake of a known client begins a login; noted if so."""
+        if self.expires_ms is None:
+            return False
+        last = self._began_again_ms
+        if last is not None and now_ms - last < MIN_REAUTHENTICATION_INTERVAL_MS:
+            return False
+        self._began_again_ms = now_ms
+        self.turn = Turn.HANDSHAKE
+        return True
+
+    def told_versions(self) -> None:
+        assert self.turn is Turn.FIRST
+        self.turn = Turn.HANDSHAKE
+
+    def handshake(self, mechanism: str, version: int) -> Outcome:
+        assert self.turn in (Turn.FIRST, Turn.HANDSHAKE)
+        self.in_headers = version >= 1
+        new = self._rules.mechanisms.get(mechanism)
+        if new is None:
+            self.turn = Turn.NOTHING
+            return Outcome(
+                error=ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                ends="it asked for a SASL mechanism that is not enabled",
+            )
+        if self.principal is not None and mechanism != self._mechanism:
+            self.turn = Turn.BAD_MECHANISM
+            return Outcome()
+        self._mechanism = mechanism
+        self._server = new()
+        self.turn = Turn.TOKEN
+        return Outcome()
+
+    def out_of_turn(self, what: str) -> Outcome:
+        expected = self.turn
+        self.turn = Turn.NOTHING
+        if expected is Turn.BAD_MECHANISM:
+            ends = f"it began to authenticate again with another mechanism than {self._mechanism}"
+        else:
+            ends = f"it sent {what} during its login"
+        return Outcome(error=ErrorCode.ILLEGAL_SASL_STATE, ends=ends)
+
+    def take(self, token: bytes, now_ms: int, epoch_ms: int) -> Outcome:
+        """A token of the client. Takes long only where `blocks` says so."""
+        assert self.turn is Turn.TOKEN
+        server = self._server
+        assert server is not None
+        self.turn = Turn.NOTHING
+        try:
+            answer = server.step(token, epoch_ms)
+            if not server.done:
+                self.turn = Turn.TOKEN
+                return Outcome(answer)
+            self._check_same(server.principal)
+        except SaslAuthenticationError as error:
+            return self._refused(str(error), "")
+        except Exception as error:
+            if not isinstance(error, SaslError):
+                logger.exception("A login with %s failed for a reason of ours", self._mechanism)
+            again = "" if self.principal is None else "re-"
+            text = (
+                f"Authentication failed during {again}authentication due to invalid credentials "
+                f"with SASL mechanism {self._mechanism}"
+            )
+            return self._refused(text, f" ({error})" if isinstance(error, SaslError) else "")
+        self.principal = server.principal
+        self._server = None
+        self.turn = Turn.ANYTHING
+        return Outcome(answer, lifetime_ms=self._begin_session(server, now_ms, epoch_ms))
+
+    def _refused(self, text: str, for_log: str) -> Outcome:
+        self._server = None
+        ends = f"its login with {self._mechanism} failed: {text}{for_log}"
+        return Outcome(error=ErrorCode.SASL_AUTHENTICATION_FAILED, message=text, ends=ends)
+
+    def _check_same(self, principal: KafkaPrincipal) -> None:
+        before = self.principal
+        if before is not None and before[:2] != principal[:2]:
+            raise SaslAuthenticationError(
+                "Cannot change principals during re-authentication from "
+                f"{before.type}.{before.name}: {principal.type}.{principal.name}"
+            )
+
+    def _begin_session(self, server: ServerMechanism, now_ms: int, epoch_ms: int) -> int:
+        """How long the client may go on without another login; 0 without an end."""
+        longest = self._rules.max_session_ms.get(self._mechanism, 0)
+        ends = server.expires_at_ms
+        if ends is None and longest <= 0:
+            self.expires_ms = None
+            return 0
+        lasts = longest if ends is None else ends - epoch_ms
+        if ends is not None and longest > 0:
+            lasts = min(lasts, longest)
+        lasts = max(0, lasts)
+        self.expires_ms = now_ms + lasts
+        return lasts
+
+
+def _bucket(name: str) -> int:
+    code = java_string_hash(name) & 0xFFFFFFFF
+    return (code ^ code >> 16) & 15

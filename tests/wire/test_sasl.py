@@ -1,0 +1,240 @@
+"""Logins on the wire: who is let in and how it is told to the others, in every version."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
+from pybroker.protocol.sasl import PlainClient
+from tests.support.processes import free_port, running_broker
+from tests.support.sasl_client import authenticate, bare, handshake, log_in, talk
+from tests.support.wire import WireClient, covers
+
+AFTER_LOGIN = "SaslAuthenticate request received after successful authentication"
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+USERS = 'user_alice="alice-secret" user_bob="bob-secret"'
+MAX_SIZE = 2000
+SESSION_MS = 1500
+CONFIG = {
+    "listener.security.protocol.map": (
+        "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT"
+    ),
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.users.plain.sasl.jaas.config": f"{MODULE} {USERS};",
+    "listener.name.short.plain.sasl.jaas.config": f"{MODULE} {USERS};",
+    "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
+    "listener.name.users.sasl.server.max.receive.size": str(MAX_SIZE),
+    "connection.failed.authentication.delay.ms": "300",
+}
+
+
+@pytest.fixture(scope="module")
+def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The bootstrap of each listener of a broker."""
+    found = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "USERS", "SHORT")}
+    spec = ",".join(f"{name}://{address}" for name, address in found.items())
+    with running_broker(tmp_path_factory.mktemp("sasl"), {**CONFIG, "listeners": spec}):
+        yield found
+
+
+@pytest.fixture
+def users(listeners: dict[str, str]) -> Iterator[WireClient]:
+    with WireClient(listeners["USERS"]) as client:
+        yield client
+
+
+@pytest.fixture
+def short(listeners: dict[str, str]) -> Iterator[WireClient]:
+    """Where a login lasts for a second and a half."""
+    with WireClient(listeners["SHORT"]) as client:
+        yield client
+
+
+def is_in(client: WireClient) -> bool:
+    return bool(client.call(MetadataRequest(topics=[]), 9).brokers)
+
+
+@covers(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+def test_on_a_listener_without_sasl_they_are_refused(kafka: WireClient) -> None:
+    for version in kafka.versions(ApiKey.SASL_HANDSHAKE):
+        answer = handshake(kafka, "PLAIN", version)
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    for version in kafka.versions(ApiKey.SASL_AUTHENTICATE):
+        answer = authenticate(kafka, b"x", version)
+        assert (answer.error_code, answer.error_message, answer.auth_bytes) == (
+            ErrorCode.ILLEGAL_SASL_STATE, AFTER_LOGIN, b"",
+        )  # fmt: skip
+    assert is_in(kafka)
+
+
+@covers(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_login(users: WireClient, version: int) -> None:
+    assert users.call(ApiVersionsRequest(), 0).error_code == 0
+    answer = handshake(users, "PLAIN")
+    assert answer.error_code == 0
+    assert sorted(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256"]
+    answer = talk(users, PlainClient("alice", "alice-secret"), version)
+    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, "", b"")
+    assert answer.session_lifetime_ms == 0
+    assert is_in(users)
+    assert handshake(users, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert authenticate(users, b"").error_message == AFTER_LOGIN
+    assert is_in(users)
+
+
+def test_a_login_with_bare_tokens(users: WireClient) -> None:
+    assert handshake(users, "PLAIN", version=0).error_code == 0
+    assert bare(users, b"\0alice\0alice-secret") == b""
+    assert is_in(users)
+
+
+def test_a_bare_token_that_is_wrong_is_not_answered(users: WireClient) -> None:
+    handshake(users, "PLAIN", version=0)
+    with pytest.raises(ConnectionError):
+        bare(users, b"\0alice\0wrong")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_wrong_password_is_told_late_and_once(users: WireClient, version: int) -> None:
+    handshake(users, "PLAIN")
+    began = time.monotonic()
+    answer = talk(users, PlainClient("alice", "wrong"), version)
+    assert time.monotonic() - began >= 0.3
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Authentication failed: Invalid username or password"
+    assert answer.auth_bytes == b""
+    assert users.is_closed_by_broker()
+
+
+def test_a_user_that_is_not_there_fails_where_a_wrong_password_does(users: WireClient) -> None:
+    answer = log_in(users, "SCRAM-SHA-256", "mallory", "x")
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == (
+        "Authentication failed during authentication due to invalid credentials with SASL "
+        "mechanism SCRAM-SHA-256"
+    )
+    assert users.is_closed_by_broker()
+
+
+def test_one_that_is_refused_holds_up_nobody_else(users: WireClient) -> None:
+    others = [users.another() for _ in range(20)]
+    for other in others:
+        handshake(other, "PLAIN")
+        other.post(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
+    began = time.monotonic()
+    log_in(users, "PLAIN", "bob", "bob-secret")
+    assert time.monotonic() - began < 0.25
+    for other in others:
+        answer = other.receive(ApiKey.SASL_AUTHENTICATE, 2)
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        other.close()
+    assert time.monotonic() - began < 2
+
+
+def test_an_unknown_mechanism(users: WireClient) -> None:
+    answer = handshake(users, "CRAM-MD5")
+    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert sorted(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256"]
+    assert users.is_closed_by_broker()
+
+
+def test_versions_may_be_asked_once(users: WireClient) -> None:
+    users.post_bytes(ApiKey.API_VERSIONS, 99, b"")
+    assert users.receive(ApiKey.API_VERSIONS, 0).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert users.call(ApiVersionsRequest(), 0).error_code == 0
+    users.post(ApiVersionsRequest(), 0)
+    assert users.is_closed_by_broker()
+
+
+@pytest.mark.parametrize(
+    "request_", [ApiVersionsRequest(), SaslHandshakeRequest(mechanism="PLAIN")]
+)
+def test_between_handshake_and_token_only_a_token_may_come(
+    users: WireClient, request_: ApiVersionsRequest | SaslHandshakeRequest
+) -> None:
+    handshake(users, "PLAIN")
+    assert users.call(request_, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert users.is_closed_by_broker()
+
+
+def test_before_a_login_nothing_else_may_come(users: WireClient) -> None:
+    for request in (MetadataRequest(topics=[]), SaslAuthenticateRequest(auth_bytes=b"\0a\0b")):
+        with users.another() as client:
+            client.post(request, 0)
+            assert client.is_closed_by_broker()
+    handshake(users, "PLAIN")
+    users.post(MetadataRequest(topics=[]), 0)
+    assert users.is_closed_by_broker()
+
+
+def test_before_a_login_frames_are_small(users: WireClient) -> None:
+    with users.another() as client:
+        client.socket.sendall((MAX_SIZE + 1).to_bytes(4, "big"))
+        assert client.is_closed_by_broker()
+    log_in(users, "PLAIN", "alice", "alice-secret")
+    assert users.call(MetadataRequest(topics=[]), 9).brokers
+    users.client_id = "x" * 2 * MAX_SIZE
+    assert is_in(users)
+
+
+def test_a_login_that_comes_in_one_piece_with_the_first_request(users: WireClient) -> None:
+    frames = []
+    for number, (request, version) in enumerate(
+        [
+            (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+            (SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2),
+            (MetadataRequest(topics=[]), 9),
+        ]
+    ):
+        users._correlation_id = number
+        frames.append(users.frame(request, version))
+    users.socket.sendall(b"".join(frames))
+    assert users.receive(ApiKey.SASL_HANDSHAKE, 1, 0).error_code == 0
+    assert users.receive(ApiKey.SASL_AUTHENTICATE, 2, 1).error_code == 0
+    assert users.receive(ApiKey.METADATA, 9, 2).brokers
+
+
+class TestAgain:
+    """KIP-368."""
+
+    def test_a_session_that_is_not_renewed_ends_at_the_next_request(
+        self, short: WireClient
+    ) -> None:
+        answer = log_in(short, "PLAIN", "alice", "alice-secret")
+        assert answer.session_lifetime_ms == SESSION_MS
+        assert is_in(short)
+        time.sleep(SESSION_MS / 1000 + 0.1)
+        short.post(MetadataRequest(topics=[]), 0)
+        assert short.is_closed_by_broker()
+
+    def test_a_session_that_is_renewed_goes_on(self, short: WireClient) -> None:
+        log_in(short, "PLAIN", "alice", "alice-secret")
+        time.sleep(1)
+        answer = log_in(short, "PLAIN", "alice", "alice-secret")
+        assert (answer.error_code, answer.session_lifetime_ms) == (0, SESSION_MS)
+        assert handshake(short, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+        time.sleep(1)
+        assert is_in(short)
+
+    def test_nobody_becomes_somebody_else(self, short: WireClient) -> None:
+        log_in(short, "PLAIN", "alice", "alice-secret")
+        answer = log_in(short, "PLAIN", "bob", "bob-secret")
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert answer.error_message == (
+            "Cannot change principals during re-authentication from User.alice: User.bob"
+        )
+        assert short.is_closed_by_broker()
+
+    def test_with_another_mechanism_the_next_frame_is_the_last(self, short: WireClient) -> None:
+        log_in(short, "PLAIN", "alice", "alice-secret")
+        assert handshake(short, "SCRAM-SHA-256").error_code == 0
+        short.post(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=x"), 2)
+        assert short.is_closed_by_broker()
