@@ -2,7 +2,7 @@
 
 Compared are replies (error, body, zxid relative to the start), and the events of each client, for
 two sessions that share a subtree. Times are left out, session ids are replaced by the number of
-their client, and children are sorted (Java's order is that of its hash set).
+their client, and children, identities and ACLs are sorted (Java's order is that of its hash sets).
 """
 
 import itertools
@@ -232,8 +232,8 @@ steps = st.lists(
 class Side:
     """One server with its clients, and its answers in a form that can be compared."""
 
-    def __init__(self, port: int, top: str) -> None:
-        self.clients = [RawClient(port) for _ in range(CLIENTS)]
+    def __init__(self, port: int, top: str, clients: int = CLIENTS) -> None:
+        self.clients = [RawClient(port) for _ in range(clients)]
         self.top = top
         self.start_zxid = 0
         reply = self.clients[0].call(Op.CREATE, CreateRequest(top, b"", [ACL(31, ANYONE)], 0))
@@ -251,7 +251,8 @@ class Side:
         self.clients[0].close()
         events = [sorted(map(self._event, one.take_events())) for one in self.clients[1:]]
         left = self.clients[1].call(Op.GET_CHILDREN2, PathWatchRequest(self.top, False))
-        self.clients[1].close()
+        for client in self.clients[1:]:
+            client.close()
         return events, self._body(Op.GET_CHILDREN2, left)
 
     def _records(self, op: Op, request: object) -> list[object]:
@@ -355,6 +356,8 @@ class Side:
                 Op.GET_CHILDREN,
                 Op.GET_CHILDREN2,
                 Op.GET_EPHEMERALS,
+                Op.WHO_AM_I,
+                Op.GET_ACL,
             ):
                 value = sorted(value)
             fields.append(value)
