@@ -4,9 +4,9 @@ From the `zookeeper.ssl.*` keys, `zookeeper.set.acl`, the JAAS file (`Client`: D
 credentials file (`digest`, which the embedded ZooKeeper asks for when it is closed).
 
 Mirrors `KafkaServer.zkClientConfigFromKafkaConfig`, `JaasUtils.isZkSaslEnabled`,
-`ZkData.defaultAcls` and ZooKeeper's `X509Util`. Leaves out Kerberos, keystores that are not PEM,
-cipher suites, revocation lists and the migration tool (`zookeeper-security-migration`): znodes
-that exist keep the ACLs that they have.
+`ZkData.defaultAcls` and ZooKeeper's `X509Util`. Leaves out Kerberos, keystores of BouncyCastle,
+revocation lists and the migration tool (`zookeeper-security-migration`): znodes that exist keep the
+ACLs that they have.
 
 Invariants: secrets are in no repr and no message; with `zookeeper.set.acl` no broker starts that
 could not prove who it is, because nobody could ever change its znodes again.
@@ -15,6 +15,7 @@ could not prove who it is, because nobody could ever change its znodes again.
 from __future__ import annotations
 
 import importlib.util
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,15 @@ from typing import TYPE_CHECKING, Final
 from ..config import ConfigError
 from ..resources.secret_file import UnsafeSecret, read_secret
 from ..security.login_config import BadLoginConfig, LoginModule, parse_login_config
+from ..security.tls.settings import (
+    JKS,
+    PEM,
+    PKCS12,
+    PROTOCOLS,
+    TlsSettings,
+    TlsSettingsError,
+    read_settings,
+)
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
@@ -37,9 +47,16 @@ LOGIN_FILE_MAX_BYTES: Final = 64 * 1024
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 OLD_CONSUMERS_PATH: Final = "/consumers"
 
-_STORE_TYPES: Final = {".pem": "PEM", ".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_ANY_VERSION: Final = "TLS"
+_STORE_TYPES: Final = {".pem": PEM, ".jks": JKS, ".p12": PKCS12, ".pfx": PKCS12}
+_LOCATIONS: Final = {
+    "keystore": "zookeeper.ssl.keystore.location",
+    "truststore": "zookeeper.ssl.truststore.location",
+}
+_TYPES: Final = {
+    "keystore": "zookeeper.ssl.keystore.type",
+    "truststore": "zookeeper.ssl.truststore.type",
+}
+_KEYSTORE_PASSWORD: Final = "zookeeper.ssl.keystore.password"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,69 +159,54 @@ def _login_modules(path: Path) -> tuple[LoginModule, ...]:
 
 
 def _tls_context(config: KafkaConfig) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    versions = _versions(config)
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    context.check_hostname = _checks_host_name(config)
-    location = "zookeeper.ssl.truststore.location"
-    truststore = _pem_store(config, location, "zookeeper.ssl.truststore.type")
-    if truststore is None:
-        context.load_default_certs()
-    else:
-        try:
-            context.load_verify_locations(truststore)
-        except (OSError, ValueError) as error:
-            raise _cannot_use(location, truststore, error) from None
-    location = "zookeeper.ssl.keystore.location"
-    keystore = _pem_store(config, location, "zookeeper.ssl.keystore.type")
-    if keystore is not None:
-        password = config.value("zookeeper.ssl.keystore.password") or ""
-        try:
-            # Never without a password: OpenSSL would ask for one on the terminal.
-            context.load_cert_chain(keystore, password=password)
-        except (OSError, ValueError) as error:
-            raise _cannot_use(location, keystore, error) from None
-    return context
+    from ..security.tls.contexts import client_context
+
+    try:
+        return client_context(_tls_settings(config), name=_zookeeper_key)
+    except TlsSettingsError as error:
+        # A store's reader knows the keys of listeners alone.
+        told = re.sub(r"(?<![.\w])ssl\.key\.password", _KEYSTORE_PASSWORD, str(error))
+        raise ConfigError(told) from None
 
 
-def _versions(config: KafkaConfig) -> list[ssl.TLSVersion]:
-    """`enabled.protocols`, by default what `protocol` says; TLS 1.0 and 1.1 are gone."""
+def _tls_settings(config: KafkaConfig) -> TlsSettings:
+    password, keystore_type = config.value(_KEYSTORE_PASSWORD), _store_type(config, "keystore")
+    protocol = config.get_string("zookeeper.ssl.protocol")
     enabled = config.get_list("zookeeper.ssl.enabled.protocols")
-    names = enabled or [config.get_string("zookeeper.ssl.protocol")]
-    key = "zookeeper.ssl.enabled.protocols" if enabled else "zookeeper.ssl.protocol"
-    versions: list[ssl.TLSVersion] = []
-    for name in names:
-        if name == _ANY_VERSION and not enabled:
-            versions += _VERSIONS.values()
-        elif name in _VERSIONS:
-            versions.append(_VERSIONS[name])
-        else:
-            raise ConfigError(f"{key}={','.join(names)}: {name} is none of {', '.join(_VERSIONS)}")
-    return versions
+    if not enabled and protocol in PROTOCOLS:
+        enabled = [protocol]
+    return read_settings(
+        {
+            "ssl.keystore.location": config.get_optional_string(_LOCATIONS["keystore"]),
+            "ssl.keystore.type": keystore_type,
+            "ssl.keystore.password": None if keystore_type == PEM else password,
+            # ZooKeeper knows one password for the store and for the key in it.
+            "ssl.key.password": password,
+            "ssl.truststore.location": config.get_optional_string(_LOCATIONS["truststore"]),
+            "ssl.truststore.type": _store_type(config, "truststore"),
+            "ssl.truststore.password": config.value("zookeeper.ssl.truststore.password"),
+            "ssl.protocol": protocol,
+            "ssl.enabled.protocols": ",".join(enabled),
+            "ssl.cipher.suites": ",".join(config.get_list("zookeeper.ssl.cipher.suites")),
+            "ssl.endpoint.identification.algorithm": config.text(
+                "zookeeper.ssl.endpoint.identification.algorithm"
+            ),
+        },
+        name=_zookeeper_key,
+    )
 
 
-def _checks_host_name(config: KafkaConfig) -> bool:
-    key = "zookeeper.ssl.endpoint.identification.algorithm"
-    algorithm = config.text(key) or ""
-    if algorithm.upper() not in ("", "HTTPS"):
-        raise ConfigError(f"{key}={algorithm}: HTTPS, or nothing, which checks no host name")
-    return bool(algorithm)
-
-
-def _pem_store(config: KafkaConfig, location: str, type_key: str) -> str | None:
-    """The path of a store, if it is one that can be read; None if none is named."""
-    path = config.get_optional_string(location)
-    if path is None:
+def _store_type(config: KafkaConfig, store: str) -> str | None:
+    """As it is said, else as the file's ending says; None if there is no such store."""
+    location = config.get_optional_string(_LOCATIONS[store])
+    if location is None:
         return None
-    store_type = config.get_optional_string(type_key)
-    store_type = store_type or _STORE_TYPES.get(Path(path).suffix.lower())
-    if store_type is None:
-        raise ConfigError(f"{location}={path}: say with {type_key} what it is")
-    if store_type.upper() != "PEM":
-        raise ConfigError(f"{location}={path}: {store_type} cannot be read here; make it PEM")
-    return path
+    said = config.get_optional_string(_TYPES[store])
+    found = said.upper() if said else _STORE_TYPES.get(Path(location).suffix.lower())
+    if found is None:
+        raise ConfigError(f"{_LOCATIONS[store]}={location}: say with {_TYPES[store]} what it is")
+    return found
 
 
-def _cannot_use(location: str, path: str, error: Exception) -> ConfigError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ConfigError(f"{location}={path}: cannot be used: {reason}")
+def _zookeeper_key(key: str) -> str:
+    return _KEYSTORE_PASSWORD if key == "ssl.key.password" else f"zookeeper.{key}"

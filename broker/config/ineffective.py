@@ -22,7 +22,6 @@ ALLOW = "pybroker.allow.ineffective.security"
 
 _NO_POLICY = "no policy is asked"
 _NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
-_NO_ZOOKEEPER_CIPHERS = "the connection to ZooKeeper has the ciphers of OpenSSL's defaults"
 _NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
 _NO_NAMES = "every client is anonymous"
 _NO_SASL = "clients need no password, ticket or token"
@@ -32,7 +31,6 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         "create.topic.policy.class.name": _NO_POLICY,
         "alter.config.policy.class.name": _NO_POLICY,
         "client.quota.callback.class": _NO_QUOTA_CLASS,
-        "zookeeper.ssl.cipher.suites": _NO_ZOOKEEPER_CIPHERS,
         "zookeeper.ssl.crl.enable": _NO_ZOOKEEPER_REVOCATION,
         "zookeeper.ssl.ocsp.enable": _NO_ZOOKEEPER_REVOCATION,
         **dict.fromkeys(
@@ -56,7 +54,6 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
 NO_PROTECTION: Mapping[str, str] = MappingProxyType(
     {
         "zookeeper.clientCnxnSocket": "which implementation does it",
-        "zookeeper.ssl.truststore.password": "certificates in a PEM file are not locked",
         "sasl.oauthbearer.clock.skew.seconds": "any value but the default takes a check away",
         **dict.fromkeys(
             ("sasl.client.callback.handler.class", "sasl.login.class",

@@ -121,15 +121,16 @@ def test_tls(stores: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("zookeeper.ssl.protocol", "TLSv1.1", "is none of TLSv1.2, TLSv1.3"),
-        ("zookeeper.ssl.enabled.protocols", "TLSv1.3,SSLv3", "SSLv3 is none of"),
-        ("zookeeper.ssl.endpoint.identification.algorithm", "LDAP", "checks no host name"),
+        ("zookeeper.ssl.protocol", "SSLv3", "zookeeper.ssl.protocol: use one of TLS"),
+        ("zookeeper.ssl.enabled.protocols", "TLSv1.3,SSLv3", "it may name TLSv1"),
+        ("zookeeper.ssl.cipher.suites", "TLS_NONE", "zookeeper.ssl.cipher.suites: TLS_NONE"),
+        ("zookeeper.ssl.endpoint.identification.algorithm", "LDAP", "or nothing for no check"),
         ("zookeeper.ssl.truststore.location", "{}/none.pem", "No such file"),
-        ("zookeeper.ssl.truststore.location", "{}/nothing.pem", "cannot be used"),
-        ("zookeeper.ssl.keystore.location", "{}/authority.pem", "cannot be used"),
+        ("zookeeper.ssl.truststore.location", "{}/nothing.pem", "no certificate in PEM"),
+        ("zookeeper.ssl.keystore.location", "{}/authority.pem", "needs one private key"),
         ("zookeeper.ssl.keystore.location", "{}/store", "say with zookeeper.ssl.keystore.type"),
-        ("zookeeper.ssl.keystore.location", "{}/store.jks", "JKS cannot be read"),
-        ("zookeeper.ssl.keystore.type", "PKCS12", "PKCS12 cannot be read"),
+        ("zookeeper.ssl.keystore.location", "{}/store.jks", "zookeeper.ssl.keystore.password is"),
+        ("zookeeper.ssl.keystore.type", "BCFKS", "use one of JKS, PKCS12, PEM"),
     ],
 )
 def test_tls_that_cannot_be(stores: Path, name: str, text: str, complaint: str) -> None:
@@ -157,10 +158,35 @@ def test_a_key_with_a_password(stores: Path) -> None:
         "zookeeper.ssl.client.enable": "true",
         "zookeeper.ssl.keystore.location": str(stores / "locked.pem"),
     }
-    with pytest.raises(ConfigError, match="cannot be used"):
+    with pytest.raises(ConfigError, match=r"and zookeeper\.ssl\.keystore\.password is not set"):
         zookeeper_security(KafkaConfig(settings))
     password = {"zookeeper.ssl.keystore.password": "open"}
     assert zookeeper_security(KafkaConfig({**settings, **password})).tls is not None
+
+
+def test_stores_of_java(stores: Path) -> None:
+    """PKCS12, as keytool makes it now, whatever the file is called."""
+    store, password = stores / "broker.p12", "changeit"
+    files = ("-in", str(stores / "broker.pem"), "-out", str(store))
+    subprocess.run(
+        ["openssl", "pkcs12", "-export", *files, "-passout", f"pass:{password}"],
+        check=True,
+        capture_output=True,
+    )
+    settings = {
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.keystore.location": str(store),
+        "zookeeper.ssl.keystore.password": password,
+        "zookeeper.ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    }
+    for more in ({}, {"zookeeper.ssl.keystore.type": "jks"}):
+        tls = zookeeper_security(KafkaConfig({**settings, **more})).tls
+        assert tls is not None
+        assert "ECDHE-ECDSA-AES128-GCM-SHA256" in {one["name"] for one in tls.get_ciphers()}
+    wrong = {"zookeeper.ssl.keystore.password": "wrong"}
+    with pytest.raises(ConfigError, match="the password is wrong") as caught:
+        zookeeper_security(KafkaConfig({**settings, **wrong}))
+    assert "zookeeper.ssl.keystore.location" in str(caught.value)
 
 
 def test_logins_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
