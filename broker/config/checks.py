@@ -76,11 +76,6 @@ def _check_authorizer(config: KafkaConfig) -> None:
             f"authorizer.class.name={shortened(name)}: classes of Java cannot be loaded here; use "
             f"{ACL_AUTHORIZER}"
         )
-    if not config.get_boolean(ineffective.ALLOW):
-        raise ConfigError(
-            "authorizer.class.name: ACLs are kept, but no request is checked against them yet: "
-            f"every client may do everything. Start all the same with {ineffective.ALLOW}=true"
-        )
     elsewhere = sorted(key for key in config.static if key.startswith("authorizer.zookeeper."))
     if elsewhere:
         raise ConfigError(

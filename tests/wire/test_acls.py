@@ -34,7 +34,6 @@ VERSIONS = range(4)
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
-    "pybroker.allow.ineffective.security": "true",
 }
 
 

@@ -175,13 +175,13 @@ def test_wherever_it_is_set(tmp_path: Path) -> None:
 )
 def test_an_authorizer_that_cannot_be(values: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        check_config(KafkaConfig({**GOOD, ALLOW: "true", **values}))
+        check_config(KafkaConfig({**GOOD, **values}))
     assert complaint in str(raised.value)
 
 
 def test_an_authorizer_that_can_be() -> None:
     users = {"super.users": " User:CN=a,O=b ; User:c; "}
-    check_config(KafkaConfig({**GOOD, **users, ALLOW: "true", "authorizer.class.name": AUTHORIZER}))
+    check_config(KafkaConfig({**GOOD, **users, "authorizer.class.name": AUTHORIZER}))
 
 
 def test_when_allowed_a_warning_names_them(caplog: pytest.LogCaptureFixture) -> None:
