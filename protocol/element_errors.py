@@ -149,6 +149,24 @@ def _alter_partition_reassignments(request: Any, code: int, text: str | None) ->
     )
 
 
+def _list_partition_reassignments(request: Any, code: int, text: str | None) -> Any:
+    """What was asked for comes back, without replicas."""
+    return reassignments.ListPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=text,
+        topics=[
+            reassignments.OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    reassignments.OngoingPartitionReassignment(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.body.topics or ()
+        ],
+    )
+
+
 def _create_acls(request: Any, code: int, text: str | None) -> Any:
     return security.CreateAclsResponse(
         results=[
@@ -187,6 +205,7 @@ ELEMENT_BUILDERS: Final[Mapping[ApiKey, ElementBuilder]] = {
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: _describe_transactions,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,

@@ -64,6 +64,8 @@ _LONG_LISTS: Final[dict[ApiKey, tuple[str, ...]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: ("entries",),
 }
 
+FIRST_ELECT_LEADERS_WITH_CODE: Final = 1
+
 Builder = Callable[[FailedRequest, int, str | None], Any]
 
 
@@ -486,9 +488,8 @@ def _alter_replica_log_dirs(request: FailedRequest, code: int, _text: str | None
 
 
 def _elect_leaders(request: FailedRequest, code: int, text: str | None) -> Any:
-    if request.api_version >= 1:
-        return reassignments.ElectLeadersResponse(error_code=code)
     return reassignments.ElectLeadersResponse(
+        error_code=code if request.api_version >= FIRST_ELECT_LEADERS_WITH_CODE else 0,
         replica_election_results=[
             reassignments.ReplicaElectionResult(
                 topic=topic.topic,
@@ -500,7 +501,7 @@ def _elect_leaders(request: FailedRequest, code: int, text: str | None) -> Any:
                 ],
             )
             for topic in request.body.topic_partitions or ()
-        ]
+        ],
     )
 
 

@@ -98,11 +98,15 @@ class WireClient:
         bootstrap: str,
         client_id: str | None = "wire-test",
         tls: ssl.SSLContext | None = None,
+        source: str | None = None,
     ) -> None:
+        """`source` is the address from which it connects, if that matters."""
         host, _, port = bootstrap.rpartition(":")
         self.bootstrap = bootstrap
         self.client_id = client_id
-        self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
+        self.socket = socket.create_connection(
+            (host, int(port)), TIMEOUT_SECONDS, None if source is None else (source, 0)
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.tls = tls
         if tls is not None:
