@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 import trio
 
-from ..protocol.zookeeper.operations import SessionExpired
+from ..protocol.zookeeper.constants import ZkCode
+from ..protocol.zookeeper.operations import SessionExpired, ZkError
 from ..replication.metadata_cache import MetadataUpdate
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
@@ -66,6 +67,13 @@ SESSION_LOST = (
 )
 
 
+NOT_OURS = (
+    "the ACLs in ZooKeeper do not let this broker use {path}: the znodes belong to somebody else. "
+    "Give it the login of the brokers that made them (zookeeper.ssl.keystore.location, "
+    "pybroker.jaas.file or pybroker.zookeeper.credentials.file)"
+)
+
+
 class BoundAddresses(NamedTuple):
     """What `run_broker` reports when the broker is ready."""
 
@@ -102,13 +110,19 @@ async def run_broker(
         ) as zookeeper:
             broker = Broker(config, zookeeper, clock)
             await broker.run(trio.Event() if stop is None else stop, metrics_address, task_status)
-    except SessionExpired:
-        raise ZooKeeperUnavailable(SESSION_LOST) from None
+    except (SessionExpired, ZkError) as error:
+        raise _in_plain_words(error) from None
     except BaseExceptionGroup as group:
-        error = _only_error(group)
-        if isinstance(error, SessionExpired):
-            error = ZooKeeperUnavailable(SESSION_LOST)
-        raise error from None
+        raise _in_plain_words(_only_error(group)) from None
+
+
+def _in_plain_words(error: BaseException) -> BaseException:
+    """What the operator can mend in ZooKeeper, said as such; anything else as it is."""
+    if isinstance(error, SessionExpired):
+        return ZooKeeperUnavailable(SESSION_LOST)
+    if isinstance(error, ZkError) and error.code is ZkCode.NO_AUTH:
+        return ZooKeeperUnavailable(NOT_OURS.format(path=error.path))
+    return error
 
 
 def _only_error(error: BaseException) -> BaseException:

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+import trio
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
@@ -15,13 +16,14 @@ from pybroker.broker.cluster.zookeeper_client import (
 )
 from pybroker.broker.cluster.zookeeper_security import zookeeper_security
 from pybroker.broker.config import KafkaConfig
-from pybroker.protocol.zookeeper.operations import Create, Multi, create_recursive
+from pybroker.protocol.zookeeper.operations import Create, Multi, SetData, create_recursive
 from tests.support.secured_zookeeper import (
     SASL_PASSWORD,
     SASL_USER,
     SecuredZooKeeper,
     secured_zookeeper,
 )
+from tests.support.tcp_proxy import TcpProxy
 
 SESSION_TIMEOUT_MS = 4_000
 SHORT_MS = 1_500
@@ -175,3 +177,26 @@ async def test_with_digest(zookeeper: SecuredZooKeeper, tmp_path: Path) -> None:
     finally:
         stranger.stop()
         stranger.close()
+
+
+async def test_reconnects_log_in_again(zookeeper: SecuredZooKeeper, tmp_path: Path) -> None:
+    """Over TLS with SASL, cut again and again: what needs the login goes on."""
+    settings = {**tls(zookeeper), **sasl(tmp_path), "zookeeper.set.acl": "true"}
+    proxy = TcpProxy(zookeeper.secure_port)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(proxy.run)
+        async with opened(f"localhost:{proxy.port}/cut", settings) as client:
+            await create_paths(client)
+            session = client.session
+
+            async def write() -> None:
+                for _ in range(300):
+                    assert (await client.execute_one(SetData("/config/users/ann", b"x"))).ok
+
+            async with trio.open_nursery() as writing:
+                writing.start_soon(write)
+                for _ in range(5):
+                    await trio.sleep(0.1)
+                    proxy.cut()
+            assert client.session == session
+        nursery.cancel_scope.cancel()

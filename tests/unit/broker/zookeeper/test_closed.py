@@ -17,6 +17,8 @@ from pybroker.broker.cluster.zookeeper_client import (
     open_zookeeper,
 )
 from pybroker.broker.cluster.zookeeper_security import ZooKeeperSecurity
+from pybroker.broker.config import KafkaConfig
+from pybroker.broker.server import run_broker
 from pybroker.broker.zookeeper.server import NotLoopback, serve_zookeeper
 from pybroker.broker.zookeeper.storage import SECRET_FILE
 from pybroker.protocol.zookeeper.constants import AUTH_XID, OPEN_ACL, Op
@@ -189,3 +191,19 @@ def test_sessions_of_the_dead_are_closed_with_the_credentials(tmp_path: Path) ->
         found = close_sessions(connect, [1], password_of, credentials=CREDENTIALS)
         assert found == [dead.session_id]
         alive.close()
+
+
+async def test_a_broker_says_whose_znodes_it_may_not_use(tmp_path: Path) -> None:
+    with embedded_zookeeper() as port:
+        async with opened(port) as owner:
+            assert (await owner.execute_one(Create("/kafka"))).ok
+        config = KafkaConfig(
+            {
+                "zookeeper.connect": f"127.0.0.1:{port}/kafka",
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "log.dirs": str(tmp_path),
+            }
+        )
+        told = "do not let this broker use /.*credentials.file"
+        with pytest.raises(ZooKeeperUnavailable, match=told), trio.fail_after(20):
+            await run_broker(config)

@@ -163,3 +163,36 @@ def test_the_login_s_xid_is_given_back() -> None:
     (reply,) = client.log
     assert isinstance(reply, Reply)
     assert (reply.xid, reply.error, reply.body) == (AUTH_XID, 0, b"")
+
+
+login_frame = (
+    AUTH_XID.to_bytes(4, "big", signed=True) + b"\0\0\0\x64" + bytes(4)
+    + b"\0\0\0\6digest\0\0\0\x0e" + CREDENTIALS
+)  # fmt: skip
+
+
+@st.composite
+def nearly_logins(draw: st.DrawFn) -> bytes:
+    """The right frame with something wrong in it."""
+    frame = bytearray(login_frame)
+    for _ in range(draw(st.integers(1, 3))):
+        position = draw(st.integers(4, len(frame) - 1))
+        frame[position] = draw(st.integers(0, 255))
+    return bytes(frame[: draw(st.integers(0, len(frame)))])
+
+
+@given(frames=st.lists(st.one_of(st.binary(max_size=60), nearly_logins()), max_size=4))
+def test_no_bytes_but_the_right_ones_open_it(frames: list[bytes]) -> None:
+    world = closed_world()
+    client = world.client()
+    for frame in frames:
+        # Its type and anything behind the credentials are no part of them.
+        if frame[4:8] + frame[12:] == login_frame[4:8] + login_frame[12:]:
+            return
+        try:
+            world.machine.receive(client.connection, frame, world.now_ms)
+        except ProtocolError:
+            break
+        world.settle()
+    assert (world.records, dict(world.machine.sessions.sessions)) == ([], {})
+    assert world.machine.tree.node_count == 5
