@@ -111,6 +111,7 @@ def storage_files() -> Files:
 
 
 def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
+    """How many connections there may be, and how many a second may come."""
     return ConnectionQuotas(
         descriptor_limit=connection_limit(descriptor_limit()),
         max_connections=config.get_int("max.connections"),

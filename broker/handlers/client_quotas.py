@@ -230,7 +230,8 @@ def _components(components: Sequence[ComponentData]) -> dict[str, ComponentData]
     return wanted
 
 
-_FILTERS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
+# The types with what they are called in errors, in the order in which Kafka comes to them.
+_FILTERS = {IP: "ip", CLIENT_ID: "client", USER: "user"}
 
 
 def _exact_path(wanted: Mapping[str, ComponentData]) -> str | None:
@@ -290,11 +291,12 @@ def _place_of(names: Names) -> tuple[str, Mapping[str, ConfigType]]:
     """The path of an entity, and the keys that it may have."""
     if not names:
         raise _invalid("Invalid empty client quota entity")
-    for kind, name in names.items():
+    for kind in _FILTERS:
+        if names.get(kind) == "":
+            raise _invalid(f"Empty {kind} not supported")
+    for kind in names:
         if kind not in _FILTERS:
             raise _invalid(f"Unhandled client quota entity type: {kind}")
-        if name == "":
-            raise _invalid(f"Empty {kind} not supported")
     if IP in names:
         if len(names) > 1:
             raise _invalid(
