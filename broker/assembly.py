@@ -73,6 +73,7 @@ from .handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from .handlers.partition_reassignments import PartitionReassignmentHandlers
 from .handlers.produce import ProduceHandler
 from .handlers.sasl import SaslHandlers
+from .handlers.scram_credentials import ScramCredentialHandlers
 from .handlers.topics import TopicHandlers
 from .handlers.transactional_produce import TransactionalProduce
 from .handlers.transactions import TransactionHandlers
@@ -405,6 +406,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(ClientQuotaHandlers(store).handlers())
     register(AclHandlers(parts.acls).handlers())
     register(SaslHandlers().handlers())
+    register(ScramCredentialHandlers(store, parts.control.controller).handlers())
 
 
 def _register_coordinators(ground: Ground, parts: Parts) -> None:

@@ -1,6 +1,7 @@
-"""Dynamic configs of topics and brokers, brought to the parts that obey them while they run.
+"""Dynamic configs of topics, brokers, clients and users, brought to the parts that obey them while
+they run.
 
-Mirrors DynamicBrokerConfig's reconfigurables and TopicConfigHandler.
+Mirrors DynamicBrokerConfig's reconfigurables, TopicConfigHandler and UserConfigHandler.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ConfigChanges:
                 ground.topic_configs.changed(name, values)
             parts.control.controller.topic_config_changed(name, values)
         elif (quoted := entity_at(entity)) is not None:
-            await self._apply_quotas(quoted, values)
+            await self._apply_entity(quoted, values)
         elif kind == "brokers":
             if entity == broker_entity(""):
                 changed = dynamic.take_over(ground.config, default=values)
@@ -56,18 +57,22 @@ class ConfigChanges:
                 with parts.replicas.runtime.settling:
                     self._apply()
 
-    async def read_quotas(self) -> None:
-        """All that is written now; what changes from now on is told by the config store."""
+    async def read_entities(self) -> None:
+        """All that is written now of clients, users (with their credentials) and addresses; what
+        changes from now on is told by the config store."""
         for entity, values in (await self._ground.store.run(read_all_quotas())).items():
             quoted = entity_at(entity)
             if quoted is not None:
-                await self._apply_quotas(quoted, values)
+                await self._apply_entity(quoted, values)
 
-    async def _apply_quotas(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
+    async def _apply_entity(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
         if isinstance(entity, IpEntity):
             await self._apply_rate(entity.name, values.get(CONNECTION_CREATION_RATE))
         else:
             self._parts.quotas.apply(entity, values)
+            user, client = entity
+            if user and client == "":
+                self._parts.logins.scram.apply(user, values)
 
     async def _apply_rate(self, name: str | None, rate: str | None) -> None:
         """How many connections a second may come from an address, or from each; a name may be

@@ -48,6 +48,7 @@ from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, ope
 from .cluster.zookeeper_security import zookeeper_security
 from .config import ConfigError, KafkaConfig, dynamic
 from .config.checks import check_config
+from .config.sasl_config import uses_sasl
 from .config_changes import ConfigChanges
 from .coordinators.group_runtime import offsets_partition_count
 from .coordinators.transaction_runtime import (
@@ -283,6 +284,8 @@ class Broker:
         await services.start("transactions", transactions.run, transaction_partitions)
         await services.start("verifier", verifier.run)
         await services.start("logins", parts.logins.tasks.run)
+        if any(uses_sasl(spec.protocol) for spec in self.listeners):
+            await self.changes.read_entities()  # a login may need them at once
         await services.start("sockets", parts.sockets.run)
         await services.start("controller", control.controller.run)
         if self.zookeeper.session[0] != self.sessions[-1]:
@@ -291,7 +294,7 @@ class Broker:
         await services.start("producer ids", control.producer_ids.run)
         services.spawn("isr changes", control.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
-        await self.changes.read_quotas()
+        await self.changes.read_entities()
         await services.start("features", self.features.follow)
         if parts.tokens.tokens.enabled:
             await services.start(

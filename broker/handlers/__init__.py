@@ -60,6 +60,8 @@ HANDLED_IN: Mapping[ApiKey, str] = {
     ApiKey.OFFSET_DELETE: "group_offsets",
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "client_quotas",
     ApiKey.ALTER_CLIENT_QUOTAS: "client_quotas",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "scram_credentials",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "scram_credentials",
     ApiKey.ALTER_PARTITION: "controller_requests",
     ApiKey.UPDATE_FEATURES: "controller_requests",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",

@@ -88,6 +88,12 @@ class ScramCredential:
         except ValueError:
             raise ValueError("no SCRAM credential") from None
 
+    def to_text(self) -> str:
+        return (
+            f"salt={_text(self.salt)},stored_key={_text(self.stored_key)},"
+            f"server_key={_text(self.server_key)},iterations={self.iterations}"
+        )
+
 
 def credential_from_salted_password(
     kind: ScramHash, salted_password: bytes, salt: bytes, iterations: int

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.credentials import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    OpData,
+)
 from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
-from pybroker.protocol.sasl import PlainClient
+from pybroker.protocol.sasl import PlainClient, ScramHash
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import authenticate, bare, handshake, log_in, talk
-from tests.support.wire import WireClient, covers
+from tests.support.wire import WireClient, covers, unique
 
 AFTER_LOGIN = "SaslAuthenticate request received after successful authentication"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -238,3 +254,155 @@ class TestAgain:
         assert handshake(short, "SCRAM-SHA-256").error_code == 0
         short.post(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=x"), 2)
         assert short.is_closed_by_broker()
+
+
+SHA_256, SHA_512, UNKNOWN = 1, 2, 9
+SALT = b"some salt"
+
+
+def upsertion(
+    name: str, password: str = "x", mechanism: int = SHA_256, iterations: int = 4096
+) -> ScramCredentialUpsertion:
+    kind = ScramHash.SHA_512 if mechanism == SHA_512 else ScramHash.SHA_256
+    return ScramCredentialUpsertion(
+        name=name,
+        mechanism=mechanism,
+        iterations=iterations,
+        salt=SALT,
+        salted_password=kind.salted_password(password, SALT, max(1, iterations)),
+    )
+
+
+def alter(client: WireClient, *changes: Any) -> dict[str, tuple[int, str | None]]:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[one for one in changes if isinstance(one, ScramCredentialDeletion)],
+        upsertions=[one for one in changes if isinstance(one, ScramCredentialUpsertion)],
+    )
+    results = client.call(request, 0).results
+    return {result.user: (result.error_code, result.error_message) for result in results}
+
+
+def describe(client: WireClient, *names: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
+    users = [UserName(name=name) for name in names] or None
+    answer = client.call(DescribeUserScramCredentialsRequest(users=users), 0)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    return [
+        (one.user, one.error_code, [(i.mechanism, i.iterations) for i in one.credential_infos])
+        for one in answer.results
+    ]
+
+
+@pytest.fixture
+def admin(listeners: dict[str, str]) -> Iterator[WireClient]:
+    with WireClient(listeners["PLAINTEXT"]) as client:
+        yield client
+
+
+def wait_until_in(client: WireClient, mechanism: str, name: str, password: str) -> None:
+    """A change reaches the broker through ZooKeeper, after its answer."""
+    deadline = time.monotonic() + 10
+    while True:
+        with client.another() as other:
+            if log_in(other, mechanism, name, password).error_code == 0:
+                return
+        assert time.monotonic() < deadline
+
+
+@covers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+def test_users_come_and_go(admin: WireClient, users: WireClient) -> None:
+    name = unique("a user/")
+    assert alter(admin, upsertion(name, "one"), upsertion(name, mechanism=SHA_512)) == {
+        name: (0, None)
+    }
+    assert describe(admin, name) == [(name, 0, [(SHA_256, 4096), (SHA_512, 4096)])]
+    assert (name, 0, [(SHA_256, 4096), (SHA_512, 4096)]) in describe(admin)
+    wait_until_in(users, "SCRAM-SHA-256", name, "one")
+    assert alter(admin, upsertion(name, "two", iterations=8192)) == {name: (0, None)}
+    wait_until_in(users, "SCRAM-SHA-256", name, "two")
+    with users.another() as other:
+        assert log_in(other, "SCRAM-SHA-256", name, "one").error_code != 0
+    gone = ScramCredentialDeletion(name=name, mechanism=SHA_256)
+    assert alter(admin, gone) == {name: (0, None)}
+    assert describe(admin, name) == [(name, 0, [(SHA_512, 4096)])]
+    assert alter(admin, gone, upsertion(name, mechanism=SHA_512, iterations=5000)) == {
+        name: (
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        )
+    }
+    assert describe(admin, name) == [(name, 0, [(SHA_512, 4096)])]
+    deadline = time.monotonic() + 10
+    while True:
+        with users.another() as other:
+            if log_in(other, "SCRAM-SHA-256", name, "two").error_code != 0:
+                break
+        assert time.monotonic() < deadline
+
+
+def test_what_is_no_credential(admin: WireClient) -> None:
+    fine = unique("fine")
+    told = alter(
+        admin,
+        upsertion(fine),
+        upsertion(""),
+        upsertion("few", iterations=4095),
+        upsertion("many", iterations=16385),
+        upsertion("unknown", mechanism=UNKNOWN),
+        upsertion("twice"),
+        upsertion("twice"),
+        ScramCredentialDeletion(name="both", mechanism=SHA_256),
+        upsertion("both"),
+    )
+    assert told == {
+        fine: (0, None),
+        "": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        "few": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
+        "many": (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+        "unknown": (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        "twice": (
+            ErrorCode.DUPLICATE_RESOURCE,
+            "A user credential cannot be altered twice in the same request",
+        ),
+        "both": (
+            ErrorCode.DUPLICATE_RESOURCE,
+            "A user credential cannot be altered twice in the same request",
+        ),
+    }
+
+
+def test_users_that_cannot_be_described(admin: WireClient) -> None:
+    alter(admin, upsertion("known"))
+    answer = admin.call(
+        DescribeUserScramCredentialsRequest(
+            users=[UserName(name=name) for name in ("known", "", "nobody", "two", "two")]
+        ),
+        0,
+    )
+    assert {one.user: (one.error_code, one.error_message) for one in answer.results} == {
+        "known": (0, None),
+        "": (ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty"),
+        "nobody": (
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to describe a user credential that does not exist: nobody",
+        ),
+        "two": (
+            ErrorCode.DUPLICATE_RESOURCE,
+            "Cannot describe SCRAM credentials for the same user twice in a single request: two",
+        ),
+    }
+
+
+def test_quotas_of_a_user_stay(admin: WireClient) -> None:
+    name = unique("user")
+    alter(admin, upsertion(name))
+    entity = [AlterClientQuotasRequestEntityData(entity_type="user", entity_name=name)]
+    ops = [OpData(key="producer_byte_rate", value=1e6)]
+    entry = AlterClientQuotasRequestEntryData(entity=entity, ops=ops)
+    answer = admin.call(AlterClientQuotasRequest(entries=[entry]), 1)
+    assert answer.entries[0].error_code == 0
+    assert alter(admin, upsertion(name, mechanism=SHA_512)) == {name: (0, None)}
+    assert describe(admin, name) == [(name, 0, [(SHA_256, 4096), (SHA_512, 4096)])]
+    ask = [ComponentData(entity_type="user", match_type=0, match=name)]
+    answer = admin.call(DescribeClientQuotasRequest(components=ask, strict=True), 1)
+    ((values,),) = [one.values for one in answer.entries]
+    assert (values.key, values.value) == ("producer_byte_rate", 1e6)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ....protocol.sasl.scram import (
@@ -24,6 +25,8 @@ from ....protocol.sasl.scram import (
 )
 from ....protocol.sasl.scram_exchange import FoundCredential, ScramServer
 from ..principal import USER_TYPE, KafkaPrincipal
+
+logger = logging.getLogger("pybroker.broker.security")
 
 MAX_TOKEN_CREDENTIALS = 1000
 _SALT_CHARACTERS = 26
@@ -66,11 +69,20 @@ class ScramCredentials:
         self._users: dict[ScramHash, dict[str, ScramCredential]] = {one: {} for one in ScramHash}
         self._of_tokens: dict[tuple[ScramHash, str, str], ScramCredential] = {}
 
-    def put(self, kind: ScramHash, username: str, credential: ScramCredential) -> None:
-        self._users[kind][username] = credential
-
-    def remove(self, kind: ScramHash, username: str) -> None:
-        self._users[kind].pop(username, None)
+    def apply(self, username: str, config: Mapping[str, str]) -> None:
+        """What is stored of a user now, by mechanism; there may be other keys."""
+        for kind, users in self._users.items():
+            text = config.get(kind.mechanism)
+            users.pop(username, None)
+            if text is None:
+                continue
+            try:
+                users[username] = ScramCredential.parse(text)
+            except ValueError:
+                logger.error(
+                    "The %s credential of the user %r cannot be read: nobody can log in with it",
+                    kind.mechanism, username,
+                )  # fmt: skip
 
     def token(self, token_id: str) -> Token | None:
         return self._token(token_id)

@@ -83,3 +83,9 @@ def test_no_bytes_do_anything_but_fail(first: bytes, second: bytes) -> None:
 def test_plain_and_oauthbearer_messages_come_back(name: str, password: str) -> None:
     plain = PlainMessage("", name, password)
     assert PlainMessage.parse(plain.to_bytes()) == plain
+
+
+@given(SALTS, st.binary(max_size=64), st.binary(max_size=64), st.integers(1, 2**31 - 1))
+def test_credentials_come_back(salt: bytes, stored: bytes, server: bytes, iterations: int) -> None:
+    credential = ScramCredential(salt, stored, server, iterations)
+    assert ScramCredential.parse(credential.to_text()) == credential

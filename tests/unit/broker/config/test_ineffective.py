@@ -117,7 +117,7 @@ def test_all_of_them_are_named_in_one_line() -> None:
         (
             {
                 "listeners": "IN://h:1,OUT://h:2",
-                "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SASL_SSL",
+                "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SASL_PLAINTEXT",
                 "inter.broker.listener.name": "IN",
             },
             "listener OUT: Kerberos is not there yet",

@@ -191,6 +191,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(token: bytes) 
 def test_a_credential_is_written_as_in_zookeeper() -> None:
     credential = ScramCredential(b"salt", b"stored", b"server", 8192)
     text = "salt=c2FsdA==,stored_key=c3RvcmVk,server_key=c2VydmVy,iterations=8192"
+    assert credential.to_text() == text
     assert ScramCredential.parse(text) == credential
 
 

@@ -36,8 +36,10 @@ TOKEN = FakeToken(KafkaPrincipal("User", "owner"), EPOCH + 5000, "token-secret")
 
 def rules(max_session_ms: int = 0) -> LoginRules:
     credentials = ScramCredentials(b"secret", {"token-id": TOKEN}.get)
-    for kind in ScramHash:
-        credentials.put(kind, "alice", credential_from_password(kind, "a", b"salt"))
+    stored = {
+        kind.mechanism: credential_from_password(kind, "a", b"salt").to_text() for kind in ScramHash
+    }
+    credentials.apply("alice", {**stored, "producer_byte_rate": "1"})
     options = {"user_alice": "a", "user_bob": "b", "username": "alice"}
     configs = {name: MechanismConfig(options, max_session_ms) for name in ("PLAIN", *MECHANISMS)}
     return login_rules(configs, credentials, lambda bits: (1 << bits) - 1)

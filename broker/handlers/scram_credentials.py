@@ -1,0 +1,208 @@
+"""DescribeUserScramCredentials v0 and AlterUserScramCredentials v0 (KIP-554).
+
+Any broker describes; only the controller alters. The change is in ZooKeeper when it is answered and
+reaches the brokers, this one too, a little later. A user's credentials and quotas stand in one
+node: what is not altered stays as it is.
+
+Mirrors `ZkAdminManager.describeUserScramCredentials` and `alterUserScramCredentials`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from ...protocol.sasl.scram import (
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramHash,
+    credential_from_salted_password,
+)
+from ...protocol.zookeeper.operations import SessionExpired, ZkError
+from ..cluster.config_store import ConfigStore, NoController
+from ..cluster.quota_store import USERS, read_kind
+from ..quotas.entities import entity_at, path_of
+
+if TYPE_CHECKING:
+    from ..cluster.controller_runtime import ControllerRuntime
+    from ..network.request import Handler, Request
+
+Change: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
+
+MAX_ITERATIONS = 16384
+TYPES: Mapping[int, ScramHash] = {1: ScramHash.SHA_256, 2: ScramHash.SHA_512}
+
+_EMPTY_NAME = "Username must not be empty"
+_NO_USER = "Attempt to describe a user credential that does not exist"
+_NO_CREDENTIAL = "Attempt to delete a user credential that does not exist"
+_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request"
+_ALTERED_TWICE = "A user credential cannot be altered twice in the same request"
+_UNKNOWN_MECHANISM = "Unknown SCRAM mechanism"
+
+
+class ScramCredentialHandlers:
+    __slots__ = ("_controller", "_store")
+
+    def __init__(self, store: ConfigStore, controller: ControllerRuntime) -> None:
+        self._store = store
+        self._controller = controller
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        return {
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: self.describe,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS: self.alter,
+        }
+
+    # Describe
+
+    async def describe(self, request: Request) -> None:
+        names = [user.name for user in request.body.users or ()]
+        try:
+            results = await (self._of_users(names) if names else self._of_all())
+        except (ZkError, SessionExpired):
+            request.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        request.respond(DescribeUserScramCredentialsResponse(error_message=None, results=results))
+
+    async def _of_all(self) -> list[DescribeUserScramCredentialsResult]:
+        found = {}
+        for path, config in (await self._store.run(read_kind(USERS))).items():
+            entity = entity_at(path)
+            if isinstance(entity, tuple) and isinstance(entity[0], str):
+                found[entity[0]] = config
+        described = (_described(user, found[user]) for user in sorted(found))
+        return [result for result in described if result is not None]
+
+    async def _of_users(self, names: list[str]) -> list[DescribeUserScramCredentialsResult]:
+        times = Counter(names)
+        fine = [name for name in times if name and times[name] == 1]
+        configs = await self._store.read_many(path_of((name, "")) for name in fine)
+        return [self._of_user(name, times[name], configs) for name in times]
+
+    def _of_user(
+        self, name: str, times: int, configs: Mapping[str, Mapping[str, str]]
+    ) -> DescribeUserScramCredentialsResult:
+        error, message = ErrorCode.RESOURCE_NOT_FOUND, _EMPTY_NAME
+        if name and times > 1:
+            error, message = ErrorCode.DUPLICATE_RESOURCE, f"{_TWICE}: {name}"
+        elif name:
+            described = _described(name, configs[path_of((name, ""))])
+            if described is not None:
+                return described
+            message = f"{_NO_USER}: {name}"
+        return DescribeUserScramCredentialsResult(
+            user=name, error_code=error, error_message=message
+        )
+
+    # Alter
+
+    async def alter(self, request: Request) -> None:
+        if not self._controller.is_active:
+            request.fail(ErrorCode.NOT_CONTROLLER)
+            return
+        body: AlterUserScramCredentialsRequest = request.body
+        outcomes = refused(body)
+        changes: dict[str, list[Change]] = {}
+        for change in _changes(body):
+            if change.name not in outcomes:
+                changes.setdefault(change.name, []).append(change)
+        pace = request.pace()
+        for user, wanted in changes.items():
+            await pace()
+            outcomes[user] = await self._alter(user, wanted)
+        request.respond(
+            AlterUserScramCredentialsResponse(
+                results=[
+                    AlterUserScramCredentialsResult(
+                        user=user, error_code=code, error_message=message
+                    )
+                    for user, (code, message) in outcomes.items()
+                ]
+            )
+        )
+
+    async def _alter(self, user: str, changes: Iterable[Change]) -> tuple[ErrorCode, str | None]:
+        path = path_of((user, ""))
+        try:
+            config = await self._store.read(path)
+            for change in changes:
+                kind = TYPES[change.mechanism]
+                if isinstance(change, ScramCredentialUpsertion):
+                    config[kind.mechanism] = _credential(kind, change).to_text()
+                elif config.pop(kind.mechanism, None) is None:
+                    return ErrorCode.RESOURCE_NOT_FOUND, _NO_CREDENTIAL
+            await self._store.write(path, config)
+        except NoController:
+            return ErrorCode.BROKER_NOT_AVAILABLE, "There is no controller at the moment; try again"
+        except (ZkError, SessionExpired):
+            return ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR.description
+        return ErrorCode.NONE, None
+
+
+def refused(body: AlterUserScramCredentialsRequest) -> dict[str, tuple[ErrorCode, str | None]]:
+    """The users with whom something is wrong whatever is stored, and what."""
+    found: dict[str, tuple[ErrorCode, str | None]] = {}
+    for change in _changes(body):
+        wrong = _wrong(change)
+        if wrong is not None:
+            found[change.name] = wrong
+    times = Counter((one.name, one.mechanism) for one in _changes(body))
+    for (name, _), count in times.items():
+        if count > 1 and name not in found:
+            found[name] = (ErrorCode.DUPLICATE_RESOURCE, _ALTERED_TWICE)
+    return found
+
+
+def _changes(body: AlterUserScramCredentialsRequest) -> list[Change]:
+    return [*body.deletions, *body.upsertions]
+
+
+def _wrong(change: Change) -> tuple[ErrorCode, str] | None:
+    if not change.name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, _EMPTY_NAME
+    if change.mechanism not in TYPES:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, _UNKNOWN_MECHANISM
+    if isinstance(change, ScramCredentialUpsertion):
+        if change.iterations > MAX_ITERATIONS:
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+        if change.iterations < MIN_ITERATIONS:
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    return None
+
+
+def _credential(kind: ScramHash, change: ScramCredentialUpsertion) -> ScramCredential:
+    return credential_from_salted_password(
+        kind, bytes(change.salted_password), bytes(change.salt), change.iterations
+    )
+
+
+def _described(user: str, config: Mapping[str, str]) -> DescribeUserScramCredentialsResult | None:
+    """None if there is no credential."""
+    infos = []
+    result = DescribeUserScramCredentialsResult(user=user, error_message=None)
+    for number, kind in TYPES.items():
+        text = config.get(kind.mechanism)
+        if text is None:
+            continue
+        try:
+            iterations = ScramCredential.parse(text).iterations
+        except ValueError:
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            result.error_message = ErrorCode.UNKNOWN_SERVER_ERROR.description
+            return result
+        infos.append(CredentialInfo(mechanism=number, iterations=iterations))
+    result.credential_infos = infos
+    return result if infos else None
