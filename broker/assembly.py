@@ -229,6 +229,7 @@ def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
         runtime,
         config.inter_broker_listener,
         settings.fetcher_config(config),
+        connect=settings.connect_to_brokers(config, config.inter_broker_listener, ground.broker_id),
         fetchers_per_source=config.get_int("num.replica.fetchers"),
         timeout_ms=config.get_int("replica.socket.timeout.ms"),
     )
@@ -247,10 +248,13 @@ def _control(
     register_broker: Callable[[], Awaitable[None]],
 ) -> Control:
     config, zookeeper, broker_id = ground.config, ground.zookeeper, ground.broker_id
+    listener = config.control_plane_listener
+    connect = settings.connect_to_brokers(config, listener, broker_id)
     client = ControllerClient(
         broker_id,
         cache,
-        config.inter_broker_listener,
+        listener,
+        connect=connect,
         request_timeout_ms=config.get_int("controller.socket.timeout.ms"),
     )
     isr_changes = AlterPartitionSender(broker_id, replicas, client, zookeeper)
@@ -263,6 +267,8 @@ def _control(
             clock=ground.clock,
             new_topic_id=lambda: uuid.uuid4().bytes,
             register=register_broker,
+            listener=listener,
+            connect=connect,
         ),
         client=client,
         creator=TopicCreator(config, cache, zookeeper, random.Random()),
@@ -280,6 +286,7 @@ def _coordinators(
     ground: Ground, cache: MetadataCache, replicas: ReplicaRuntime, producer_ids: ProducerIds
 ) -> Coordinators:
     config, clock = ground.config, ground.clock
+    connect = settings.connect_to_brokers(config, config.inter_broker_listener, ground.broker_id)
     return Coordinators(
         groups=GroupRuntime(
             replicas,
@@ -293,6 +300,7 @@ def _coordinators(
             transaction_config(config),
             producer_ids,
             listener=config.inter_broker_listener,
+            connect=connect,
             clock=clock,
             load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
         ),
@@ -300,6 +308,7 @@ def _coordinators(
             cache,
             config.inter_broker_listener,
             str(ground.broker_id),
+            connect=connect,
             timeout_ms=config.get_int("request.timeout.ms"),
         ),
     )

@@ -1,6 +1,7 @@
 """A connection from broker to broker, with one request in flight; any trouble closes it.
 
-Leaves out TLS and SASL, for which `connect` is the place.
+`Connect` opens it: in plain text, or over TLS and with a login (`connect_by`). A session that ends
+is left for a new connection before that.
 """
 
 from collections.abc import Awaitable, Callable
@@ -8,25 +9,32 @@ from typing import TypeAlias
 
 import trio
 
+from ...client.errors import ClientError
 from ...client.exchanges import STREAM_ERRORS, Exchanges
+from ...client.security.connector import OPEN, Connector, Link
 from ...protocol.errors import ProtocolError
 from ...protocol.schema import Message
 from ...replication.metadata_cache import Endpoint
 
 REQUEST_TIMEOUT_MS = 30_000
 
-Connect: TypeAlias = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
+Connect: TypeAlias = Callable[[Endpoint], Awaitable[Link]]
 
 
 class ChannelError(Exception):
     """The request got no answer: its effect is not known."""
 
 
-async def connect_plaintext(endpoint: Endpoint) -> trio.abc.Stream:
-    """A TCP connection without delay for small requests."""
-    stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
-    stream.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
-    return stream
+def connect_by(connector: Connector, client_id: str) -> Connect:
+    """`client_id` is said at a login."""
+
+    async def connect(endpoint: Endpoint) -> Link:
+        return await connector.open(endpoint.host, endpoint.port, client_id)
+
+    return connect
+
+
+connect_plaintext = connect_by(OPEN, "")
 
 
 class BrokerConnection:
@@ -45,7 +53,7 @@ class BrokerConnection:
         self.endpoint = endpoint
         self.timeout_ms = timeout_ms
         self._connect = connect
-        self._stream: trio.abc.Stream | None = None  # nothing is on its way in it
+        self._link: Link | None = None  # nothing is on its way in it
         self._exchanges = Exchanges(client_id, reuse_buffer=reuse_buffer)
 
     async def send(self, message: Message, api_version: int) -> Message:
@@ -58,12 +66,14 @@ class BrokerConnection:
         """As `send`, for a caller with a time limit of its own."""
         answered = False
         try:
-            if self._stream is None:
-                self._stream = await self._connect(self.endpoint)
-            response = await self._exchanges.ask(self._stream, message, api_version)
+            if self._link is not None and trio.current_time() >= self._link.good_until:
+                self.close()
+            if self._link is None:
+                self._link = await self._connect(self.endpoint)
+            response = await self._exchanges.ask(self._link.stream, message, api_version)
             answered = True
             return response
-        except STREAM_ERRORS as error:
+        except (*STREAM_ERRORS, ClientError) as error:
             raise ChannelError(f"connection failed: {error}") from error
         except ProtocolError as error:
             raise ChannelError(f"cannot read the answer: {error}") from error
@@ -73,9 +83,6 @@ class BrokerConnection:
 
     def close(self) -> None:
         """Drop the connection; the next request opens another."""
-        stream, self._stream = self._stream, None
-        if isinstance(stream, trio.SocketStream):
-            stream.socket.close()
-        elif stream is not None:
-            # Streams of other kinds (tests, TLS) can only be closed by awaiting.
-            trio.lowlevel.spawn_system_task(trio.aclose_forcefully, stream)
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()

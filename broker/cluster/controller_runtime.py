@@ -65,11 +65,14 @@ class ControllerRuntime:
         clock: Callable[[], int],
         new_topic_id: Callable[[], bytes],
         register: Callable[[], Awaitable[None]],
+        listener: str | None = None,
         connect: Connect = connect_plaintext,
         socket_timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
-        """`register` registers this broker again after its session has expired."""
+        """`register` registers this broker again after its session has expired. `listener` of each
+        broker takes control requests, unless given the one that brokers speak through."""
         self.config = config
+        self._listener = listener or config.inter_broker_listener
         self.machine = Controller(config, new_topic_id)
         self._zookeeper = zookeeper
         self._clock = clock
@@ -263,12 +266,12 @@ class ControllerRuntime:
 
     def _open_channel(self, effect: effects.OpenChannel) -> None:
         broker = effect.broker
-        endpoint = broker.endpoint(self.config.inter_broker_listener)
+        endpoint = broker.endpoint(self._listener)
         if endpoint is None:
             logger.error(
-                "broker %d has no listener %s, which brokers speak through",
+                "broker %d has no listener %s, which takes control requests",
                 broker.broker_id,
-                self.config.inter_broker_listener,
+                self._listener,
             )
             return
         existing = self._channels.get(broker.broker_id)

@@ -199,6 +199,12 @@ class KafkaConfig:
                 return listener.name
         return protocol
 
+    @property
+    def control_plane_listener(self) -> str:
+        """What the controller and the brokers say to each other goes through it."""
+        named = self.get_optional_string("control.plane.listener.name")
+        return self.inter_broker_listener if named is None else named.upper()
+
     def advertised_listeners(self, bound_ports: Mapping[str, int] | None = None) -> list[Listener]:
         """What clients are told; port 0 becomes the port that was bound."""
         text = self.get_optional_string("advertised.listeners")

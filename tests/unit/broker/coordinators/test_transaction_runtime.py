@@ -20,6 +20,7 @@ from trio.testing import MockClock
 
 from pybroker.broker.coordinators.producer_ids import ProducerIds
 from pybroker.broker.coordinators.transaction_runtime import TransactionRuntime
+from pybroker.client.security.connector import Link
 from pybroker.coordinator.transaction.core import InitAttempt, TransactionConfig
 from pybroker.coordinator.transaction.states import TransactionState
 from pybroker.protocol.api import ApiKey
@@ -52,12 +53,12 @@ class Leaders:
         self.requests: list[tuple[int, Any]] = []
         self.says: Callable[[int, str], ErrorCode | None] = lambda broker, topic: E.NONE
 
-    async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
+    async def connect(self, endpoint: Endpoint) -> Link:
         self.connections += 1
         ours, theirs = trio.testing.memory_stream_pair()
         broker = endpoint.port - 9000
         self._nursery.start_soon(answer_requests, theirs, partial(self._answer, broker))
-        return ours
+        return Link(ours)
 
     async def _answer(
         self, broker: int, key: ApiKey, version: int, body: Any
@@ -256,11 +257,11 @@ async def test_a_leader_that_says_nothing(tmp_path: Path, autojump_clock: MockCl
         connect = leaders.connect
         silent: list[Any] = []
 
-        async def silence(endpoint: Endpoint) -> trio.abc.Stream:
+        async def silence(endpoint: Endpoint) -> Link:
             if endpoint.port == 9002 and not silent:
                 ours, theirs = trio.testing.memory_stream_pair()
                 silent.append(theirs)
-                return ours
+                return Link(ours)
             return await connect(endpoint)
 
         node.runtime.markers._connect = silence

@@ -14,6 +14,7 @@ from pybroker.broker.coordinators.transaction_verifier import (
     Question,
     TransactionVerifier,
 )
+from pybroker.client.security.connector import Link
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
@@ -54,10 +55,10 @@ class Coordinator:
         self.gate = trio.Event()
         self.gate.set()
 
-    async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
+    async def connect(self, endpoint: Endpoint) -> Link:
         ours, theirs = trio.testing.memory_stream_pair()
         self.nursery.start_soon(answer_requests, theirs, self.answer)
-        return ours
+        return Link(ours)
 
     async def answer(self, key: ApiKey, version: int, body: Any) -> Any:
         if self.is_broken:

@@ -12,6 +12,7 @@ from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.replicas.fetcher_runtime import FetcherRuntime
 from pybroker.client.frames import FrameReader
+from pybroker.client.security.connector import Link
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.framing import encode_response
 from pybroker.replication.follower_steps import FetcherConfig
@@ -62,14 +63,14 @@ class Pair:
             yield
             nursery.cancel_scope.cancel()
 
-    async def _connect(self, _endpoint: Endpoint) -> trio.abc.Stream:
+    async def _connect(self, _endpoint: Endpoint) -> Link:
         if not self.is_up:
             raise OSError("nobody listens")
         ours, theirs = memory_stream_pair()
         assert self._nursery is not None
         self.connections.append(ours)
         self._nursery.start_soon(self._serve, theirs)
-        return ours
+        return Link(ours)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         frames = FrameReader()

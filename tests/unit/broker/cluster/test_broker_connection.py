@@ -1,0 +1,91 @@
+"""A connection from broker to broker: when it is opened anew, and by what settings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import trio
+from trio.testing import MockClock, memory_stream_pair
+
+from pybroker.broker.cluster.broker_connection import BrokerConnection, ChannelError
+from pybroker.broker.config import ConfigError, KafkaConfig
+from pybroker.broker.settings import connect_to_brokers
+from pybroker.client.errors import LoginError
+from pybroker.client.security.connector import Link
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.replication.metadata_cache import Endpoint
+from tests.support.broker_streams import answer_requests
+
+ENDPOINT = Endpoint("IN", "SASL_SSL", "h", 9092)
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SECURED = {
+    "zookeeper.connect": "localhost:2181",
+    "listeners": "IN://localhost:9092,CONTROL://localhost:9093",
+    "listener.security.protocol.map": "IN:SASL_PLAINTEXT,CONTROL:PLAINTEXT",
+    "inter.broker.listener.name": "in",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+    "listener.name.in.scram-sha-256.sasl.jaas.config": (
+        f'{SCRAM} required username="broker" password="secret";'
+    ),
+}
+
+
+async def answer(_key: ApiKey, _version: int, _body: object) -> ApiVersionsResponse:
+    return ApiVersionsResponse()
+
+
+async def test_a_session_that_ends_is_left_before_that(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    opened = 0
+
+    async def connect(_endpoint: Endpoint) -> Link:
+        nonlocal opened
+        opened += 1
+        ours, theirs = memory_stream_pair()
+        nursery.start_soon(answer_requests, theirs, answer)
+        return Link(ours, trio.current_time() + 5 if opened < 3 else math.inf)
+
+    connection = BrokerConnection(ENDPOINT, "1", connect=connect)
+    for expected, pause in ((1, 4.9), (1, 0.1), (2, 5), (3, 1_000), (3, 0)):
+        await connection.send(ApiVersionsRequest(), 0)
+        assert opened == expected
+        await trio.sleep(pause)
+    connection.close()
+
+
+async def test_a_refused_login_is_a_failed_channel() -> None:
+    async def refuse(_endpoint: Endpoint) -> Link:
+        raise LoginError("h:9092: the login of broker failed")
+
+    with pytest.raises(ChannelError, match="the login of broker failed"):
+        await BrokerConnection(ENDPOINT, "1", connect=refuse).send(ApiVersionsRequest(), 0)
+
+
+def test_each_listener_has_its_own_settings() -> None:
+    config = KafkaConfig(SECURED)
+    assert (config.inter_broker_listener, config.control_plane_listener) == ("IN", "IN")
+    connect_to_brokers(config, "IN", 1)
+    control = KafkaConfig({**SECURED, "control.plane.listener.name": "control"})
+    assert control.control_plane_listener == "CONTROL"
+    connect_to_brokers(control, "CONTROL", 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "sasl.jaas.config is not set"),
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "mechanism=GSSAPI is not one of"),
+        (
+            {"listener.security.protocol.map": "IN:SSL,CONTROL:PLAINTEXT",
+             "listener.name.in.ssl.truststore.location": "/none"},
+            "through IN: .*ssl.truststore.location.*/none",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_stops_the_start(changes: dict[str, str], line: str) -> None:
+    with pytest.raises(ConfigError, match=line) as caught:
+        connect_to_brokers(KafkaConfig(SECURED | changes), "IN", 1)
+    assert "secret" not in str(caught.value)
