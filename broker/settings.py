@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ..client.errors import SettingsError
-from ..client.security.settings import build_connector
+from ..client.security.connector import Connector
 from ..replication.controller.config import ControllerConfig
 from ..replication.controller.znodes import BrokerRegistration
 from ..replication.follower_steps import FetcherConfig
@@ -26,10 +26,9 @@ from ..storage.log_directory import parse_future_name, parse_partition_name
 from ..storage.log_manager import LogManagerConfig
 from .cluster.broker_connection import Connect, connect_by
 from .config import ConfigError, KafkaConfig
-from .config.definitions import LISTENER_PREFIX
 from .config.listeners import Listener
-from .config.sasl_config import JAAS_CONFIG
-from .config.tls import server_tls, tls_settings
+from .config.sasl_config import broker_login
+from .config.tls import client_tls, server_tls, tls_settings
 from .network.acceptor import plain_address
 from .network.connection_quotas import ConnectionQuotas
 from .network.listener_security import OPEN, ListenerSecurity
@@ -199,30 +198,18 @@ def registration(
     )
 
 
-def connect_to_brokers(config: KafkaConfig, listener: str, broker_id: int) -> Connect:
-    """How this broker opens connections to that listener of others: with what it has for its own.
+def connect_to_brokers(config: KafkaConfig, name: str, broker_id: int) -> Connect:
+    """How this broker opens connections to the listener `name` of others: as its own asks it to.
 
     Raises ConfigError.
     """
-    protocol = config.protocol_map[listener]
-    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
-    mechanism = config.get_string("sasl.mechanism.inter.broker.protocol")
-
-    def setting(key: str) -> str | None:
-        if key == "sasl.mechanism":
-            return mechanism
-        if key == JAAS_CONFIG:
-            return config.text(f"{prefix}{mechanism.lower()}.{JAAS_CONFIG}")
-        prefixed = f"{prefix}{key}"
-        text = config.text(prefixed if config.is_set(prefixed) else key)
-        return text.strip() or None if text else None
-
-    identification = config.of_listener(listener, "ssl.endpoint.identification.algorithm")
+    listener = next(one for one in config.listeners if one.name == name)
+    protocol = listener.security_protocol
     try:
-        connector = build_connector(protocol, setting, identification or "")
+        login = broker_login(config, name) if protocol.startswith("SASL") else None
     except SettingsError as error:
-        raise ConfigError(f"to speak to other brokers through {listener}: {error}") from None
-    return connect_by(connector, str(broker_id))
+        raise ConfigError(f"to log in at other brokers through {name}: {error}") from None
+    return connect_by(Connector(client_tls(config, listener), login), str(broker_id))
 
 
 def log_manager_config(config: KafkaConfig) -> LogManagerConfig:

@@ -87,16 +87,6 @@ def _check_protocols(config: KafkaConfig) -> None:
     """Before anything else about listeners: what else is wrong with them follows from it."""
     for listener in config.listeners:
         tls_settings(config, listener)
-    protocol = config.get_string("security.inter.broker.protocol")
-    if protocol != "PLAINTEXT":
-        raise ConfigError(
-            f"security.inter.broker.protocol={protocol}: it is not there yet; "
-            "brokers talk in PLAINTEXT"
-        )
-    for listener in config.listeners:
-        named = listener.name == config.inter_broker_listener
-        if named and listener.security_protocol != "PLAINTEXT":
-            raise ConfigError(f"listeners={listener}: brokers talk among each other in PLAINTEXT")
         if uses_sasl(listener.security_protocol):
             mechanism_configs(config, listener.name)
 

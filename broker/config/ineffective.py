@@ -42,7 +42,6 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             (
-                "sasl.mechanism.inter.broker.protocol",
                 "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.jwks.endpoint.url",
                 "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer",
             ),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...client.security.login import Login
+from ...client.security.settings import login_from
 from ...protocol.sasl.jaas import MODULES, JaasError, login_module
 from ..security.sasl.rules import MechanismConfig
 from .definitions import LISTENER_PREFIX
@@ -77,6 +79,10 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     return MechanismConfig(options, longest)
 
 
+BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+
+
 def check_jaas(config: KafkaConfig) -> None:
     """Every JAAS text of a listener must be one, whoever is to read it. The one without a prefix
     is nobody's on a broker."""
@@ -87,3 +93,18 @@ def check_jaas(config: KafkaConfig) -> None:
                 login_module(text, mechanism if mechanism in MODULES else "")
             except JaasError as error:
                 raise ConfigError(f"{name}: {error}") from None
+
+
+def broker_login(config: KafkaConfig, listener: str) -> Login:
+    """With which this broker logs in at others: with its own name in its own listener's text.
+
+    Raises SettingsError.
+    """
+    mechanism = config.get_string(BROKER_MECHANISM)
+    key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
+    settings = {
+        "sasl.mechanism": mechanism,
+        JAAS_CONFIG: config.text(key),
+        TOKEN_URL: config.of_listener(listener, TOKEN_URL),
+    }
+    return login_from(settings.get, {"sasl.mechanism": BROKER_MECHANISM, JAAS_CONFIG: key})

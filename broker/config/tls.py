@@ -1,7 +1,8 @@
 """The ssl.* keys of a listener, from the broker's configuration.
 
-Job: `tls_settings` (what is written, checked as far as that goes without a file) and `server_tls`
-(with its key stores read). A key `listener.name.<name>.ssl...` comes before the plain one.
+Job: `tls_settings` (what is written, checked as far as that goes without a file), and `server_tls`
+and `client_tls` (with its key stores read). A key `listener.name.<name>.ssl...` comes before the
+plain one.
 
 Mirrors `KafkaConfig.valuesWithPrefixOverride` and `SaslChannelBuilder`: who comes by SASL_SSL is
 asked for a certificate only if the listener's own key says so.
@@ -9,10 +10,11 @@ asked for a certificate only if the listener's own key says so.
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
+from ...client.tls.settings import TLS_KEYS, TlsSettings, TlsSettingsError, read_settings
 from ..security.tls import principal_mapping
-from ..security.tls.settings import TLS_KEYS, TlsSettings, TlsSettingsError, read_settings
 from .definitions import LISTENER_PREFIX
 from .errors import ConfigError
 
@@ -70,3 +72,16 @@ def _written(config: KafkaConfig, listener: Listener, key: str) -> str:
     """The key that gives the value: that of the listener if it is set."""
     prefixed = f"{LISTENER_PREFIX}{listener.name.lower()}.{key}"
     return prefixed if config.is_set(prefixed) else key
+
+
+def client_tls(config: KafkaConfig, listener: Listener) -> ssl.SSLContext | None:
+    """For our own connections to this listener of other brokers; None where it is plain text."""
+    settings = tls_settings(config, listener)
+    if settings is None:
+        return None
+    from ...client.tls.contexts import client_context
+
+    try:
+        return client_context(settings, name=lambda key: _written(config, listener, key))
+    except TlsSettingsError as error:
+        raise ConfigError(str(error)) from None

@@ -235,6 +235,8 @@ DEFINITIONS = (
         "GSSAPI",
         MEDIUM,
         mode=PER_BROKER,
+        doc="How this broker logs in at others: as the user of its own"
+        " listener.name.<name>.<mechanism>.sasl.jaas.config.",
     ),
     key(
         "sasl.enabled.mechanisms",

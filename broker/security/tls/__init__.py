@@ -1,4 +1,1 @@
-"""TLS: Kafka's ssl.* keys, the key stores of Java, and the `ssl.SSLContext` that they make.
-
-Whoever listens or connects imports `contexts`; `cryptography` is only loaded there.
-"""
+"""The TLS of listeners: what a client's certificate says, and the context that may change."""

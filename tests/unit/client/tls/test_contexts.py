@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pybroker.broker.security.tls.contexts import client_context, server_context
-from pybroker.broker.security.tls.settings import TlsSettings, TlsSettingsError, read_settings
+from pybroker.client.tls.contexts import client_context, server_context
+from pybroker.client.tls.settings import TlsSettings, TlsSettingsError, read_settings
 from tests.support.certificates import PASSWORD, Authority, Pair, pem
 
 AUTHORITY = Authority()
