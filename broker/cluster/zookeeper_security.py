@@ -21,10 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..config import ConfigError
-from ..resources.secret_file import UnsafeSecret, read_secret
-from ..security.login_config import BadLoginConfig, LoginModule, parse_login_config
-from ..security.tls.settings import (
+from ...client.tls.settings import (
     JKS,
     PEM,
     PKCS12,
@@ -33,6 +30,9 @@ from ..security.tls.settings import (
     TlsSettingsError,
     read_settings,
 )
+from ..config import ConfigError
+from ..resources.secret_file import UnsafeSecret, read_secret
+from ..security.login_config import BadLoginConfig, LoginModule, parse_login_config
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
@@ -159,7 +159,7 @@ def _login_modules(path: Path) -> tuple[LoginModule, ...]:
 
 
 def _tls_context(config: KafkaConfig) -> ssl.SSLContext:
-    from ..security.tls.contexts import client_context
+    from ...client.tls.contexts import client_context
 
     try:
         return client_context(_tls_settings(config), name=_zookeeper_key)

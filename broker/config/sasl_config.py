@@ -18,6 +18,8 @@ from .kafka_config import KafkaConfig
 JAAS_CONFIG = "sasl.jaas.config"
 CALLBACK_HANDLER = "sasl.server.callback.handler.class"
 MAX_SESSION_MS = "connections.max.reauth.ms"
+BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
 _NOT_YET = {
     "GSSAPI": "Kerberos is not there yet",
@@ -77,10 +79,6 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     if longest is None:
         longest = config.of_listener(listener, MAX_SESSION_MS)
     return MechanismConfig(options, longest)
-
-
-BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
-TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
 
 def check_jaas(config: KafkaConfig) -> None:

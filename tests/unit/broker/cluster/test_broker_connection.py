@@ -77,7 +77,7 @@ def test_each_listener_has_its_own_settings() -> None:
     ("changes", "line"),
     [
         ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "sasl.jaas.config is not set"),
-        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "mechanism=GSSAPI is not one of"),
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "protocol=GSSAPI is not one of"),
         (
             {"listener.security.protocol.map": "IN:SSL,CONTROL:PLAINTEXT",
              "listener.name.in.ssl.keystore.location": "/none",

@@ -32,7 +32,7 @@ def test_what_is_described_is_what_changes_something() -> None:
     """A key without a description is read nowhere, and the other way round."""
     sources = [
         path.read_text()
-        for room in ("broker", "storage", "replication", "coordinator")
+        for room in ("broker", "client", "storage", "replication", "coordinator")
         for path in (Path(__file__).parents[4] / room).rglob("*.py")
         if path.parent.name != "tables"
     ]

@@ -124,7 +124,7 @@ def test_all_of_them_are_named_in_one_line() -> None:
         ),
         (
             {"security.inter.broker.protocol": "SSL"},
-            "protocol=SSL: it is not there yet",
+            "the inter-broker listener SSL must be one of advertised.listeners",
         ),
     ],
 )
