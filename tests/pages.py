@@ -36,7 +36,6 @@ REFUSED = frozenset(
     {"process.roles", "controller.listener.names", "zookeeper.metadata.migration.enable"}
 )
 # It must name a listener, which is served; but the controller sends to the inter-broker listener.
-ONLY_CHECKED = frozenset({"control.plane.listener.name"})
 OURS = frozenset(definition.name for definition in extensions.DEFINITIONS)
 # Topic configs that are known and checked, and change nothing: tiered storage.
 TOPIC_WITHOUT_EFFECT = frozenset({"local.retention.ms", "local.retention.bytes"})
@@ -172,8 +171,6 @@ def effect_of(definition: ConfigDef) -> str:
         return "stops the start"
     if name in REFUSED:
         return "must not be set"
-    if name in ONLY_CHECKED:
-        return "no effect"
     return "works" if definition.documentation else "no effect"
 
 
@@ -216,16 +213,14 @@ _CONFIG_TEXTS = {
     "stops the start": (
         "They were meant to keep someone out, and nothing here does that yet. A broker with one of "
         f"them set to anything but its default does not start, unless `{ALLOW}=true`; they cannot "
-        "be altered dynamically either. (`listeners` of another protocol than PLAINTEXT stop the "
-        "start in any case.)"
+        "be altered dynamically either."
     ),
     "must not be set": "The brokers run with ZooKeeper. Set to anything but its default, each of "
     "them stops the start.",
     "no effect": (
         "They are known, checked for their type and bounds, and described by DescribeConfigs. "
         "Nothing acts on them: features that are not there (tiered storage, KRaft, the new group "
-        "protocols, tokens), and details of Kafka's own implementation. "
-        "`control.plane.listener.name` must name a listener, but the controller does not use it."
+        "protocols), and details of Kafka's own implementation."
     ),
 }
 _DYNAMIC_ONLY_TEXT = (

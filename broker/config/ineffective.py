@@ -63,7 +63,7 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
              "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds",
              "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
              "sasl.login.retry.backoff.max.ms", "sasl.login.retry.backoff.ms",
-             "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+             "sasl.oauthbearer.jwks.endpoint.refresh.ms",
              "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
              "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
              "sasl.mechanism.controller.protocol"),

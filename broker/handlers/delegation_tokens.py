@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..network.request import Handler, Request
 
 NO_TIME = -1  # beside an error
+REQUESTER_SINCE_VERSION = 3
 
 
 class DelegationTokenHandlers:
@@ -57,12 +58,13 @@ class DelegationTokenHandlers:
         response = CreateDelegationTokenResponse(
             principal_type=owner.type,
             principal_name=owner.name,
-            token_requester_principal_type=requester.type,
-            token_requester_principal_name=requester.name,
             issue_timestamp_ms=NO_TIME,
             expiry_timestamp_ms=NO_TIME,
             max_timestamp_ms=NO_TIME,
         )
+        if request.api_version >= REQUESTER_SINCE_VERSION:
+            response.token_requester_principal_type = requester.type
+            response.token_requester_principal_name = requester.name
         error = self._refusal(request)
         if error is not ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED:
             if owner[:2] != requester[:2] and not _may_create_for(request, owner):
@@ -119,7 +121,9 @@ class DelegationTokenHandlers:
         found = self._store.tokens.described(
             request.peer.principal, owners, lambda token: _may_see(request, token)
         )
-        request.respond(DescribeDelegationTokenResponse(tokens=[*map(self._described, found)]))
+        shows_requester = request.api_version >= REQUESTER_SINCE_VERSION
+        tokens = [self._described(token, shows_requester) for token in found]
+        request.respond(DescribeDelegationTokenResponse(tokens=tokens))
 
     def _refusal(self, request: Request) -> ErrorCode:
         """Why nobody here gets anything; NONE if tokens are served."""
@@ -129,12 +133,10 @@ class DelegationTokenHandlers:
             return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return ErrorCode.NONE
 
-    def _described(self, token: TokenInfo) -> DescribedDelegationToken:
-        return DescribedDelegationToken(
+    def _described(self, token: TokenInfo, shows_requester: bool) -> DescribedDelegationToken:
+        shown = DescribedDelegationToken(
             principal_type=token.owner.type,
             principal_name=token.owner.name,
-            token_requester_principal_type=token.requester.type,
-            token_requester_principal_name=token.requester.name,
             issue_timestamp=token.issue_ms,
             expiry_timestamp=token.expiry_ms,
             max_timestamp=token.max_ms,
@@ -145,6 +147,10 @@ class DelegationTokenHandlers:
                 for one in token.renewers
             ],
         )
+        if shows_requester:
+            shown.token_requester_principal_type = token.requester.type
+            shown.token_requester_principal_name = token.requester.name
+        return shown
 
 
 def _allows_token_requests(request: Request) -> bool:
