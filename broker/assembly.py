@@ -38,6 +38,7 @@ from .cluster.topic_creation import TopicCreator
 from .cluster.zookeeper_client import ZooKeeperClient
 from .cluster.zookeeper_offsets import ZooKeeperOffsets
 from .config import KafkaConfig
+from .config.tls_listeners import TlsListeners
 from .coordinators.group_runtime import GroupRuntime, group_config
 from .coordinators.producer_ids import ProducerIds, allocate_from_controller
 from .coordinators.transaction_runtime import TransactionRuntime, transaction_config
@@ -105,6 +106,7 @@ class Ground(NamedTuple):
     logs: LogManager
     broker_id: int
     cluster_id: str
+    tls: TlsListeners
 
 
 class Replicas(NamedTuple):
@@ -410,7 +412,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(versions.handlers())
     register(DescribeClusterHandler(cache).handlers())
     register(DescribeConfigsHandler(config, ground.broker_id, cache, store).handlers())
-    register(AlterConfigsHandler(config, ground.broker_id, cache, store).handlers())
+    register(AlterConfigsHandler(config, ground.broker_id, cache, store, ground.tls).handlers())
     register(DelegationTokenHandlers(parts.tokens).handlers())
     register(ClientQuotaHandlers(store).handlers())
     register(AclHandlers(parts.acls).handlers())

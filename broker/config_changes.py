@@ -15,20 +15,23 @@ from . import settings
 from .assembly import Ground, Parts
 from .cluster.config_store import broker_entity, topic_entity
 from .cluster.quota_store import read_all_quotas
-from .config import dynamic
+from .config import ConfigError, dynamic, passwords
 from .quotas.entities import CONNECTION_CREATION_RATE, Entity, IpEntity, entity_at
 
 logger = logging.getLogger("pybroker.broker.server")
 
+KEY_STORE_SECONDS = 15.0  # between two looks at their files
+
 
 class ConfigChanges:
-    __slots__ = ("_addresses", "_background", "_ground", "_parts")
+    __slots__ = ("_addresses", "_background", "_ground", "_parts", "_tls_problem")
 
     def __init__(self, ground: Ground, parts: Parts, background: trio.CapacityLimiter) -> None:
         """`background` limits the threads of background jobs."""
         self._ground = ground
         self._parts = parts
         self._background = background
+        self._tls_problem = ""  # told already
         self._addresses: dict[str, str] = {}  # of hosts whose connections are limited
 
     async def changed(self, entity: str, values: dict[str, str]) -> None:
@@ -45,6 +48,10 @@ class ConfigChanges:
             if entity == broker_entity(""):
                 changed = dynamic.take_over(ground.config, default=values)
             elif name == str(ground.broker_id):
+                if passwords.has_passwords(values):
+                    values = await trio.to_thread.run_sync(
+                        passwords.readable, ground.config, values
+                    )
                 changed = dynamic.take_over(ground.config, broker=values)
             else:
                 return
@@ -56,6 +63,29 @@ class ConfigChanges:
                     )
                 with parts.replicas.runtime.settling:
                     self._apply()
+            await self.refresh_tls()
+
+    async def refresh_tls(self) -> None:
+        """New connections get what the keys and the files of key stores are now, if it can be."""
+        tls = self._ground.tls
+        if not tls:
+            return
+        try:
+            loaded = await trio.to_thread.run_sync(tls.load, tls.wanted(self._ground.config))
+        except ConfigError as error:
+            if str(error) != self._tls_problem:
+                logger.error("TLS goes on with what it has: %s", error)
+            self._tls_problem = str(error)
+            return
+        self._tls_problem = ""
+        for name in tls.apply(loaded):
+            logger.info("New connections to listener %s get its changed key stores", name)
+
+    async def watch_key_stores(self) -> None:
+        """A file may be replaced without a word to us."""
+        while self._ground.tls:
+            await trio.sleep(KEY_STORE_SECONDS)
+            await self.refresh_tls()
 
     async def read_entities(self) -> None:
         """All that is written now of clients, users (with their credentials) and addresses; what

@@ -31,7 +31,7 @@ from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from . import settings
 from .assembly import Ground, Parts, assemble
-from .cluster.config_store import ConfigStore, broker_entity
+from .cluster.config_store import ConfigStore, NoController, broker_entity
 from .cluster.controlled_shutdown import hand_over
 from .cluster.finalized_features import FinalizedFeatures
 from .cluster.registration import (
@@ -46,9 +46,10 @@ from .cluster.registration import (
 from .cluster.topic_config_cache import TopicConfigCache
 from .cluster.zookeeper_client import ZooKeeperClient, ZooKeeperUnavailable, open_zookeeper
 from .cluster.zookeeper_security import zookeeper_security
-from .config import ConfigError, KafkaConfig, dynamic
+from .config import ConfigError, KafkaConfig, dynamic, passwords
 from .config.checks import check_config
 from .config.sasl_config import uses_sasl
+from .config.tls_listeners import TlsListeners
 from .config_changes import ConfigChanges
 from .coordinators.group_runtime import offsets_partition_count
 from .coordinators.transaction_runtime import (
@@ -206,8 +207,24 @@ class Broker:
         self.broker_id = broker_id
         entities = [broker_entity(""), broker_entity(str(broker_id))]
         found = await self.store.read_many(entities)
-        dynamic.take_over(self.config, default=found[entities[0]], broker=found[entities[1]])
-        self.listeners = settings.listener_specs(self.config)
+        own = await self._own_configs(entities[1], found[entities[1]])
+        dynamic.take_over(self.config, default=found[entities[0]], broker=own)
+        self.tls = TlsListeners(self.config)
+        self.listeners = settings.listener_specs(self.config, self.tls)
+
+    async def _own_configs(self, entity: str, stored: dict[str, str]) -> dict[str, str]:
+        """Those of this broker, with passwords that can be read; of an old secret, written anew."""
+        if not passwords.has_passwords(stored):
+            return stored
+        run = trio.to_thread.run_sync
+        own = await run(passwords.readable, self.config, stored)
+        if await run(passwords.was_written_with_another, self.config, stored):
+            try:
+                encrypted = await run(passwords.writable, self.config, own)
+                await self.store.write(entity, {**stored, **encrypted})
+            except (ConfigError, NoController) as error:
+                logger.warning("Passwords of %s stay as they are: %s", entity, error)
+        return own
 
     async def _load_logs(self) -> None:
         config = self.config
@@ -247,6 +264,7 @@ class Broker:
             logs=self.logs,
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
+            tls=self.tls,
         )
         self.parts = assemble(ground, self._register)
         self.parts.orders.on_metadata.append(self._metadata_changed)
@@ -295,6 +313,7 @@ class Broker:
         services.spawn("isr changes", control.isr_changes.run)
         await services.start("configs", self.store.follow, self.changes.changed, self.clock)
         await self.changes.read_entities()
+        services.spawn("key stores", self.changes.watch_key_stores)
         await services.start("features", self.features.follow)
         if parts.tokens.tokens.enabled:
             await services.start(

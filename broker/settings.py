@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..client.errors import SettingsError
 from ..client.security.connector import Connector
@@ -26,9 +27,9 @@ from ..storage.log_directory import parse_future_name, parse_partition_name
 from ..storage.log_manager import LogManagerConfig
 from .cluster.broker_connection import Connect, connect_by
 from .config import ConfigError, KafkaConfig
-from .config.listeners import Listener
 from .config.sasl_config import broker_login
-from .config.tls import client_tls, server_tls, tls_settings
+from .config.tls import client_tls
+from .config.tls_listeners import TlsListeners
 from .network.acceptor import plain_address
 from .network.connection_quotas import ConnectionQuotas
 from .network.listener_security import OPEN, ListenerSecurity
@@ -40,6 +41,9 @@ from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descript
 from .security.acl_authorizer import AclAuthorizer
 from .security.delegation_tokens import DelegationTokens
 from .security.principal import parse_principals
+
+if TYPE_CHECKING:
+    from .security.tls.server_tls import ServerTls
 
 logger = logging.getLogger("pybroker.broker.server")
 
@@ -158,30 +162,26 @@ def by_listener(config: KafkaConfig, name: str) -> dict[str, int]:
     }
 
 
-def listener_specs(config: KafkaConfig) -> list[ListenerSpec]:
-    """Key stores are read here: ConfigError if one cannot be used."""
+def listener_specs(config: KafkaConfig, tls: TlsListeners) -> list[ListenerSpec]:
     return [
         ListenerSpec(
             listener.name,
             listener.security_protocol,
             listener.host or None,
             listener.port,
-            listener_security(config, listener),
+            listener_security(tls.of(listener.name)),
         )
         for listener in config.listeners
     ]
 
 
-def listener_security(config: KafkaConfig, listener: Listener) -> ListenerSecurity:
+def listener_security(tls: ServerTls | None) -> ListenerSecurity:
     """What a new connection of this listener has to do first."""
-    tls = tls_settings(config, listener)
     if tls is None:
         return OPEN
     from .network.tls_connection import TlsConnection
 
-    return ListenerSecurity(
-        new_connection=partial(TlsConnection, server_tls(config, listener, tls))
-    )
+    return ListenerSecurity(new_connection=partial(TlsConnection, tls))
 
 
 def registration(

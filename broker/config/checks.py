@@ -26,6 +26,7 @@ from . import ineffective
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
+from .passwords import check_encoder
 from .sasl_config import check_jaas, mechanism_configs, uses_sasl
 from .tls import tls_settings
 
@@ -56,6 +57,13 @@ def check_changeable(config: KafkaConfig) -> None:
     _check_topic_defaults(config)
     _check_cleaner(config)
     _check_limits(config)
+    _check_tls(config)
+
+
+def _check_tls(config: KafkaConfig) -> None:
+    for listener in config.listeners:
+        tls_settings(config, listener)
+    check_encoder(config)
 
 
 def _check_security(config: KafkaConfig) -> None:
@@ -86,7 +94,6 @@ def _check_authorizer(config: KafkaConfig) -> None:
 def _check_protocols(config: KafkaConfig) -> None:
     """Before anything else about listeners: what else is wrong with them follows from it."""
     for listener in config.listeners:
-        tls_settings(config, listener)
         if uses_sasl(listener.security_protocol):
             mechanism_configs(config, listener.name)
 

@@ -7,8 +7,9 @@ with one log line that names it.
 
 Mirrors `kafka.server.DynamicBrokerConfig` with the checks of its reconfigurables (thread pools,
 cleaner, listeners' connection limits, local retention).
-Leaves out: changing listeners while running, and passwords; both are refused, and so is what is
-without effect here though it was meant to keep someone out (`ineffective`).
+Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`).
+Leaves out: changing listeners while running, which is refused, and so is what is without effect
+here though it was meant to keep someone out (`ineffective`).
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ def check_alteration(
     wanted: Mapping[str, str],
     *,
     per_broker: bool,
-) -> None:
+) -> KafkaConfig:
     """Raise KafkaError unless `wanted` may replace `stored` as the configs of this broker, or as
-    the default of all.
+    the default of all; returns what the configuration would be.
 
     What is stored already and is only without effect here may stay: a broker of another kind may
     have use for it.
@@ -93,6 +94,7 @@ def check_alteration(
     except ConfigError as error:
         raise _invalid(str(error)) from None
     _check_steps(config, after)
+    return after
 
 
 def usable_for_alteration(

@@ -69,12 +69,6 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
              "sasl.mechanism.controller.protocol"),
             "how and when this broker itself logs in somewhere",
         ),
-        **dict.fromkeys(
-            ("password.encoder.secret", "password.encoder.old.secret",
-             "password.encoder.keyfactory.algorithm", "password.encoder.cipher.algorithm",
-             "password.encoder.key.length", "password.encoder.iterations"),
-            "no password is ever written to ZooKeeper",
-        ),
     }
 )  # fmt: skip
 

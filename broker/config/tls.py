@@ -68,6 +68,11 @@ def server_tls(config: KafkaConfig, listener: Listener, settings: TlsSettings) -
         raise ConfigError(str(error)) from None
 
 
+def store_key(config: KafkaConfig, listener: Listener, kind: str) -> str:
+    """The key that says where the `keystore` or the `truststore` of a listener is."""
+    return _written(config, listener, f"ssl.{kind}.location")
+
+
 def _written(config: KafkaConfig, listener: Listener, key: str) -> str:
     """The key that gives the value: that of the listener if it is set."""
     prefixed = f"{LISTENER_PREFIX}{listener.name.lower()}.{key}"

@@ -6,7 +6,7 @@ resource would be is checked before it is written (`dynamic`, `log_config`). It 
 znode and into the answer to DescribeConfigs, which Kafka does not look at.
 
 Mirrors ConfigAdminManager and ZkAdminManager.alterConfigs.
-Leaves out alter.config.policy.class.name and encrypted passwords.
+Leaves out alter.config.policy.class.name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import trio
 
 from ...protocol.api import ApiKey
 from ...protocol.discarding import discard_all
@@ -29,7 +31,7 @@ from ...replication.controller.znodes import encode_config
 from ...storage.config_def import ConfigDef, ConfigType, shortened
 from ...storage.log_config import TOPIC_CONFIGS, validate_topic_configs
 from ..cluster.config_store import ConfigStore, NoController, broker_entity, topic_entity
-from ..config import dynamic
+from ..config import ConfigError, dynamic, passwords
 from ..config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
 from ..config.kafka_config import KafkaConfig
 from ..security.authorizer import AclOperation
@@ -38,6 +40,7 @@ from .describe_configs import BROKER, BROKER_LOGGER, TOPIC, check_broker_id, che
 
 if TYPE_CHECKING:
     from ...replication.metadata_cache import MetadataCache
+    from ..config.tls_listeners import TlsListeners
     from ..network.request import Handler, Request
 
 
@@ -63,15 +66,21 @@ MAX_CHANGES = 1000  # of one resource, which has no more configs
 
 
 class AlterConfigsHandler:
-    __slots__ = ("_broker_id", "_cache", "_config", "_store")
+    __slots__ = ("_broker_id", "_cache", "_config", "_store", "_tls")
 
     def __init__(
-        self, config: KafkaConfig, broker_id: int, cache: MetadataCache, store: ConfigStore
+        self,
+        config: KafkaConfig,
+        broker_id: int,
+        cache: MetadataCache,
+        store: ConfigStore,
+        tls: TlsListeners,
     ) -> None:
         self._config = config
         self._broker_id = broker_id
         self._cache = cache
         self._store = store
+        self._tls = tls
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
         return {
@@ -151,27 +160,47 @@ class AlterConfigsHandler:
             check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
             entity = topic_entity(name)
             self._check_topic(name)
-            definitions = TOPIC_CONFIGS
         elif kind == BROKER:
             if name:
                 check_broker_id(name, self._broker_id)
             check_permitted(request, AclOperation.ALTER_CONFIGS, kind, name)
-            entity, definitions = broker_entity(name), BROKER_CONFIGS
+            entity = broker_entity(name)
         else:
             raise _invalid(f"Unknown resource type {kind}")
         stored = await self._store.read(entity)
         if kind == TOPIC:
-            config = apply_changes(stored if incremental else {}, changes, definitions)
+            config = apply_changes(stored if incremental else {}, changes, TOPIC_CONFIGS)
             validate_topic_configs(config, self._config.explicit())
+            _check_size(config)
         else:
-            kept = {}
-            if incremental:
-                kept = dynamic.usable_for_alteration(self._config, stored, per_broker=bool(name))
-            config = apply_changes(kept, changes, definitions)
-            dynamic.check_alteration(self._config, stored, config, per_broker=bool(name))
-        _check_size(config)
+            config = await self._broker_config(name, stored, changes, incremental=incremental)
         if not validate_only:
             await self._store.write(entity, config)
+
+    async def _broker_config(
+        self, name: str, stored: dict[str, str], changes: Sequence[Change], *, incremental: bool
+    ) -> dict[str, str]:
+        """What is to be stored for this broker, or for all; key stores that it names are read."""
+        per_broker = bool(name)
+        known, kept, locked = stored, {}, {}
+        if passwords.has_passwords(stored):
+            known = await trio.to_thread.run_sync(passwords.readable, self._config, stored)
+        if incremental:
+            kept = dynamic.usable_for_alteration(self._config, known, per_broker=per_broker)
+            # Of another secret: they stay as they are, unless they are altered.
+            altered = {change.name for change in changes}
+            locked = {key: stored[key] for key in stored.keys() - known.keys() - altered}
+        config = apply_changes(kept, changes, BROKER_CONFIGS)
+        after = dynamic.check_alteration(self._config, known, config, per_broker=per_broker)
+        try:
+            if self._tls:
+                await trio.to_thread.run_sync(self._tls.load, self._tls.wanted(after))
+            _check_size(config)
+            if passwords.has_passwords(config):
+                config = await trio.to_thread.run_sync(passwords.writable, self._config, config)
+        except ConfigError as error:
+            raise _invalid(str(error)) from None
+        return {**locked, **config}
 
     def _check_topic(self, topic: str) -> None:
         if not topic:

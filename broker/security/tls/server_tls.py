@@ -9,7 +9,7 @@ Mirrors `SslFactory` and the SSL part of `DefaultKafkaPrincipalBuilder`.
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....client.tls.contexts import Naming, server_context
 from ..principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
@@ -18,6 +18,13 @@ from .principal_mapping import NoRuleApplies, Rule, map_name
 
 if TYPE_CHECKING:
     from ....client.tls.settings import TlsSettings
+
+
+class CertificateNames(NamedTuple):
+    """What a certificate says that its owner is called."""
+
+    subject: str
+    alternatives: frozenset[str]
 
 
 class ServerTls:
@@ -33,6 +40,25 @@ class ServerTls:
         self._rules = rules
         self.settings = settings
         self.context, self.identity = server_context(settings, name=name)
+
+    @property
+    def names(self) -> CertificateNames:
+        """Of the broker, to this listener's clients."""
+        from cryptography import x509
+
+        certificate = self.identity.certificate
+        try:
+            found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        except x509.ExtensionNotFound:
+            others: frozenset[str] = frozenset()
+        else:
+            others = frozenset(f"{type(each).__name__}:{each.value}" for each in found.value)
+        return CertificateNames(rfc2253(certificate.subject.public_bytes()), others)
+
+    def take_over(self, other: ServerTls) -> None:
+        """All that it has; its connections come to this one from now on."""
+        self._rules = other._rules
+        self.settings, self.context, self.identity = other.settings, other.context, other.identity
 
     def new_connection(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
         return self.context.wrap_bio(incoming, outgoing, server_side=True)

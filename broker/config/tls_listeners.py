@@ -1,0 +1,130 @@
+"""The listeners of a broker that speak TLS, while it runs: their contexts, and how they change.
+
+Job: `TlsListeners` holds a `ServerTls` for each. A change goes in three steps, since key stores are
+files: `wanted` (what the configuration asks for, on the loop), `load` (read and checked against
+what is in use, in a thread) and `apply` (new connections get it; those that are open stay).
+What a `load` refuses is in use no less than before.
+
+Invariants: a key store is loaded again if its keys or its file's time or size have changed, and not
+otherwise. It must keep the subject and the host names, unless ssl.allow.dn.changes and
+ssl.allow.san.changes say that it need not: who connects knows the broker by them. None is added to
+or taken from a running listener.
+
+Mirrors `SslFactory.reconfigure` with its `CertificateEntries`, and DynamicBrokerConfig's
+`reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: files are looked at by themselves too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from .errors import ConfigError
+from .tls import server_tls, store_key, tls_settings
+
+if TYPE_CHECKING:
+    from ...client.tls.settings import TlsSettings
+    from ..security.tls.server_tls import ServerTls
+    from .kafka_config import KafkaConfig
+    from .listeners import Listener
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+class Wanted(NamedTuple):
+    """What one listener is to have."""
+
+    listener: Listener
+    settings: TlsSettings
+    config: KafkaConfig  # for names of keys in errors
+
+
+class Loaded(NamedTuple):
+    name: str
+    server: ServerTls
+    stamp: Stamp
+
+
+class TlsListeners:
+    __slots__ = ("_servers", "_stamps")
+
+    def __init__(self, config: KafkaConfig) -> None:
+        """Reads the key stores. Raises ConfigError."""
+        self._servers: dict[str, ServerTls] = {}
+        self._stamps: dict[str, Stamp] = {}
+        for wanted in self.wanted(config):
+            stamp = stamp_of(wanted.settings)
+            self._servers[wanted.listener.name] = _read(wanted)
+            self._stamps[wanted.listener.name] = stamp
+
+    def __bool__(self) -> bool:
+        return bool(self._servers)
+
+    def of(self, listener: str) -> ServerTls | None:
+        """None if it speaks in plain text."""
+        return self._servers.get(listener)
+
+    @staticmethod
+    def wanted(config: KafkaConfig) -> list[Wanted]:
+        """Raises ConfigError for keys that cannot be, whatever the files are."""
+        found = [(listener, tls_settings(config, listener)) for listener in config.listeners]
+        return [Wanted(each, settings, config) for each, settings in found if settings is not None]
+
+    def load(self, wanted: Iterable[Wanted]) -> list[Loaded]:
+        """What has changed, read from its files. Raises ConfigError if one of it cannot be."""
+        loaded = []
+        for each in wanted:
+            name = each.listener.name
+            now, stamp = self._servers[name], stamp_of(each.settings)
+            if each.settings == now.settings and stamp == self._stamps[name]:
+                continue
+            server = _read(each)
+            _check_follows(now, server, store_key(each.config, each.listener, "keystore"))
+            if each.settings.truststore.is_set and not now.settings.truststore.is_set:
+                key = store_key(each.config, each.listener, "truststore")
+                raise ConfigError(f"{key}: a running listener without a trust store gets none")
+            loaded.append(Loaded(name, server, stamp))
+        return loaded
+
+    def apply(self, loaded: Iterable[Loaded]) -> list[str]:
+        """New connections have it from now on; the names of the listeners."""
+        names = []
+        for name, server, stamp in loaded:
+            self._servers[name].take_over(server)
+            self._stamps[name] = stamp
+            names.append(name)
+        return names
+
+
+def stamp_of(settings: TlsSettings) -> Stamp:
+    """Of its files, as they are on the disk."""
+    found = []
+    for path in settings.files:
+        try:
+            status = os.stat(path)
+        except OSError:
+            found.append((path, 0, 0, 0))
+        else:
+            found.append((path, status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)
+
+
+def _read(wanted: Wanted) -> ServerTls:
+    return server_tls(wanted.config, wanted.listener, wanted.settings)
+
+
+def _check_follows(now: ServerTls, after: ServerTls, key: str) -> None:
+    """That clients know the new certificate by the names of the one before."""
+    before, settings = now.names, after.settings
+    if not settings.allow_dn_changes and after.names.subject.lower() != before.subject.lower():
+        raise ConfigError(
+            f"{key}: Keystore DistinguishedName does not match: existing={before.subject}, "
+            f"new={after.names.subject} (ssl.allow.dn.changes)"
+        )
+    lost = before.alternatives - after.names.alternatives
+    if not settings.allow_san_changes and lost:
+        raise ConfigError(
+            f"{key}: Keystore SubjectAltNames do not match: the new one lacks "
+            f"{', '.join(sorted(lost))} (ssl.allow.san.changes)"
+        )
