@@ -156,6 +156,8 @@ class Request:
         "frame_bytes", "peer", "respond", "respond_in_turns", "started_at", "throttle_ms",
     )  # fmt: skip
 
+    is_metered = False  # there are no quotas
+
     def __init__(
         self,
         exchange: Exchange,
@@ -175,6 +177,16 @@ class Request:
         self.throttle_ms = 0
         self.started_at = 0.0
         self.correlation_id = exchange.number
+
+    @property
+    def connection(self) -> "Request":
+        """Of it handlers look at the peer alone."""
+        return self
+
+    def permits(self, *_what: object, is_logged: bool = True) -> bool:
+        """There is no authorizer."""
+        del is_logged
+        return True
 
     def respond_encoded(self, frame: bytes) -> None:
         """The answer that a handler has put on the wire by itself."""
