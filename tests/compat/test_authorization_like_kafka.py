@@ -6,16 +6,15 @@ by hand: `PYBROKER_ACL_SEEDS=1000:2000 pytest tests/compat/test_authorization_li
 
 from __future__ import annotations
 
-import json
 import os
 import random
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from kazoo.client import KazooClient
 
 from pybroker.broker.security.authorizer import AclOperation, PatternType, ResourceType
 from pybroker.protocol.api import ApiKey
@@ -24,54 +23,77 @@ from pybroker.protocol.messages.group_offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from pybroker.protocol.messages.metadata import MetadataRequest
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.messages.security import (
     AclCreation,
     CreateAclsRequest,
     DeleteAclsFilter,
     DeleteAclsRequest,
 )
+from pybroker.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.support.apache_kafka import ApacheKafkaProcess
-from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 from tests.support.random_requests import (
     DELETABLE,
     GROUPS,
     TOPICS,
     TRANSACTIONS,
+    USERS,
     Drawn,
     built,
     comparable,
     draw,
+    fetch,
 )
+from tests.support.sasl_client import log_in
 from tests.support.wire import TRANSACTION, WireClient
 from tests.wire.transaction_steps import Producer, add, again, init
 
 SEEDS = os.environ.get("PYBROKER_ACL_SEEDS", "0:15")
 REQUESTS = 20  # with one set of ACLs
-ADMIN_HOST = "127.0.0.1"  # of the brokers themselves, too
-HOSTS = ("127.0.0.2", "127.0.0.3")
+HOSTS = ("127.0.0.1", "127.0.0.2")
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SECRETS = " ".join(f'user_{name}="{name}-secret"' for name in USERS)
 CONFIG = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.users.plain.sasl.jaas.config": f"{MODULE} {SECRETS};",
+    "super.users": "User:ANONYMOUS",  # the administrator, and the brokers
+    "delegation.token.secret.key": "secret",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
     "num.partitions": "2",
-    # Created topics would make later answers depend on how fast they are.
-    "auto.create.topics.enable": "false",
 }
 ANY, DENY, ALLOW = 1, 2, 3
-SILENT_SECONDS = 8.0
+SILENT_SECONDS, WAIT_SECONDS = 8.0, 20.0
+BEING_CREATED = 5  # LEADER_NOT_AVAILABLE
+
+
+class Client(NamedTuple):
+    user: str
+    host: str
+
+
+CLIENTS = tuple(Client(user, host) for user in USERS for host in HOSTS)
 
 Acl = tuple[int, str, int, str, str, int, int]
 
 
 class Judged:
-    """One broker with its world, and connections from several addresses."""
+    """One broker with its world, and a connection of each client."""
 
-    def __init__(self, process: BrokerProcess) -> None:
-        self.bootstrap = process.bootstrap
-        self.clients = {host: client_from(process, host) for host in (ADMIN_HOST, *HOSTS)}
-        self.admin = self.clients[ADMIN_HOST]
+    def __init__(self, process: BrokerProcess, users: str) -> None:
+        self.users = users
+        self.admin = WireClient(process.bootstrap)
+        self.clients = {who: self.connected(who) for who in CLIENTS}
         self.ids: dict[str, bytes] = {}
+
+    def connected(self, who: Client) -> WireClient:
+        client = WireClient(self.users, source=who.host)
+        log_in(client, "PLAIN", who.user, f"{who.user}-secret")
+        return client
 
     def prepare(self) -> None:
         admin = self.admin
@@ -102,15 +124,13 @@ class Judged:
         self.ids = {topic.name: bytes(topic.topic_id) for topic in answer.topics}
 
     def allow(self, acls: list[Acl]) -> None:
-        """These, and nothing else but what the administrator may do."""
-        for host in ("*", *HOSTS):
-            one = DeleteAclsFilter(
-                resource_type_filter=ANY, pattern_type_filter=ANY, operation=ANY,
-                resource_name_filter=None, principal_filter=None, host_filter=host,
-                permission_type=ANY,
-            )  # fmt: skip
-            answer = self.admin.call(DeleteAclsRequest(filters=[one]), 2)
-            assert not answer.filter_results[0].error_code, answer
+        """These, and nothing else."""
+        one = DeleteAclsFilter(
+            resource_type_filter=ANY, resource_name_filter=None, pattern_type_filter=ANY,
+            principal_filter=None, host_filter=None, operation=ANY, permission_type=ANY,
+        )  # fmt: skip
+        answer = self.admin.call(DeleteAclsRequest(filters=[one]), 2)
+        assert not answer.filter_results[0].error_code, answer
         if not acls:
             return
         creations = [
@@ -123,49 +143,47 @@ class Judged:
         answer = self.admin.call(CreateAclsRequest(creations=creations), 2)
         assert not any(result.error_code for result in answer.results), answer
 
-    def ask(self, host: str, drawn: Drawn) -> Any:
+    def ask(self, who: Client, drawn: Drawn) -> Any:
         try:
-            with self.clients[host].timeout(SILENT_SECONDS):
-                answer = self.clients[host].call(built(drawn, self.ids), drawn.version)
+            with self.clients[who].timeout(SILENT_SECONDS):
+                answer = self.clients[who].call(built(drawn, self.ids), drawn.version)
         except (ConnectionError, TimeoutError) as error:
-            self.clients[host].close()
-            self.clients[host] = client_from(self, host)
+            self.clients[who].close()
+            self.clients[who] = self.connected(who)
             return type(error).__name__
-        if drawn.key is ApiKey.DELETE_TOPICS:
-            self._restore(answer)
+        if drawn.key is ApiKey.DELETE_TOPICS and any(r.error_code == 0 for r in answer.responses):
+            self._restore()
+        if drawn.key is ApiKey.METADATA:
+            self._wait_for(t.name for t in answer.topics if t.error_code == BEING_CREATED)
         if drawn.key is ApiKey.DESCRIBE_LOG_DIRS:
             answer.results = answer.results[:0]
-        names = {topic_id: name for name, topic_id in self.ids.items()}
-        return comparable(answer, names)
+        return comparable(answer, self.names)
 
-    def _restore(self, answer: Any) -> None:
-        if any(r.error_code == 0 for r in answer.responses):
-            self.admin.create_topic(partitions=2, name=DELETABLE)
+    @property
+    def names(self) -> dict[bytes, str]:
+        return {topic_id: name for name, topic_id in self.ids.items()}
 
-    def refresh(self, drawn: Drawn) -> None:
-        if drawn.key is ApiKey.DELETE_TOPICS:
+    def _restore(self) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        topic = CreatableTopic(name=DELETABLE, num_partitions=2, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=15_000)
+        while self.admin.call(request).topics[0].error_code:
+            assert time.monotonic() < deadline, "it cannot be created again"
+            time.sleep(0.05)
+        self.learn_ids()
+
+    def _wait_for(self, names: Iterable[str]) -> None:
+        """Until these have leaders."""
+        asked = [MetadataRequestTopic(name=name) for name in names]
+        if asked:
+            deadline = time.monotonic() + WAIT_SECONDS
+            while not all(
+                topic.partitions and all(p.error_code == 0 for p in topic.partitions)
+                for topic in self.admin.call(MetadataRequest(topics=asked), 4).topics
+            ):
+                assert time.monotonic() < deadline, names
+                time.sleep(0.02)
             self.learn_ids()
-
-
-def client_from(process: Any, host: str) -> WireClient:
-    """A connection from this address of the loopback interface."""
-    return WireClient(process.bootstrap, source=host)
-
-
-def let_the_administrator_in(connect: str) -> None:
-    """Nobody may give the first permission: it is written to ZooKeeper."""
-    acl = {
-        "principal": "User:ANONYMOUS", "permissionType": "Allow", "operation": "All",
-        "host": ADMIN_HOST,
-    }  # fmt: skip
-    payload = json.dumps({"version": 1, "acls": [acl]}).encode()
-    zookeeper = KazooClient(connect)
-    zookeeper.start(timeout=20)
-    for kind in ("Topic", "Group", "TransactionalId"):
-        zookeeper.create(f"/kafka-acl/{kind}/*", payload, makepath=True)
-    zookeeper.create("/kafka-acl/Cluster/kafka-cluster", payload, makepath=True)
-    zookeeper.stop()
-    zookeeper.close()
 
 
 def random_acls(choose: random.Random) -> list[Acl]:
@@ -173,11 +191,15 @@ def random_acls(choose: random.Random) -> list[Acl]:
         ResourceType.TOPIC: [*TOPICS, "t-none", "t-new", DELETABLE, "__consumer_offsets"],
         ResourceType.GROUP: [*GROUPS, "g-none"],
         ResourceType.TRANSACTIONAL_ID: [*TRANSACTIONS, "x-none"],
+        ResourceType.USER: [f"User:{name}" for name in (*USERS, "carol")],
+        ResourceType.DELEGATION_TOKEN: ["*"],
     }
     prefixes = {
         ResourceType.TOPIC: ["t", "t-", "p-", "d", "__"],
         ResourceType.GROUP: ["g", "g-", "h-"],
         ResourceType.TRANSACTIONAL_ID: ["x-", "x-n", "y"],
+        ResourceType.USER: ["User:"],
+        ResourceType.DELEGATION_TOKEN: ["*"],
     }
     acls: list[Acl] = []
     for _ in range(choose.choice([0, 3, 6, 12, 20])):
@@ -193,11 +215,10 @@ def random_acls(choose: random.Random) -> list[Acl]:
                 name, pattern = choose.choice(prefixes[kind]), PatternType.PREFIXED
             else:
                 name = choose.choice(names[kind])
-        operation = choose.choice([AclOperation.ALL, *(o for o in AclOperation if 3 <= o <= 12)])
+        operation = choose.choice([AclOperation.ALL, *(o for o in AclOperation if o > 2)])
         permission = choose.choice([ALLOW, ALLOW, ALLOW, DENY])
-        # What is denied to all hosts would be denied to the administrator.
-        host = choose.choice([*HOSTS, *([] if permission == DENY else ["*"])])
-        principal = choose.choice(["User:ANONYMOUS"] * 6 + ["User:*", "User:other"])
+        host = choose.choice([*HOSTS, "*"])
+        principal = choose.choice([f"User:{name}" for name in (*USERS, *USERS, "*", "carol")])
         acls.append((kind, name, pattern, principal, host, operation, permission))
     return acls
 
@@ -210,25 +231,25 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Judged]]:
         zookeeper_process(directory / "ours") as ours,
         zookeeper_process(directory / "theirs") as theirs,
     ):
-        processes = [
-            BrokerProcess(directory / "pybroker", ours, CONFIG),
-            ApacheKafkaProcess(directory / "kafka", theirs, CONFIG),
-        ]
+        started: list[tuple[BrokerProcess, str]] = []
         try:
-            for process, connect in zip(processes, (ours, theirs), strict=True):
-                let_the_administrator_in(connect)
+            for kind, connect in ((BrokerProcess, ours), (ApacheKafkaProcess, theirs)):
+                port, users = free_port(), f"127.0.0.1:{free_port()}"
+                listeners = f"PLAINTEXT://127.0.0.1:{port},USERS://{users}"
+                config = {**CONFIG, "listeners": listeners}
+                process = kind(directory / kind.__name__, connect, config, port=port)
+                started.append((process, users))
                 process.start()
-            brokers = [Judged(process) for process in processes]
+            brokers = [Judged(process, users) for process, users in started]
             for broker in brokers:
                 broker.prepare()
             yield brokers
         finally:
-            for process in processes:
+            for process, _ in started:
                 process.kill()
 
 
 def test_the_same_answers(judged: list[Judged]) -> None:
-    ours, theirs = judged
     first, last = map(int, SEEDS.split(":"))
     codes: Counter[int] = Counter()
     differences = []
@@ -241,18 +262,42 @@ def test_the_same_answers(judged: list[Judged]) -> None:
             broker.allow(acls)
         for number in range(REQUESTS):
             drawn = draw(choose, versions)
-            host = choose.choice(HOSTS)
-            answers = [broker.ask(host, drawn) for broker in judged]
-            for broker in judged:
-                broker.refresh(drawn)
+            who = choose.choice(CLIENTS)
+            answers = [broker.ask(who, drawn) for broker in judged]
             asked += 1
             count_codes(answers[1], codes)
             if answers[0] != answers[1]:
-                differences.append(told(seed, number, host, acls, drawn, answers))
+                asking = f"seed {seed} #{number}, {who}: {drawn.key.name} v{drawn.version}"
+                differences.append(told(f"{asking} {drawn.body}", who, acls, answers))
     print(f"{asked} requests, codes {sorted(codes.items())}, {len(differences)} differences")
     assert not differences, "\n\n".join([f"{len(differences)} of {asked}", *differences[:40]])
     assert {0, 29, 30, 31, 53} <= codes.keys()
-    assert ours.clients.keys() == theirs.clients.keys()
+
+
+def test_sessions_are_asked_for_at_each_fetch(judged: list[Judged]) -> None:
+    first, last = map(int, SEEDS.split(":"))
+    for seed in range(first, last):
+        choose = random.Random(seed)
+        who = choose.choice(CLIENTS)
+        version = choose.choice(range(7, 18))
+        body = fetch(choose, version) | {"session_epoch": 0}
+        forgotten = [{"topic": t["topic"], "topic_id": t["topic_id"], "partitions": [0]}
+                     for t in body["topics"][1:2]]  # fmt: skip
+        sessions = [0, 0]
+        for epoch in range(4):
+            acls = random_acls(choose)
+            said = []
+            for number, broker in enumerate(judged):
+                broker.allow(acls)
+                asked = body | {"session_id": sessions[number], "session_epoch": epoch}
+                if epoch:
+                    asked["topics"] = []
+                    asked["forgotten_topics_data"] = forgotten if epoch == 2 else []
+                message = built(Drawn(ApiKey.FETCH, version, asked), broker.ids)
+                answer = broker.clients[who].call(message, version)
+                sessions[number] = answer.session_id
+                said.append(comparable(answer, broker.names))
+            assert said[0] == said[1], told(f"seed {seed}, epoch {epoch}", who, acls, said)
 
 
 def common_versions(brokers: list[Judged]) -> dict[ApiKey, range]:
@@ -275,15 +320,12 @@ def count_codes(said: Any, codes: Counter[int]) -> None:
                 count_codes(value, codes)
 
 
-def told(
-    seed: int, number: int, host: str, acls: list[Acl], drawn: Drawn, answers: list[Any]
-) -> str:
-    lines = [f"seed {seed} #{number} from {host}: {drawn.key.name} v{drawn.version} {drawn.body}"]
-    lines += [f"   ours   {answers[0]}", f"   theirs {answers[1]}"]
-    relevant = [acl for acl in acls if acl[4] in (host, "*")]
+def told(asked: str, who: Client, acls: list[Acl], answers: list[Any]) -> str:
+    lines = [asked, f"   ours   {answers[0]}", f"   theirs {answers[1]}"]
     lines += [
-        f"   acl {ResourceType(a[0]).name} {a[1]} {PatternType(a[2]).name} {a[3]} {a[4]} "
-        f"{AclOperation(a[5]).name} {'ALLOW' if a[6] == ALLOW else 'DENY'}"
-        for a in relevant
+        f"   acl {ResourceType(kind).name} {name} {PatternType(pattern).name} {principal} {host} "
+        f"{AclOperation(operation).name} {'ALLOW' if permission == ALLOW else 'DENY'}"
+        for kind, name, pattern, principal, host, operation, permission in acls
+        if host in (who.host, "*") and principal in (f"User:{who.user}", "User:*")
     ]
     return "\n".join(lines)

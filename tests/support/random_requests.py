@@ -27,6 +27,8 @@ GROUPS = ("g-a", "g-b", "h-a")
 TRANSACTIONS = ("x-a", "x-b", "y-a")
 DELETABLE = "d-a"
 FIRST_VERSION_OF_V2 = 3  # of Produce: older ones take other batches
+FIRST_VERSION_THAT_MAY_NOT_CREATE = 4  # of Metadata
+USERS = ("alice", "bob")
 UNKNOWN_ID = b"\7" * 16
 NOBODY = 999_999_999  # a producer id that nobody has
 FAR_BROKER = 77
@@ -120,8 +122,13 @@ def fetch(choose: Random, version: int) -> Body:
 
 def metadata(choose: Random, version: int) -> Body:
     asked: list[Body] | None = None
+    creates = choose.random() < (0.3 if version >= FIRST_VERSION_THAT_MAY_NOT_CREATE else 1)
     if choose.random() < 0.8:
-        if version >= 12 and choose.random() < 0.4:
+        if creates:
+            # What is created for one request is not asked for by another one.
+            fresh = tuple(f"{one}-auto-{choose.getrandbits(48):x}" for one in ("t", "p"))
+            asked = [{"name": name} for name in some(choose, (*TOPICS, *INTERNAL, *fresh), 5)]
+        elif version >= 12 and choose.random() < 0.4:
             asked = [{"name": None, "topic_id": TopicId(name)} for name in topics(choose)]
         else:
             asked = [{"name": name} for name in topics(choose)]
@@ -129,7 +136,7 @@ def metadata(choose: Random, version: int) -> Body:
         asked = []
     return {
         "topics": asked,
-        "allow_auto_topic_creation": choose.random() < 0.3,
+        "allow_auto_topic_creation": creates,
         "include_cluster_authorized_operations": choose.random() < 0.5,
         "include_topic_authorized_operations": choose.random() < 0.5,
     }
@@ -364,6 +371,24 @@ def create_partitions(choose: Random, version: int) -> Body:
     }
 
 
+def create_token(choose: Random, version: int) -> Body:
+    owner = choose.choice([None, *USERS, "carol"])
+    return {
+        "owner_principal_type": None if owner is None else "User", "owner_principal_name": owner,
+        "renewers": [], "max_lifetime_ms": 600_000,
+    }  # fmt: skip
+
+
+def change_token(choose: Random, version: int) -> Body:
+    return {"hmac": b"none", "renew_period_ms": 1000, "expiry_time_period_ms": 1000}
+
+
+def describe_tokens(choose: Random, version: int) -> Body:
+    owners = some(choose, (*USERS, "carol"))
+    asked = [{"principal_type": "User", "principal_name": one} for one in owners]
+    return {"owners": asked if choose.random() < 0.5 else None}
+
+
 def delete_groups(choose: Random, version: int) -> Body:
     return {"groups_names": some(choose, ("g-none", "g-less", "h-none"))}
 
@@ -472,6 +497,10 @@ DRAWERS: Mapping[ApiKey, Callable[[Random, int], Body]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.CREATE_DELEGATION_TOKEN: create_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: change_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: change_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_tokens,
     ApiKey.DELETE_GROUPS: delete_groups,
     ApiKey.ELECT_LEADERS: elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs,
@@ -542,7 +571,8 @@ _LEFT_OUT = frozenset(
         "transaction_start_time_ms", "results_of_log_dirs", "session_id", "member_id",
         "current_leader", "active_producers", "producer_id_start", "producer_id_len",
         "record_errors", "diverging_epoch", "preferred_read_replica", "controller_id",
-        "partition_epoch",
+        "partition_epoch", "token_id", "hmac", "issue_timestamp", "issue_timestamp_ms",
+        "expiry_timestamp", "expiry_timestamp_ms", "max_timestamp", "max_timestamp_ms",
     }
 )  # fmt: skip
 # Only whether there is any.
