@@ -1,4 +1,4 @@
-"""docs/CONFIG.md and docs/METRICS.md, written from the tables of the code.
+"""docs/CONFIG.md, docs/METRICS.md and docs/AUTHORIZATION.md, written from the tables of the code.
 
 `python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
 
@@ -24,11 +24,13 @@ from pybroker.broker.config.tables import extensions
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.storage.config_def import ConfigDef, DynamicMode
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
+from tests.support.authorization_page import authorization_page
 from tests.support.in_process import broker, zookeeper
 from tests.support.processes import ROOT
 
 CONFIG = ROOT / "docs" / "CONFIG.md"
 METRICS = ROOT / "docs" / "METRICS.md"
+AUTHORIZATION = ROOT / "docs" / "AUTHORIZATION.md"
 COMMAND = "python -m tests.pages"
 
 # Keys that `broker/config/checks.py` lets nobody set, whatever else is set.
@@ -367,7 +369,8 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
 def main() -> None:
     CONFIG.write_text(config_page())
     METRICS.write_text(trio.run(metrics_page))
-    for page in (CONFIG, METRICS):
+    AUTHORIZATION.write_text(authorization_page())
+    for page in (CONFIG, METRICS, AUTHORIZATION):
         print(page.relative_to(ROOT))
 
 

@@ -40,7 +40,7 @@ Handle = Callable[[Request], Any]
 class AccessGuard:
     """Makes the handlers of the dispatcher (`Dispatcher.guard_with`)."""
 
-    __slots__ = ("_authorizer", "_denials", "_is_controller")
+    __slots__ = ("_denials", "_is_controller", "authorizer")
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class AccessGuard:
         denials: DenialLog,
         is_controller: Callable[[], bool],
     ) -> None:
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._denials = denials
         self._is_controller = is_controller
 
@@ -62,7 +62,7 @@ class AccessGuard:
     def access_of(self, peer: ConnectionInfo) -> Access:
         access = peer.access
         if access is None or access.principal is not peer.principal:
-            access = Access(self._authorizer, peer.principal, peer.host, self._denials)
+            access = Access(self.authorizer, peer.principal, peer.host, self._denials)
             peer.access = access
         return access
 
@@ -123,12 +123,11 @@ class _Guarded:
 class _ProduceGuard(_Guarded):
     """As `_Guarded`; the usual request, to one topic that may be written to, takes a short way."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_authorizer",)
 
     def __init__(self, guard: AccessGuard, row: Row, handle: Handle) -> None:
         super().__init__(guard, row, handle)
-        assert row.each is not None
-        self._key = row.each.question.operation, row.each.question.kind
+        self._authorizer = guard.authorizer
 
     def __call__(self, request: Request) -> None:
         body = request.body
@@ -137,10 +136,11 @@ class _ProduceGuard(_Guarded):
         topics = body.topic_data
         if (
             access is not None
-            and access.principal is peer.principal
-            and body.transactional_id is None
+            and access.version == self._authorizer.version
             and len(topics) == 1
-            and access.permits(*self._key, topics[0].name)
+            and access.writable.get(topics[0].name)
+            and body.transactional_id is None
+            and access.principal is peer.principal
         ):
             self._handle(request)
         else:

@@ -30,6 +30,7 @@ MAX_LOGGED_NAME = 255
 _READ, _WRITE, _CREATE, _DELETE = (
     AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE,
 )  # fmt: skip
+_WRITE_TOPIC: Final = (_WRITE << 4) + ResourceType.TOPIC
 _ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
 _CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
 # What can be asked of a resource, and is told as bits (SEMANTICS 9).
@@ -86,17 +87,22 @@ class DenialLog:
 class Access:
     """The authorizer, asked for one principal at one host."""
 
-    __slots__ = ("_authorizer", "_denials", "_version", "host", "known", "principal", "size")
+    __slots__ = (
+        "_authorizer", "_denials", "host", "known", "principal", "size", "version", "writable",
+    )  # fmt: skip
 
     def __init__(
         self, authorizer: Authorizer, principal: KafkaPrincipal, host: str, denials: DenialLog
     ) -> None:
         self._authorizer = authorizer
         self._denials = denials
-        self._version = authorizer.version
+        self.version = authorizer.version  # that of which this is remembered
         self.principal = principal
         self.host = host
-        self.known: dict[int, dict[str, bool]] = {}  # by `question_key`, then by the name
+        # By operation and kind as one number, then by the name; and the part of it that every
+        # produce asks.
+        self.writable: dict[str, bool] = {}
+        self.known: dict[int, dict[str, bool]] = {_WRITE_TOPIC: self.writable}
         self.size = 0
 
     def permits(
@@ -110,7 +116,7 @@ class Access:
     ) -> bool:
         """Whether it may do this; `api` is for the log, and so is `is_logged`: False where a
         denial is not the last word."""
-        if self._authorizer.version != self._version:
+        if self._authorizer.version != self.version:
             self._forget()
         names = self.known.get((operation << 4) + kind)
         if names is None:
@@ -143,8 +149,9 @@ class Access:
         )
 
     def _forget(self) -> None:
-        self._version = self._authorizer.version
-        self.known = {}
+        self.version = self._authorizer.version
+        self.writable = {}
+        self.known = {_WRITE_TOPIC: self.writable}
         self.size = 0
 
     def _log(

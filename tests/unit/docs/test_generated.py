@@ -1,4 +1,4 @@
-"""CONFIG.md and METRICS.md are what the code says now, and what they say of keys is true."""
+"""CONFIG.md, METRICS.md and AUTHORIZATION.md are what the code says now, and what they say of keys is true."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 from pybroker.broker.config import ConfigError, KafkaConfig
 from pybroker.broker.config.checks import check_config
 from pybroker.broker.config.definitions import BROKER_CONFIGS
+from pybroker.protocol.api import API_TABLE
 from pybroker.protocol.errors import KafkaError
 from pybroker.storage.config_def import ConfigDef, ConfigType
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
 from tests import pages
+from tests.support.authorization_page import authorization_page
 from tests.support.processes import ROOT
 
 GOOD = {"zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://localhost:9092"}
@@ -29,6 +31,12 @@ def test_the_page_of_keys_is_up_to_date() -> None:
 
 async def test_the_page_of_metrics_is_up_to_date() -> None:
     assert pages.METRICS.read_text() == await pages.metrics_page(), HINT
+
+
+def test_the_page_of_permissions_is_what_the_table_says() -> None:
+    page = pages.AUTHORIZATION.read_text()
+    assert page == authorization_page(), HINT
+    assert all(f"| {spec.name} ({int(key)}) |" in page for key, spec in API_TABLE.items())
 
 
 @cache

@@ -1,0 +1,71 @@
+"""docs/AUTHORIZATION.md, written from the table of what each API asks (`broker/authorization`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pybroker.broker.authorization.table import ANY_NAME, TABLE, Question, Row
+from pybroker.broker.security.authorizer import ResourceType
+from pybroker.protocol.api import API_TABLE, ApiKey
+
+HEAD = """# Who may do what
+
+This page is written by `python -m tests.pages` from the table in `broker/authorization/table.py`; do
+not edit it. It says which permissions each API asks for, in this order, and what is answered when
+one is denied, as Apache Kafka 3.9 does with ZooKeeper. Without `authorizer.class.name` nothing is
+asked.
+
+A denial is logged at INFO by `pybroker.authorizer`, with the ACL that would have allowed it, once for
+each connection and change of ACLs, at most a hundred in ten seconds; what is allowed, at DEBUG.
+
+"""
+
+
+def authorization_page() -> str:
+    lines = ["| API | asks | if denied |\n|---|---|---|\n"]
+    for key, row in sorted(TABLE.items()):
+        for number, (asks, denied) in enumerate(_questions(row)):
+            name = _name(key) if number == 0 else ""
+            lines.append(f"| {name} | {asks} | {denied} |\n")
+    return HEAD + "".join(lines)
+
+
+def _name(key: ApiKey) -> str:
+    return f"{API_TABLE[key].name} ({int(key)})"
+
+
+def _questions(row: Row) -> Iterator[tuple[str, str]]:
+    if row.only_controller:
+        yield "", "NOT_CONTROLLER by others than the controller, before anything is asked"
+    for whole in row.whole:
+        when = f" ({whole.when.text})" if whole.when is not None else ""
+        yield _any_of(whole.any_of) + when, f"{whole.denied.name} for all of it"
+    if row.each is not None:
+        each = row.each
+        unless = f", unless {_one(each.unless)}" if each.unless is not None else ""
+        yield _one(each.question) + unless, f"{each.denied.name} for that one, others are done"
+    for asked in row.by_handler:
+        yield _any_of(asked.any_of), asked.denied
+    for hidden in row.hidden:
+        unless = f", unless {_one(hidden.unless)}" if hidden.unless is not None else ""
+        yield _one(hidden.question) + unless, "left out of the answer"
+    if row.note:
+        yield "", row.note
+
+
+def _any_of(questions: tuple[Question, ...]) -> str:
+    return " or ".join(map(_one, questions))
+
+
+def _one(question: Question) -> str:
+    if question.kind is ResourceType.CLUSTER:
+        of = "the cluster"
+    elif question.field == ANY_NAME:
+        of = f"any {_words(question.kind)}"
+    else:
+        of = f"the {_words(question.kind)}"
+    return f"{question.operation.name} on {of}"
+
+
+def _words(kind: ResourceType) -> str:
+    return kind.name.lower().replace("_", " ")
