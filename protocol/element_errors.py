@@ -185,6 +185,18 @@ def _delete_acls(request: Any, code: int, text: str | None) -> Any:
     )
 
 
+def _describe_user_scram_credentials(request: Any, code: int, text: str | None) -> Any:
+    """Kafka leaves the names out of it."""
+    return credentials.DescribeUserScramCredentialsResponse(
+        error_code=code,
+        error_message=text,
+        results=[
+            credentials.DescribeUserScramCredentialsResult(error_code=code, error_message=text)
+            for _ in request.body.users or ()
+        ],
+    )
+
+
 def _alter_user_scram_credentials(request: Any, code: int, text: str | None) -> Any:
     body = request.body
     users = {entry.name for entry in (*body.deletions, *body.upsertions)}
@@ -208,5 +220,6 @@ ELEMENT_BUILDERS: Final[Mapping[ApiKey, ElementBuilder]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
 }

@@ -61,6 +61,7 @@ _LONG_LISTS: Final[dict[ApiKey, tuple[str, ...]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("resources",),
     ApiKey.CREATE_ACLS: ("creations",),
     ApiKey.DELETE_ACLS: ("filters",),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ("users",),
     ApiKey.ALTER_CLIENT_QUOTAS: ("entries",),
 }
 

@@ -10,13 +10,13 @@ from pybroker.protocol.api import API_TABLE, ApiKey
 
 HEAD = """# Who may do what
 
-This page is written by `python -m tests.pages` from the table in `broker/authorization/table.py`; do
-not edit it. It says which permissions each API asks for, in this order, and what is answered when
-one is denied, as Apache Kafka 3.9 does with ZooKeeper. Without `authorizer.class.name` nothing is
-asked.
+This page is written by `python -m tests.pages` from the table in
+`broker/authorization/table.py`; do not edit it. It says which permissions each API asks for, in
+this order, and what is answered when one is denied, as Apache Kafka 3.9 does with ZooKeeper.
+Without `authorizer.class.name` nothing is asked.
 
-A denial is logged at INFO by `pybroker.authorizer`, with the ACL that would have allowed it, once for
-each connection and change of ACLs, at most a hundred in ten seconds; what is allowed, at DEBUG.
+A denial is logged at INFO by `pybroker.authorizer`, with the ACL that would have allowed it, once
+for each connection and change of ACLs, at most a hundred in ten seconds; what is allowed, at DEBUG.
 
 """
 

@@ -1,4 +1,4 @@
-"""CONFIG.md, METRICS.md and AUTHORIZATION.md are what the code says now, and what they say of keys is true."""
+"""The generated pages are what the code says now, and what they say of keys is true."""
 
 from __future__ import annotations
 
