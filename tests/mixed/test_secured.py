@@ -1,14 +1,15 @@
 """Apache Kafka and us in one cluster whose brokers know each other by certificates and passwords.
 
 Every connection between brokers, those of the controller included, is SASL_SSL with
-PLAIN; so is that of the clients. Each of the brokers is killed while it leads; nothing that
+SCRAM-SHA-512; so is that of the clients. Each of the brokers is killed while it leads; nothing that
 was acknowledged is lost. Takes about 60 s. Skipped without Java and Maven.
 """
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -16,16 +17,30 @@ import pytest
 import trio
 
 from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker.client.connection import Connection
+from pybroker.client.errors import LoginError
+from pybroker.client.security.connector import Connector
+from pybroker.client.security.settings import connector_from
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.credentials import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificate_files import PASSWORD, Authority
+from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 
 pytestmark = pytest.mark.timeout(240)
 
 OURS, KAFKA_A, KAFKA_B = 1, 2, 3
 NODES = (OURS, KAFKA_A, KAFKA_B)
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-USERS = 'user_broker="broker-secret" user_alice="alice-secret"'
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 TOPIC = "kept"
 WAIT_SECONDS = 60.0
 BATCHES = 2 * len(NODES)  # to each partition
@@ -47,10 +62,10 @@ def settings(authority: Authority, node: int, port: int, secure_port: int) -> di
         "listeners": f"PLAINTEXT://127.0.0.1:{port},BROKERS://localhost:{secure_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:SASL_SSL",
         "inter.broker.listener.name": "BROKERS",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.brokers.plain.sasl.jaas.config": (
-            f'{PLAIN} username="broker" password="broker-secret" {USERS};'
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.brokers.scram-sha-512.sasl.jaas.config": (
+            f'{SCRAM} username="broker" password="broker-secret";'
         ),
         "ssl.keystore.type": "PKCS12",
         "ssl.keystore.location": str(store),
@@ -59,6 +74,8 @@ def settings(authority: Authority, node: int, port: int, secure_port: int) -> di
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority.ca),
         "connections.max.reauth.ms": "5000",
+        "delegation.token.secret.key": "the-secret-of-all-brokers",
+        "delegation.token.expiry.check.interval.ms": "200",
         "default.replication.factor": "3",
         "min.insync.replicas": "2",
         "zookeeper.session.timeout.ms": "6000",
@@ -74,6 +91,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority(directory / "certificates")
     with ExitStack() as stack:
         connect = stack.enter_context(zookeeper_process(directory))
+        for user in ("broker", "alice"):
+            kafka_tool(
+                "kafka.admin.ConfigCommand", "--zookeeper", connect, "--alter",
+                "--entity-type", "users", "--entity-name", user, "--add-config",
+                f"SCRAM-SHA-512=[password={user}-secret]",
+            )  # fmt: skip
         nodes: dict[int, BrokerProcess] = {}
         ports = {}
         for node in NODES:
@@ -88,8 +111,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             process.wait_until_ready()
         client = {
             "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{PLAIN} username="alice" password="alice-secret";',
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{SCRAM} username="alice" password="alice-secret";',
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(authority.ca),
         }
@@ -137,3 +160,71 @@ async def test_each_leader_dies(secured: Secured) -> None:
             while len(read) < len(written):
                 read += [bytes(one.record.value or b"") for one in await consumer.poll()]
         assert sorted(read) == sorted(written)
+
+
+def by_token(secured: Secured, token: CreateDelegationTokenResponse) -> Connector:
+    password = base64.b64encode(token.hmac).decode()
+    jaas = f'{SCRAM} username="{token.token_id}" password="{password}" tokenauth="true";'
+    return connector_from({**secured.client, "sasl.jaas.config": jaas})
+
+
+@pytest.mark.parametrize(("maker", "user"), [(OURS, KAFKA_A), (KAFKA_A, OURS), (OURS, OURS)])
+async def test_a_token_holds_at_all_brokers(secured: Secured, maker: int, user: int) -> None:
+    alice = connector_from(secured.client)
+    made_at = await Connection.open("localhost", secured.ports[maker], alice)
+    key = ApiKey.CREATE_DELEGATION_TOKEN
+    token = await made_at.request(
+        key, CreateDelegationTokenRequest(max_lifetime_ms=-1), CreateDelegationTokenResponse
+    )
+    assert token.error_code == ErrorCode.NONE
+    assert (token.principal_name, len(token.hmac)) == ("alice", 64)
+
+    async def logs_in() -> bool:
+        try:
+            used = await Connection.open("localhost", secured.ports[user], by_token(secured, token))
+        except LoginError:
+            return False
+        # Whoever comes by token gets no further ones.
+        more = await used.request(
+            key, CreateDelegationTokenRequest(), CreateDelegationTokenResponse
+        )
+        assert more.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert more.principal_name == "alice"
+        await used.aclose()
+        return True
+
+    await until(logs_in)
+    asked_at = await Connection.open("localhost", secured.ports[user], alice)
+    shown = await asked_at.request(
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        DescribeDelegationTokenRequest(owners=None),
+        DescribeDelegationTokenResponse,
+    )
+    described = {one.token_id: (bytes(one.hmac), one.expiry_timestamp) for one in shown.tokens}
+    assert described[token.token_id] == (bytes(token.hmac), token.expiry_timestamp_ms)
+    ended = await asked_at.request(
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=-1),
+        ExpireDelegationTokenResponse,
+    )
+    assert ended.error_code == ErrorCode.NONE
+    await asked_at.aclose()
+
+    async def is_gone() -> bool:
+        gone = await made_at.request(
+            ApiKey.EXPIRE_DELEGATION_TOKEN,
+            ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=1),
+            ExpireDelegationTokenResponse,
+        )
+        return gone.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+    await until(is_gone)
+    assert not await logs_in()
+    await made_at.aclose()
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    deadline = trio.current_time() + WAIT_SECONDS
+    while not await holds():
+        assert trio.current_time() < deadline
+        await trio.sleep(0.05)
