@@ -252,16 +252,19 @@ class ZooKeeperClient:
                 self._fire_all_watches()
 
     async def _connect_again(self) -> None:
-        await trio.sleep(REFUSED_DELAY_S)
-        async with self._starting:
-            if not self._closed:
-                await trio.to_thread.run_sync(self._start_kazoo)
+        is_started = False
+        while not is_started:
+            await trio.sleep(REFUSED_DELAY_S)
+            async with self._starting:
+                is_started = self._closed or await trio.to_thread.run_sync(self._start_kazoo)
 
-    def _start_kazoo(self) -> None:
+    def _start_kazoo(self) -> bool:
         try:
             self._kazoo.start_async()
         except Exception:
             logger.exception("cannot connect to ZooKeeper at %s again", self.connect)
+            return False
+        return True
 
     def _tell(self, event: SessionEvent) -> None:
         logger.info("ZooKeeper session %s", event.value)

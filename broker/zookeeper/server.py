@@ -45,6 +45,7 @@ MAX_WAITING_FRAMES = 10_000  # for the disk, all clients; above it, requests are
 SESSIONLESS_TIMEOUT_S = 10.0
 LISTEN_BACKLOG = 128
 OUT_OF_FILES_PAUSE_S = 0.1
+STRANGERS_PAUSE_S = 10.0  # between two lines about those who do not log in
 NEVER = float("inf")
 
 logger = logging.getLogger(__name__)
@@ -147,6 +148,7 @@ class ZooKeeperServer:
         "_listener",
         "_machine",
         "_max_connections_per_host",
+        "_next_telling",
         "_nursery",
         "_per_host",
         "_started_ms",
@@ -154,6 +156,7 @@ class ZooKeeperServer:
         "_storage",
         "_tick_ms",
         "_timer",
+        "_untold_strangers",
         "_waiting_frames",
         "_waiting_records",
     )
@@ -193,6 +196,8 @@ class ZooKeeperServer:
         self._is_flushing = False
         self._nursery: trio.Nursery | None = None
         self._started_ms = now_ms
+        self._untold_strangers = 0
+        self._next_telling = -NEVER
         self._stats = ServerStats()
 
     @property
@@ -251,10 +256,24 @@ class ZooKeeperServer:
         for client in self._clients:
             is_stranger = client.connection is None or client.connection.session_id == 0
             if client.host == host and is_stranger and not client.scope.cancel_called:
-                logger.warning("closed the connection from %s: it does not log in", client.address)
+                self._tell_of_stranger(client)
                 client.scope.cancel()
                 return True
         return False
+
+    def _tell_of_stranger(self, client: Client) -> None:
+        """A line for the first in a while: whoever tries all day must not fill the disk."""
+        self._untold_strangers += 1
+        now = trio.current_time()
+        if now < self._next_telling:
+            return
+        self._next_telling = now + STRANGERS_PAUSE_S
+        logger.warning(
+            "closed %d connections that did not log in, the last from %s",
+            self._untold_strangers,
+            client.address,
+        )
+        self._untold_strangers = 0
 
     async def _serve(self, client: Client) -> None:
         connection = self._machine.connected(client, client.host)
@@ -268,9 +287,7 @@ class ZooKeeperServer:
             logger.debug("the connection from %s ended: %s", client.address, error)
         finally:
             if connection.is_refused and self._machine.is_closed:
-                logger.warning(
-                    "closed the connection from %s: it is not of this cluster", client.address
-                )
+                self._tell_of_stranger(client)
             self._machine.disconnected(connection)
             client.close()
             del self._clients[client]

@@ -26,7 +26,7 @@ from tests.support.secured_zookeeper import (
 from tests.support.tcp_proxy import TcpProxy
 
 SESSION_TIMEOUT_MS = 4_000
-SHORT_MS = 1_500
+SHORT_MS = 700
 PATHS = (
     "/consumers",
     "/brokers",

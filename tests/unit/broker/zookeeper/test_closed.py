@@ -85,6 +85,17 @@ def test_strangers_cannot_keep_the_cluster_out() -> None:
             client.close()
 
 
+def test_many_strangers_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    with embedded_zookeeper(credentials=CREDENTIALS) as port:
+        for _ in range(50):
+            stranger = RawClient(port)
+            assert stranger.call(Op.SYNC, PathRequest("/")).error
+            assert stranger.is_closed_by_server()
+            stranger.drop()
+    (line,) = [record.getMessage() for record in caplog.records if "log in" in record.message]
+    assert line.startswith("closed 1 connections that did not log in, the last from 127.0.0.1:")
+
+
 def test_strangers_have_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pybroker.broker.zookeeper.server.SESSIONLESS_TIMEOUT_S", 0.3)
     with embedded_zookeeper(credentials=CREDENTIALS) as port:
