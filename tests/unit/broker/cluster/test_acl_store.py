@@ -26,9 +26,12 @@ from pybroker.broker.security.authorizer import (
     PatternType,
     ResourceType,
 )
+from pybroker.broker.security.principal import KafkaPrincipal
 from pybroker.protocol.zookeeper.operations import Create, Delete, GetChildren, GetData, SetData
 from pybroker.replication.controller.znodes import MalformedZnode
 from pybroker.storage.log_directory import StartupError
+from tests.support.raw_zookeeper import close_session
+from tests.support.tcp_proxy import TcpProxy
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
@@ -140,24 +143,33 @@ def removing(*entries: AccessControlEntry) -> Change:
 class Ensemble:
     """Brokers' stores on one ZooKeeper, under a chroot of their own."""
 
-    def __init__(self, connect: str, nursery: trio.Nursery) -> None:
-        self._connect = connect
+    def __init__(self, port: int, chroot: str, nursery: trio.Nursery) -> None:
+        self.port = port
+        self._chroot = chroot
         self._nursery = nursery
         self.now_ms = 0
 
-    async def broker(self) -> tuple[AclStore, ZooKeeperClient]:
-        client = await self._nursery.start(self._open)
+    async def proxy(self) -> TcpProxy:
+        proxy = TcpProxy(self.port)
+        await self._nursery.start(proxy.run)
+        return proxy
+
+    async def broker(self, proxy: TcpProxy | None = None) -> tuple[AclStore, ZooKeeperClient]:
+        port = self.port if proxy is None else proxy.port
+        client = await self._nursery.start(self._open, port)
         store = AclStore(client, AclAuthorizer())
         await self._nursery.start(store.run, lambda: self.now_ms)
         return store, client
 
     async def client(self) -> ZooKeeperClient:
-        client: ZooKeeperClient = await self._nursery.start(self._open)
+        client: ZooKeeperClient = await self._nursery.start(self._open, self.port)
         return client
 
-    async def _open(self, *, task_status: trio.TaskStatus[ZooKeeperClient]) -> None:
+    async def _open(self, port: int, *, task_status: trio.TaskStatus[ZooKeeperClient]) -> None:
         async with open_zookeeper(
-            self._connect, session_timeout_ms=2000, connection_timeout_ms=10_000
+            f"127.0.0.1:{port}/{self._chroot}",
+            session_timeout_ms=2000,
+            connection_timeout_ms=10_000,
         ) as client:
             task_status.started(client)
             await trio.sleep_forever()
@@ -166,7 +178,7 @@ class Ensemble:
 @asynccontextmanager
 async def ensemble(port: int, chroot: str) -> AsyncIterator[Ensemble]:
     async with trio.open_nursery() as nursery:
-        yield Ensemble(f"127.0.0.1:{port}/{chroot}", nursery)
+        yield Ensemble(port, chroot, nursery)
         nursery.cancel_scope.cancel()
 
 
@@ -350,3 +362,64 @@ def test_old_changes_are_deleted(zookeeper_port: int) -> None:
         await until(none_is_there)
 
     run(zookeeper_port, old)
+
+
+def asks(store: AclStore, operation: AclOperation) -> bool:
+    alice = KafkaPrincipal("User", "alice")
+    return store.authorizer.allows(alice, "10.0.0.1", operation, ResourceType.TOPIC, "t")
+
+
+NOT_READ = READ._replace(permission=AclPermission.DENY)
+ALTER = READ._replace(operation=AclOperation.ALTER)
+
+
+def test_while_zookeeper_is_away_what_was_known_holds(zookeeper_port: int) -> None:
+    async def away(made: Ensemble) -> None:
+        proxy = await made.proxy()
+        (cut, _), (other, _) = await made.broker(proxy), await made.broker()
+        await cut.update(TOPIC, adding(READ), at_once)
+        await until(lambda: asks(other, AclOperation.READ))
+        proxy.refusing = True
+        proxy.cut()
+        await other.update(TOPIC, adding(NOT_READ), at_once)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut.update, TOPIC, adding(ALTER), at_once)
+            await trio.sleep(0.2)
+            assert asks(cut, AclOperation.READ)
+            assert not asks(cut, AclOperation.ALTER), "it is not written"
+            proxy.refusing = False
+        for store in (cut, other):
+            await until(lambda: store.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER})  # noqa: B023
+        assert not asks(cut, AclOperation.READ)
+
+    run(zookeeper_port, away)
+
+
+def test_in_a_new_session_everything_is_read_anew(zookeeper_port: int) -> None:
+    async def lost(made: Ensemble) -> None:
+        proxy = await made.proxy()
+        (cut, client), (other, direct) = await made.broker(proxy), await made.broker()
+        await other.update(TOPIC, adding(READ), at_once)
+        await other.update(PREFIX, adding(READ), at_once)
+        await until(lambda: len(cut.authorizer.patterns()) == 2)
+        proxy.refusing = True
+        proxy.cut()
+        await other.update(TOPIC, adding(NOT_READ), at_once)
+        await other.update(PREFIX, removing(READ), at_once)
+        for path in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
+            names = (await direct.execute_one(GetChildren(path))).children
+            await direct.execute([Delete(f"{path}/{name}") for name in names])  # they are old
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut.update, TOPIC, adding(ALTER), at_once)
+            session = client.session
+            await trio.to_thread.run_sync(close_session, made.port, session)
+            assert asks(cut, AclOperation.READ)
+            proxy.refusing = False
+        await until(lambda: cut.authorizer.patterns() == [TOPIC])
+        assert cut.authorizer.entries(TOPIC) == {READ, NOT_READ, ALTER}
+        assert not asks(cut, AclOperation.READ)
+        await until(lambda: len(other.authorizer.entries(TOPIC)) == 3)
+        await other.update(TOPIC, removing(NOT_READ), at_once)
+        await until(lambda: asks(cut, AclOperation.READ))
+
+    run(zookeeper_port, lost)
