@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Address
 from itertools import product
 from typing import Final
 
@@ -262,6 +263,18 @@ def _entries_for(
     return [
         AccessControlEntry(who, where, what, permission)
         for who, where, what in product(
-            {principal, ANY_USER}, {host, WILDCARD}, {*operations, AclOperation.ALL}
+            {principal, ANY_USER}, {_written(host), WILDCARD}, {*operations, AclOperation.ALL}
         )
     ]
+
+
+def _written(host: str) -> str:
+    """As Java writes an address, with which those of ACLs are compared: ::1 is 0:0:0:0:0:0:0:1."""
+    if ":" not in host:
+        return host
+    address, percent, zone = host.partition("%")
+    try:
+        groups = IPv6Address(address).exploded.split(":")
+    except ValueError:
+        return host
+    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone

@@ -1,7 +1,7 @@
 """Random ACLs, random questions: our AclAuthorizer decides as Apache Kafka's own class does.
 
 The class runs in a JVM without broker or ZooKeeper. 120 sets of ACLs that change while they are
-asked, 40 000 questions: 4 seconds.
+asked, 23 000 questions: 4 seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SUPER_USERS = "User:root;Group:x:y"
 TYPES = [kind for kind in ResourceType if kind > ResourceType.ANY][:3]
 OPERATIONS = [operation for operation in AclOperation if operation > AclOperation.ANY]
 ASKED = [operation for operation in OPERATIONS if operation is not AclOperation.ALL]
-HOSTS = ("10.0.0.1", "10.0.0.2", "0:0:0:0:0:0:0:1")
+# Addresses as our sockets have them and as ACLs do.
+HOSTS = {"10.0.0.1": "10.0.0.1", "10.0.0.2": "10.0.0.2", "::1": "0:0:0:0:0:0:0:1"}
 PRINCIPALS = ("User:a", "User:b:c", "User:é", "Group:a")
 
 
@@ -95,7 +96,7 @@ class Series:
         pick = self._random
         return AccessControlEntry(
             pick.choice((*PRINCIPALS, "User:*", "Group:*")),
-            pick.choice((*HOSTS, "*", "*", "nonsense")),
+            pick.choice((*HOSTS.values(), "*", "*", "::1")),
             pick.choice((*OPERATIONS[:6], AclOperation.DESCRIBE, pick.choice(OPERATIONS))),
             AclPermission.DENY if pick.random() < 0.35 else AclPermission.ALLOW,
         )
@@ -106,7 +107,7 @@ class Series:
         kind, _, name = pick.choice(users).partition(":")
         if pick.random() < 0.03:
             name = "*"
-        return KafkaPrincipal(kind, name), pick.choice(HOSTS)
+        return KafkaPrincipal(kind, name), pick.choice(list(HOSTS))
 
     def _ask(self) -> None:
         pick = self._random

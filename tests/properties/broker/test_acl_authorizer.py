@@ -28,7 +28,9 @@ SUPER = KafkaPrincipal("User", "root")
 
 names = st.text("ab*", min_size=1, max_size=4)
 principals = st.builds(KafkaPrincipal, st.sampled_from(("User", "Group")), st.sampled_from("xy*"))
-hosts = st.sampled_from(("10.0.0.1", "::1", "*"))
+# Addresses of clients, and what ACLs call them.
+HOSTS = {"10.0.0.1": "10.0.0.1", "::1": "0:0:0:0:0:0:0:1", "fe80::a%2": "fe80:0:0:0:0:0:0:a%2"}
+hosts = st.sampled_from((*HOSTS, *HOSTS.values(), "*"))
 patterns = st.builds(
     ResourcePattern,
     st.sampled_from(TYPES),
@@ -59,7 +61,7 @@ def says(
     return (
         entry.permission is permission
         and entry.principal in (f"{who.type}:{who.name}", "User:*")
-        and entry.host in (host, "*")
+        and entry.host in (HOSTS[host], "*")
         and entry.operation in (operation, AclOperation.ALL)
     )
 
@@ -127,7 +129,7 @@ def load(authorizer: AclAuthorizer, bindings: set[AclBinding]) -> None:
     first=acls,
     then=acls,
     who=st.one_of(principals, st.just(SUPER)),
-    host=st.sampled_from(("10.0.0.1", "::1")),
+    host=st.sampled_from(tuple(HOSTS)),
     operation=operations,
     kind=st.sampled_from(TYPES),
     asked=st.lists(names, min_size=1, max_size=6),
