@@ -301,7 +301,7 @@ class Broker:
         transaction_partitions = await transactions_partition_count(self.zookeeper, self.config)
         await services.start("transactions", transactions.run, transaction_partitions)
         await services.start("verifier", verifier.run)
-        await services.start("logins", parts.logins.tasks.run)
+        await services.start("logins", parts.logins.run)
         if any(uses_sasl(spec.protocol) for spec in self.listeners):
             await self.changes.read_entities()  # a login may need them at once
         await services.start("sockets", parts.sockets.run)

@@ -89,7 +89,11 @@ def listener_key(name: str) -> str | None:
         return rest
     # listener.name.<listener>.<mechanism>.<key>
     _, _, behind_mechanism = rest.partition(".")
-    return behind_mechanism if behind_mechanism in _LISTENER_KEYS else None
+    if behind_mechanism in _LISTENER_KEYS or (
+        behind_mechanism.startswith("sasl.oauthbearer.") and behind_mechanism in BROKER_CONFIGS
+    ):
+        return behind_mechanism
+    return None
 
 
 def is_dynamic(definition: ConfigDef) -> bool:

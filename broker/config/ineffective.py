@@ -23,8 +23,7 @@ ALLOW = "pybroker.allow.ineffective.security"
 _NO_POLICY = "no policy is asked"
 _NO_QUOTA_CLASS = "quotas are those set with kafka-configs, not a Java class's"
 _NO_ZOOKEEPER_REVOCATION = "nobody asks whether ZooKeeper's certificate was revoked"
-_NO_NAMES = "every client is anonymous"
-_NO_SASL = "clients need no password, ticket or token"
+_NO_NAMES = "names are those of logins and certificates, no class or rule is asked"
 
 PROTECTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -36,16 +35,9 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             (
                 "principal.builder.class",
-                "sasl.kerberos.principal.to.local.rules", "sasl.oauthbearer.sub.claim.name",
+                "sasl.kerberos.principal.to.local.rules",
             ),
             _NO_NAMES,
-        ),
-        **dict.fromkeys(
-            (
-                "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.jwks.endpoint.url",
-                "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer",
-            ),
-            _NO_SASL,
         ),
     }
 )  # fmt: skip
@@ -53,7 +45,6 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
 NO_PROTECTION: Mapping[str, str] = MappingProxyType(
     {
         "zookeeper.clientCnxnSocket": "which implementation does it",
-        "sasl.oauthbearer.clock.skew.seconds": "any value but the default takes a check away",
         **dict.fromkeys(
             ("sasl.client.callback.handler.class", "sasl.login.class",
              "sasl.login.callback.handler.class", "sasl.kerberos.service.name",
@@ -63,9 +54,6 @@ NO_PROTECTION: Mapping[str, str] = MappingProxyType(
              "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds",
              "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
              "sasl.login.retry.backoff.max.ms", "sasl.login.retry.backoff.ms",
-             "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-             "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-             "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
              "sasl.mechanism.controller.protocol"),
             "how and when this broker itself logs in somewhere",
         ),

@@ -6,11 +6,15 @@ Mirrors `JaasContext.loadServerContext` and the reading half of `SaslChannelBuil
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 from ...client.security.login import Login
 from ...client.security.settings import login_from
 from ...protocol.sasl.jaas import MODULES, JaasError, login_module
 from ..security.sasl.rules import MechanismConfig
+from ..security.sasl.signed_tokens import TokenRules
+from ..security.sasl.unsecured_tokens import UnsecuredTokens
 from .definitions import LISTENER_PREFIX
 from .errors import ConfigError
 from .kafka_config import KafkaConfig
@@ -23,9 +27,17 @@ TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
 _NOT_YET = {
     "GSSAPI": "Kerberos is not there yet",
-    "OAUTHBEARER": "OAUTHBEARER is not there yet",
 }
 _SCRAM_HANDLER = "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler"
+_UNSECURED_HANDLER = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+    "OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+_SIGNED_HANDLERS = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+)
+_KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _HANDLERS = {
     "PLAIN": (
         "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
@@ -33,6 +45,12 @@ _HANDLERS = {
     ),
     "SCRAM-SHA-256": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
     "SCRAM-SHA-512": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
+    "OAUTHBEARER": (_UNSECURED_HANDLER, f"for signed tokens use {_SIGNED_HANDLERS[0]}"),
+}
+_OF_SIGNED = {("OAUTHBEARER", handler) for handler in _SIGNED_HANDLERS}
+_NEED_JAAS = {
+    "PLAIN": "nobody could log in",
+    "OAUTHBEARER": "its options say which tokens are valid",
 }
 
 
@@ -61,7 +79,7 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     prefix = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}."
     handler, instead = _HANDLERS[mechanism]
     given = config.text(prefix + CALLBACK_HANDLER)
-    if given and given != handler:
+    if given and given != handler and (mechanism, given) not in _OF_SIGNED:
         raise ConfigError(
             f"{prefix}{CALLBACK_HANDLER}={given} is a Java class, which cannot run here: {instead}"
         )
@@ -69,16 +87,60 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     options: Mapping[str, str] = {}
     if jaas:
         options = login_module(jaas, mechanism).options
-    elif mechanism == "PLAIN":
+    elif mechanism in _NEED_JAAS:
         raise ConfigError(
-            f"{prefix}{JAAS_CONFIG} is not set: listener {listener} has PLAIN, and nobody could "
-            "log in"
+            f"{prefix}{JAAS_CONFIG} is not set: listener {listener} has {mechanism}, and "
+            f"{_NEED_JAAS[mechanism]}"
         )
-    name = prefix + MAX_SESSION_MS
-    longest = config.value(name) if config.is_set(name) else None
-    if longest is None:
-        longest = config.of_listener(listener, MAX_SESSION_MS)
-    return MechanismConfig(options, longest)
+    longest = _of_mechanism(config, listener, mechanism, MAX_SESSION_MS)
+    if mechanism != "OAUTHBEARER":
+        return MechanismConfig(options, longest)
+    signed = given in _SIGNED_HANDLERS
+    tokens = _signed(config, listener) if signed else _unsecured(config, listener, prefix, options)
+    return MechanismConfig(options, longest, tokens)
+
+
+def _of_mechanism(config: KafkaConfig, listener: str, mechanism: str, name: str) -> Any:
+    """The value of a key of one mechanism, of its listener, or of all."""
+    prefixed = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{name}"
+    return config.value(prefixed) if config.is_set(prefixed) else config.of_listener(listener, name)
+
+
+def _unsecured(
+    config: KafkaConfig, listener: str, prefix: str, options: Mapping[str, str]
+) -> UnsecuredTokens:
+    if _of_mechanism(config, listener, "OAUTHBEARER", _KEYS_URL):
+        raise ConfigError(
+            f"listener {listener}: {_KEYS_URL} is set, but tokens need no "
+            f"signature without {prefix}{CALLBACK_HANDLER}={_SIGNED_HANDLERS[0]}"
+        )
+    try:
+        return UnsecuredTokens.from_options(options)
+    except ValueError as error:
+        raise ConfigError(f"{prefix}{JAAS_CONFIG}: {error}") from None
+
+
+def _signed(config: KafkaConfig, listener: str) -> TokenRules:
+    def value(name: str) -> Any:
+        return _of_mechanism(config, listener, "OAUTHBEARER", name)
+
+    url = value(_KEYS_URL)
+    if not url or urlsplit(url).scheme not in ("file", "http", "https"):
+        raise ConfigError(
+            f"listener {listener}: {_KEYS_URL} must be the file:, http: or "
+            "https: address of the keys that sign tokens"
+        )
+    return TokenRules(
+        url=url,
+        refresh_ms=value("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+        retry_ms=value("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+        retry_max_ms=value("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+        subject_claim=value("sasl.oauthbearer.sub.claim.name"),
+        scope_claim=value("sasl.oauthbearer.scope.claim.name"),
+        audiences=tuple(value("sasl.oauthbearer.expected.audience") or ()),
+        issuer=value("sasl.oauthbearer.expected.issuer") or None,
+        clock_skew_ms=1000 * value("sasl.oauthbearer.clock.skew.seconds"),
+    )
 
 
 def check_jaas(config: KafkaConfig) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
@@ -27,19 +30,22 @@ from pybroker.protocol.messages.quotas import (
     OpData,
 )
 from pybroker.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
-from pybroker.protocol.sasl import PlainClient, ScramHash
+from pybroker.protocol.sasl import OAuthBearerClient, PlainClient, ScramHash
 from tests.support.processes import free_port, running_broker
 from tests.support.sasl_client import authenticate, bare, handshake, log_in, talk
 from tests.support.wire import WireClient, covers, unique
 
 AFTER_LOGIN = "SaslAuthenticate request received after successful authentication"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+SIGNED_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+KEY = ec.generate_private_key(ec.SECP256R1())
 USERS = 'user_alice="alice-secret" user_bob="bob-secret"'
 MAX_SIZE = 2000
 SESSION_MS = 1500
 CONFIG = {
     "listener.security.protocol.map": (
-        "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT"
+        "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT,TOKENS:SASL_PLAINTEXT"
     ),
     "inter.broker.listener.name": "PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
@@ -47,6 +53,9 @@ CONFIG = {
     "listener.name.short.plain.sasl.jaas.config": f"{MODULE} {USERS};",
     "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
     "listener.name.users.sasl.server.max.receive.size": str(MAX_SIZE),
+    "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+    "listener.name.tokens.oauthbearer.sasl.jaas.config": f"{TOKEN_MODULE};",
+    "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": SIGNED_TOKENS,
     "connection.failed.authentication.delay.ms": "300",
 }
 
@@ -54,9 +63,17 @@ CONFIG = {
 @pytest.fixture(scope="module")
 def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The bootstrap of each listener of a broker."""
-    found = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", "USERS", "SHORT")}
-    spec = ",".join(f"{name}://{address}" for name, address in found.items())
-    with running_broker(tmp_path_factory.mktemp("sasl"), {**CONFIG, "listeners": spec}):
+    directory = tmp_path_factory.mktemp("sasl")
+    keys = {"keys": [{**jwt.algorithms.ECAlgorithm.to_jwk(KEY.public_key(), True), "kid": "one"}]}
+    (directory / "keys.json").write_text(json.dumps(keys))
+    names = ("PLAINTEXT", "USERS", "SHORT", "TOKENS")
+    found = {name: f"127.0.0.1:{free_port()}" for name in names}
+    configs = {
+        **CONFIG,
+        "listeners": ",".join(f"{name}://{address}" for name, address in found.items()),
+        "sasl.oauthbearer.jwks.endpoint.url": (directory / "keys.json").as_uri(),
+    }
+    with running_broker(directory, configs):
         yield found
 
 
@@ -71,6 +88,11 @@ def short(listeners: dict[str, str]) -> Iterator[WireClient]:
     """Where a login lasts for a second and a half."""
     with WireClient(listeners["SHORT"]) as client:
         yield client
+
+
+def signed_token(name: str, seconds: float = 60, key_id: str = "one") -> str:
+    claims = {"sub": name, "iat": time.time(), "exp": time.time() + seconds}
+    return jwt.encode(claims, KEY, "ES256", headers={"kid": key_id})
 
 
 def is_in(client: WireClient) -> bool:
@@ -216,6 +238,41 @@ def test_a_login_that_comes_in_one_piece_with_the_first_request(users: WireClien
     assert users.receive(ApiKey.SASL_HANDSHAKE, 1, 0).error_code == 0
     assert users.receive(ApiKey.SASL_AUTHENTICATE, 2, 1).error_code == 0
     assert users.receive(ApiKey.METADATA, 9, 2).brokers
+
+
+class TestTokens:
+    """OAUTHBEARER."""
+
+    @pytest.fixture
+    def tokens(self, listeners: dict[str, str]) -> Iterator[WireClient]:
+        with WireClient(listeners["TOKENS"]) as client:
+            yield client
+
+    def test_a_session_lasts_as_long_as_the_token(self, tokens: WireClient) -> None:
+        assert handshake(tokens, "OAUTHBEARER").error_code == 0
+        answer = talk(tokens, OAuthBearerClient(signed_token("alice", 60)))
+        assert (answer.error_code, answer.auth_bytes) == (0, b"")
+        assert 50_000 < answer.session_lifetime_ms <= 60_000
+        assert is_in(tokens)
+
+    def test_a_refusal_is_told_twice(self, tokens: WireClient) -> None:
+        handshake(tokens, "OAUTHBEARER")
+        client = OAuthBearerClient(signed_token("alice", key_id="two"))
+        answer = authenticate(tokens, client.step(b""))
+        reason = '{"status":"invalid_token"}'
+        assert (answer.error_code, answer.auth_bytes) == (0, reason.encode())
+        answer = authenticate(tokens, client.step(bytes(answer.auth_bytes)))
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert answer.error_message == reason
+        assert tokens.is_closed_by_broker()
+
+    def test_a_long_token(self, tokens: WireClient) -> None:
+        """It is read in turns with others."""
+        handshake(tokens, "OAUTHBEARER")
+        extensions = {"note": "x" * 20_000}
+        answer = talk(tokens, OAuthBearerClient(signed_token("alice"), extensions))
+        assert answer.error_code == 0
+        assert is_in(tokens)
 
 
 class TestAgain:

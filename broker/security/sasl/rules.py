@@ -9,21 +9,27 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from ....protocol.sasl.oauthbearer import OAUTHBEARER
 from ....protocol.sasl.plain import PLAIN
 from ....protocol.sasl.scram import MECHANISMS
 from .login import LoginRules
 from .mechanism import NewMechanism, ServerMechanism
+from .oauthbearer import OAuthBearerServer, TokenCheck
 from .plain import PlainPasswords, PlainServer
 from .scram import ScramCredentials, ScramLogin, salt_text
+from .signed_tokens import TokenRules
+from .unsecured_tokens import UnsecuredTokens
 
 _NONCE_BITS = 130
 
 
 class MechanismConfig(NamedTuple):
-    """`options` are those of its login module: passwords are among them."""
+    """`options` are those of its login module: passwords are among them. `tokens` says which ones
+    OAUTHBEARER takes."""
 
     options: Mapping[str, str]
     max_session_ms: int = 0
+    tokens: UnsecuredTokens | TokenRules | None = None
 
     def __repr__(self) -> str:
         return f"MechanismConfig(options=[hidden], max_session_ms={self.max_session_ms})"
@@ -33,12 +39,19 @@ def login_rules(
     configs: Mapping[str, MechanismConfig],
     scram: ScramCredentials,
     random_bits: Callable[[int], int],
+    check_signed: Callable[[TokenRules], TokenCheck],
 ) -> LoginRules:
-    """`random_bits` gives a number of so many bits that nobody can foresee."""
+    """`random_bits` gives a number of so many bits that nobody can foresee; `check_signed` sees to
+    it that the keys of signed tokens are known."""
     mechanisms: dict[str, NewMechanism] = {}
     for name, config in configs.items():
         if name == PLAIN:
             mechanisms[name] = partial(PlainServer, PlainPasswords(config.options))
+        elif name == OAUTHBEARER:
+            tokens = config.tokens
+            assert tokens is not None
+            check = check_signed(tokens) if isinstance(tokens, TokenRules) else tokens.check
+            mechanisms[name] = partial(OAuthBearerServer, check)
         else:
             mechanisms[name] = _new_scram(name, scram, random_bits)
     return LoginRules(mechanisms, {name: config.max_session_ms for name, config in configs.items()})

@@ -91,7 +91,7 @@ def test_what_keeps_nobody_out_by_itself_does_not(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "listener.name.outside.sasl.oauthbearer.expected.issuer",
+        "listener.name.outside.sasl.kerberos.principal.to.local.rules",
         "listener.name.outside.principal.builder.class",
     ],
 )

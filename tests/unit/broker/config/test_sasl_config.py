@@ -7,6 +7,8 @@ import pytest
 from pybroker.broker.config import ConfigError, KafkaConfig
 from pybroker.broker.config.checks import check_config
 from pybroker.broker.config.sasl_config import mechanism_configs
+from pybroker.broker.security.sasl.signed_tokens import TokenRules
+from pybroker.broker.security.sasl.unsecured_tokens import UnsecuredTokens
 
 PLAIN_JAAS = "listener.name.sasl.plain.sasl.jaas.config"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -71,3 +73,65 @@ def test_what_a_listener_cannot_do_is_told() -> None:
     line = refusal(**plain, **{HANDLER: "com.example.Ldap"})
     assert line.startswith(f"{HANDLER}=com.example.Ldap is a Java class, which cannot run here: ")
     assert "user_<name>" in line
+
+
+OAUTH = "listener.name.sasl.oauthbearer.sasl."
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+SIGNED = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+
+
+def test_tokens_that_are_not_signed_have_options() -> None:
+    options = 'unsecuredValidatorRequiredScope="a b" unsecuredValidatorPrincipalClaimName=who'
+    config = KafkaConfig(
+        LISTENERS
+        | {
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            f"{OAUTH}jaas.config": f"{OAUTH_MODULE} {options};",
+        }
+    )
+    check_config(config)
+    (found,) = mechanism_configs(config, "SASL").values()
+    assert found.tokens == UnsecuredTokens("who", required_scopes=("a", "b"))
+
+
+def test_tokens_that_are_signed_have_keys() -> None:
+    config = KafkaConfig(
+        LISTENERS
+        | {
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            f"{OAUTH}jaas.config": f"{OAUTH_MODULE};",
+            f"{OAUTH}server.callback.handler.class": SIGNED,
+            f"{OAUTH}oauthbearer.jwks.endpoint.url": "https://h/keys",
+            "listener.name.sasl.sasl.oauthbearer.expected.audience": "a,b",
+            "sasl.oauthbearer.clock.skew.seconds": "5",
+        }
+    )
+    check_config(config)
+    (found,) = mechanism_configs(config, "SASL").values()
+    assert isinstance(found.tokens, TokenRules)
+    assert found.tokens.url == "https://h/keys"
+    assert (found.tokens.audiences, found.tokens.clock_skew_ms) == (("a", "b"), 5000)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, f"{OAUTH}jaas.config is not set"),
+        ({"jaas.config": f"{OAUTH_MODULE} unsecuredValidatorAllowableClockSkewMs=x;"}, "number"),
+        (
+            {"jaas.config": f"{OAUTH_MODULE};", "oauthbearer.jwks.endpoint.url": "https://h/keys"},
+            "tokens need no signature without",
+        ),
+        (
+            {"jaas.config": f"{OAUTH_MODULE};", "server.callback.handler.class": SIGNED},
+            "jwks.endpoint.url must be",
+        ),
+        (
+            {"jaas.config": f"{OAUTH_MODULE};", "server.callback.handler.class": "com.example.Jwt"},
+            f"for signed tokens use {SIGNED}",
+        ),
+    ],
+)
+def test_what_tokens_cannot_be(values: dict[str, str], message: str) -> None:
+    named = {f"{OAUTH}{name}": text for name, text in values.items()}
+    assert message in refusal(sasl_enabled_mechanisms="OAUTHBEARER", **named)

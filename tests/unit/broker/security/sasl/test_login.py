@@ -10,6 +10,7 @@ from pybroker.broker.security.principal import KafkaPrincipal
 from pybroker.broker.security.sasl.login import Login, LoginRules, Outcome, Turn
 from pybroker.broker.security.sasl.rules import MechanismConfig, login_rules
 from pybroker.broker.security.sasl.scram import ScramCredentials
+from pybroker.broker.security.sasl.unsecured_tokens import UnsecuredTokens
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.sasl import (
     MECHANISMS,
@@ -42,7 +43,9 @@ def rules(max_session_ms: int = 0) -> LoginRules:
     credentials.apply("alice", {**stored, "producer_byte_rate": "1"})
     options = {"user_alice": "a", "user_bob": "b", "username": "alice"}
     configs = {name: MechanismConfig(options, max_session_ms) for name in ("PLAIN", *MECHANISMS)}
-    return login_rules(configs, credentials, lambda bits: (1 << bits) - 1)
+    return login_rules(
+        configs, credentials, lambda bits: (1 << bits) - 1, lambda _: UnsecuredTokens().check
+    )
 
 
 def client(mechanism: str, name: str = "alice", password: str = "a") -> SaslClient:
