@@ -96,6 +96,7 @@ class FetchSession:
     """What one client or follower fetches again and again, in the order in which it is served."""
 
     __slots__ = (
+        "approved",
         "created_ms",
         "epoch",
         "is_privileged",
@@ -121,6 +122,8 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
+        # What the owner found to hold for all partitions; forgotten when there is another one.
+        self.approved: object = None
 
     @property
     def value(self) -> tuple[bool, int, int]:
@@ -139,6 +142,7 @@ class FetchSession:
             known = partitions.get(key)
             if known is None:
                 partitions[key] = SessionPartition(entry)
+                self.approved = None
             else:
                 known.take_over(entry)
         for key in forgotten:
@@ -155,13 +159,17 @@ def session_key(entry: FetchEntry, uses_topic_ids: bool) -> SessionKey:
 class FetchContext:
     """One fetch request's view of its session: without one, everything that was read is sent."""
 
-    __slots__ = ("entries", "error_code")
+    __slots__ = ("entries", "error_code", "session")
 
     def __init__(
-        self, entries: Sequence[FetchEntry] = (), error_code: ErrorCode = ErrorCode.NONE
+        self,
+        entries: Sequence[FetchEntry] = (),
+        error_code: ErrorCode = ErrorCode.NONE,
+        session: FetchSession | None = None,
     ) -> None:
         self.entries = entries
         self.error_code = error_code
+        self.session = session  # that is there already
 
     def finish(self, results: FetchResults) -> tuple[ErrorCode, int, Answer]:
         """(error, session id, what to send) for the results, which are in the entries' order."""
@@ -211,7 +219,7 @@ class IncrementalContext(FetchContext):
     __slots__ = ("_expected_epoch", "_session")
 
     def __init__(self, session: FetchSession) -> None:
-        super().__init__(list(session.partitions.values()))
+        super().__init__(list(session.partitions.values()), session=session)
         self._session = session
         self._expected_epoch = session.epoch
 

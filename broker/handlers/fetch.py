@@ -9,8 +9,8 @@ partition before that, in a worker thread; v4+ get what is stored, as slices of 
 A large request is read in turns with others; one that names more partitions than there can be is
 refused as a whole, since its session would cost that at each of its fetches.
 
-With an authorizer, what may not be read is left out of the reading and answered with an error, at
-each fetch of a session anew.
+With an authorizer, what may not be read is left out of the reading and answered with an error. Each
+fetch of a session asks anew, unless nothing has changed since all was allowed.
 
 Mirrors KafkaApis.handleFetchRequest.
 """
@@ -144,20 +144,27 @@ class FetchHandler:
         if not entries:
             self.answer(request, context, [])
             return
+        session = context.session
         if version >= 13:
             for entry in entries:
                 if entry.topic is None:
                     entry.topic = self._metadata.topic_name(entry.topic_id)
+                    if session is not None:
+                        session.approved = None
         params = self._params(request, body, version, replica_id)
         access = request.connection.peer.access
         if access is not None:
-            allowed = _allowed(access, entries, is_follower=replica_id >= 0)
-            if len(allowed) < len(entries):
-                context = _PartOfContext(context, allowed)
-                entries = allowed
-                if not entries:
-                    self.answer(request, context, [])
-                    return
+            approval = (access, access.latest_version, replica_id >= 0)
+            if session is None or session.approved != approval:
+                allowed = _allowed(access, entries, is_follower=replica_id >= 0)
+                if len(allowed) < len(entries):
+                    context = _PartOfContext(context, allowed)
+                    entries = allowed
+                    if not entries:
+                        self.answer(request, context, [])
+                        return
+                elif session is not None:
+                    session.approved = approval
         results = self._replicas.fetch(params, entries, now_ms, _FetchWait, self, request, context)
         if results is not None:
             self.answer(request, context, results)
@@ -361,6 +368,9 @@ class _PartOfContext(FetchContext):
                 for entry in self._context.entries
             ]
         )
+
+    def withheld(self) -> tuple[ErrorCode, int]:
+        return self._context.withheld()
 
 
 class _FetchWait:

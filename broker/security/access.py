@@ -105,6 +105,11 @@ class Access:
         self.known: dict[int, dict[str, bool]] = {_WRITE_TOPIC: self.writable}
         self.size = 0
 
+    @property
+    def latest_version(self) -> int:
+        """Of the authorizer: an answer of before may be another now."""
+        return self._authorizer.version
+
     def permits(
         self,
         operation: AclOperation,
