@@ -1,0 +1,68 @@
+"""Measured rates of real clients beside their quotas, on our broker and on Apache Kafka.
+
+By hand: `python -m tests.compat.quota_table [seconds]`; it prints a table. Each client id has a
+quota of its own; the four clients run at the same time on one broker, then on the other.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.support.apache_kafka import ApacheKafkaProcess
+from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.quota_loads import LOADS, VALUE
+from tests.support.wire import WireClient
+from tests.wire.test_client_quotas import alter
+
+QUOTA = 500_000
+SECONDS = 30.0
+
+
+def measured(kind: type[BrokerProcess], seconds: float, quota: int = QUOTA) -> dict[str, float]:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        zookeeper_process(Path(place) / "zookeeper") as connect,
+    ):
+        broker = kind(Path(place) / "broker", connect)
+        try:
+            broker.start()
+            return rates(broker.bootstrap, seconds, quota)
+        finally:
+            broker.kill()
+
+
+def rates(bootstrap: str, seconds: float, quota: int) -> dict[str, float]:
+    """Bytes a second of each client."""
+    with WireClient(bootstrap) as wire:
+        for name in LOADS:
+            wire.create_topic(name=name.replace(" ", "-"))
+            if name.endswith("consumes"):
+                # What the first windows let through comes on top.
+                for _ in range(int((seconds + 11) * quota / 400_000) + 1):
+                    wire.append(name.replace(" ", "-"), *[VALUE] * 100)
+            key = "producer_byte_rate" if name.endswith("produces") else "consumer_byte_rate"
+            alter(wire, {"client-id": name.replace(" ", "-")}, {key: float(quota)})
+    with ThreadPoolExecutor(len(LOADS)) as pool:
+        running = {
+            name: pool.submit(
+                load, bootstrap, name.replace(" ", "-"), name.replace(" ", "-"), seconds
+            )
+            for name, load in LOADS.items()
+        }
+        return {name: future.result() for name, future in running.items()}
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
+    ours, theirs = measured(BrokerProcess, seconds), measured(ApacheKafkaProcess, seconds)
+    print(f"quota {QUOTA} B/s, {seconds:.0f} s; values only, in per cent of the quota")
+    print(f"{'':24}{'pybroker':>12}{'Apache Kafka':>14}")
+    for name in LOADS:
+        print(f"{name:24}{100 * ours[name] / QUOTA:11.1f}%{100 * theirs[name] / QUOTA:13.1f}%")
+
+
+if __name__ == "__main__":
+    main()
