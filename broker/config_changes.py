@@ -109,13 +109,21 @@ class ConfigChanges:
         that of a host, whose address may be another one than when it was set."""
         rates = self._parts.sockets.quotas.rates
         address = None
-        if name is not None:
-            if rate is not None:
-                self._addresses[name] = await trio.to_thread.run_sync(
+        try:
+            limit = None if rate is None else float(rate)
+            if name is not None and limit is not None:
+                address = await trio.to_thread.run_sync(
                     settings.address_of, name, limiter=self._background
                 )
-            address = self._addresses.pop(name, name) if rate is None else self._addresses[name]
-        rates.limit_address(address, None if rate is None else float(rate))
+        except (OSError, ValueError) as error:
+            logger.error("The connection rate %s of the address %s: %s", rate, name, error)
+            return
+        if name is not None and name in self._addresses:
+            rates.limit_address(self._addresses.pop(name), None)
+        if address is not None and name is not None:
+            self._addresses[name] = address
+        if name is None or address is not None:
+            rates.limit_address(address, limit)
 
     def _apply(self) -> None:
         config, parts = self._ground.config, self._parts
