@@ -257,12 +257,16 @@ def apply_replication_quotas(config: KafkaConfig, manager: ReplicaManager) -> No
     """The throttles of both sides, and of moves between directories; the rates are dynamic."""
     for quota, side in ((manager.leader_quota, "leader"), (manager.follower_quota, "follower")):
         quota.limit = config.get_int(f"{side}.replication.throttled.rate")
-        quota.samples = config.get_int("replication.quota.window.num")
-        quota.window_ms = 1000 * config.get_int("replication.quota.window.size.seconds")
+        quota.measure_over(
+            config.get_int("replication.quota.window.num"),
+            1000 * config.get_int("replication.quota.window.size.seconds"),
+        )
     moves = manager.moves.quota
     moves.limit = config.get_int("replica.alter.log.dirs.io.max.bytes.per.second")
-    moves.samples = config.get_int("alter.log.dirs.replication.quota.window.num")
-    moves.window_ms = 1000 * config.get_int("alter.log.dirs.replication.quota.window.size.seconds")
+    moves.measure_over(
+        config.get_int("alter.log.dirs.replication.quota.window.num"),
+        1000 * config.get_int("alter.log.dirs.replication.quota.window.size.seconds"),
+    )
 
 
 def quota_windows(config: KafkaConfig) -> tuple[Windows, Windows]:

@@ -10,32 +10,27 @@ one window at least. Unlimited (the default) costs one comparison.
 Mirrors ReplicationQuotaManager with its SimpleRate (KIP-73).
 """
 
-from collections import deque
 from collections.abc import Sequence
 
+from .sampled_sum import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, SampledSum
+
 UNLIMITED = 2**63 - 1
-DEFAULT_SAMPLES = 11
-DEFAULT_WINDOW_MS = 1_000
 ALL_REPLICAS = "*"
 
 
 class ReplicationQuota:
-    __slots__ = ("_broker_id", "_latest_ms", "_windows", "limit", "samples", "window_ms")
+    __slots__ = ("_broker_id", "_latest_ms", "_sum", "limit")
 
-    def __init__(
-        self,
-        broker_id: int,
-        *,
-        samples: int = DEFAULT_SAMPLES,
-        window_ms: int = DEFAULT_WINDOW_MS,
-    ) -> None:
+    def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self.limit = UNLIMITED  # bytes a second
-        self.samples = samples
-        self.window_ms = window_ms
-        # [start, bytes] of each window, oldest first.
-        self._windows: deque[list[int]] = deque()
+        self._sum = SampledSum(DEFAULT_SAMPLES, DEFAULT_WINDOW_MS)
         self._latest_ms = 0
+
+    def measure_over(self, samples: int, window_ms: int) -> None:
+        """From now on over so many windows."""
+        if (self._sum.samples, self._sum.window_ms) != (samples, window_ms):
+            self._sum = SampledSum(samples, window_ms)
 
     def throttles(self, partition: int, replicas: Sequence[str]) -> bool:
         """Whether there is a limit, and the topic's list names this broker's replica."""
@@ -45,10 +40,7 @@ class ReplicationQuota:
 
     def record(self, size: int, now_ms: int) -> None:
         self._advance(now_ms)
-        windows = self._windows
-        if not windows or self._latest_ms - windows[-1][0] >= self.window_ms:
-            windows.append([self._latest_ms, 0])
-        windows[-1][1] += size
+        self._sum.record(size, self._latest_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
         self._advance(now_ms)
@@ -56,18 +48,13 @@ class ReplicationQuota:
 
     def rate(self) -> float:
         """Bytes a second."""
-        windows = self._windows
-        if not windows:
-            return 0.0
-        elapsed_ms = max(self._latest_ms - windows[0][0], self.window_ms)
-        return sum(size for _, size in windows) * 1000 / elapsed_ms
+        total = self._sum.total(self._latest_ms)
+        elapsed_ms = self._latest_ms - self._sum.oldest_ms(self._latest_ms)
+        return total * 1000 / max(elapsed_ms, self._sum.window_ms)
 
     def _advance(self, now_ms: int) -> None:
-        """Forget what is too old. A clock that went back starts anew."""
-        if now_ms < self._latest_ms - self.window_ms and now_ms > 0:
-            self._windows.clear()
+        """A clock that went back starts anew."""
+        if 0 < now_ms < self._latest_ms - self._sum.window_ms:
+            self._sum.clear()
             self._latest_ms = now_ms
         self._latest_ms = max(self._latest_ms, now_ms)
-        oldest_ms = self._latest_ms - self.samples * self.window_ms
-        while self._windows and self._windows[0][0] <= oldest_ms:
-            self._windows.popleft()

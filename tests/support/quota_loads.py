@@ -90,7 +90,7 @@ def confluent_consumes(bootstrap: str, topic: str, client_id: str, seconds: floa
             "client.id": client_id,
             "group.id": client_id,
             "fetch.message.max.bytes": FETCH_BYTES,
-            "queued.max.messages.kbytes": 100,
+            "queued.max.messages.kbytes": 10_000,
             "enable.auto.commit": False,
         }
     )

@@ -39,10 +39,11 @@ def test_the_rate_is_over_eleven_windows(quota: ReplicationQuota) -> None:
     quota.record(4000, 6_500)
     assert quota.rate() == pytest.approx(5001 / 1.5)
     assert not quota.is_exceeded(10_100)
-    # The oldest window goes as a whole.
-    assert quota.rate() > 0
-    quota.is_exceeded(16_100)
-    assert quota.rate() == pytest.approx(4000 / 9.6)
+    # The oldest window goes as a whole, eleven seconds after its last event.
+    quota.is_exceeded(16_400)
+    assert quota.rate() == pytest.approx(5001 / 11.4)
+    quota.is_exceeded(16_600)
+    assert quota.rate() == pytest.approx(4000 / 10.1)
     quota.is_exceeded(17_600)
     assert quota.rate() == 0
 
