@@ -1,7 +1,7 @@
 """Topic administration: create, list, describe, delete.
 
 Mirrors: KafkaAdminClient's topic calls.
-Leaves out: ACLs, quotas, groups, reassignments.
+Leaves out: groups, reassignments; users, ACLs, quotas and tokens are in `security_admin`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,6 @@ TOPIC_RESOURCE = 2
 TOPIC_CONFIG_SOURCE = 1
 
 
-def _check(code: int, message: str | None, what: str) -> None:
-    if code:
-        error = ErrorCode(code)
-        raise ClientError(f"{what}: {message or error.description} ({error.name})")
-
-
 async def create_topic(
     cluster: Cluster,
     name: str,
@@ -58,7 +52,9 @@ async def create_topic(
     request = CreateTopicsRequest(topics=[topic], timeout_ms=ADMIN_TIMEOUT_MS)
     answer = await cluster.ask_controller(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
     result = answer.topics[0]
-    _check(result.error_code, result.error_message, f"cannot create topic {name!r}")
+    cluster.asks("create", name).check(
+        result.error_code, result.error_message, f"cannot create topic {name!r}"
+    )
 
 
 async def delete_topic(cluster: Cluster, name: str) -> None:
@@ -68,7 +64,9 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
     )
     answer = await cluster.ask_controller(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
     result = answer.responses[0]
-    _check(result.error_code, result.error_message, f"cannot delete topic {name!r}")
+    cluster.asks("delete", name).check(
+        result.error_code, result.error_message, f"cannot delete topic {name!r}"
+    )
     async for _ in retrying():
         code = (await cluster.metadata([name])).topics[0].error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -97,7 +95,9 @@ async def topic_configs(cluster: Cluster, name: str) -> TopicConfigs:
     request = DescribeConfigsRequest(resources=[resource])
     answer = await cluster.ask_anyone(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
     result = answer.results[0]
-    _check(result.error_code, result.error_message, f"cannot describe topic {name!r}")
+    cluster.asks("describe_configs", name).check(
+        result.error_code, result.error_message, f"cannot describe topic {name!r}"
+    )
     return TopicConfigs(
         effective={config.name: config.value or "" for config in result.configs},
         overrides={

@@ -27,6 +27,7 @@ from ..protocol.messages.metadata import (
 from ..protocol.schema import Message
 from .connection import Connection
 from .errors import ClientError, LoginError
+from .refusals import Asked, NotAllowed
 from .security.connector import OPEN
 from .security.settings import connector_from
 
@@ -81,6 +82,12 @@ class Cluster:
     ) -> None:
         for connection in [*self._connections.values(), *([self._any] if self._any else [])]:
             await connection.aclose()
+
+    def asks(self, operation: str, name: str = "") -> Asked:
+        """What a refusal is explained with."""
+        login = self._connector.login
+        who = None if login is None or login.user is None else f"User:{login.user}"
+        return Asked(who, operation, name)
 
     async def ask_anyone(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
         """The answer of the first broker that gives one. Raises ClientError."""
@@ -146,6 +153,9 @@ class Cluster:
                 raise ClientError(
                     f"there is no topic {name!r}; create it with: pybroker topics create {name}"
                 )
+            refusal = self.asks("describe", name).refusal(code)
+            if refusal is not None:
+                raise NotAllowed(refusal)
             if not code.retriable:
                 raise ClientError(f"topic {name!r}: {code.description}")
             problem = f"topic {name!r} is not ready: {code.description}"

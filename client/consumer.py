@@ -30,6 +30,7 @@ from .cluster import (
     why_leaderless,
 )
 from .errors import ClientError
+from .refusals import NotAllowed
 
 LATEST = -1
 EARLIEST = -2
@@ -198,6 +199,9 @@ class Consumer:
                     f"{self._topic}-{index}: there is no offset {self._positions[index]}"
                 )
             if code != ErrorCode.NONE:
+                refusal = self._cluster.asks("read", self._topic).refusal(code)
+                if refusal is not None:
+                    raise NotAllowed(refusal)
                 await trio.sleep(RETRY_BACKOFF_SECONDS)
                 await self._refresh()
                 continue

@@ -29,6 +29,7 @@ from ..protocol.records.record import SimpleRecord, increment_sequence
 from .cluster import Cluster, LeaderlessWait, retrying, why_leaderless
 from .errors import ClientError
 from .partitioner import partition_for
+from .refusals import NotAllowed
 
 ACKS_ALL = -1
 PRODUCE_TIMEOUT_MS = 30_000
@@ -67,7 +68,10 @@ class Producer:
                 return
             if not ErrorCode(answer.error_code).retriable:
                 break
-        raise ClientError(f"no producer id: {ErrorCode(answer.error_code).description}")
+        code = ErrorCode(answer.error_code)
+        if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # no topic that it may write to, either
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        self._cluster.asks("write", self._topic).check(code, None, "no producer id")
 
     def _take(self, topic: MetadataResponseTopic) -> None:
         self._found = topic
@@ -127,6 +131,9 @@ class Producer:
                     if code == ErrorCode.NONE:
                         self._sequences[partition] = increment_sequence(sequence, len(records))
                         return result.base_offset
+                    refusal = self._cluster.asks("write", self._topic).refusal(code)
+                    if refusal is not None:
+                        raise NotAllowed(refusal)
                     problem = result.error_message or code.description
                     if not code.retriable:
                         break

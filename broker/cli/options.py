@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import functools
+import json
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..local import cluster_state
 from ..resources.descriptors import TooFewDescriptors
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 EXIT_STATUS_USER_ERROR = 2
+PIPE_COLUMNS = 1000  # a program that reads tables gets whole lines
 T = TypeVar("T")
 
 
@@ -51,6 +57,44 @@ def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         help="Properties for TLS and logins, as Kafka's tools have them: security.protocol, ...",
     )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")(command)
+
+
+def table(*columns: str) -> Table:
+    """In the style of all our tables; nothing is cut short."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, no_wrap=True)
+    return made
+
+
+def show(made: Table) -> None:
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
+    Console(highlight=False, soft_wrap=True, width=width).print(made)
+
+
+def show_json(found: object) -> None:
+    click.echo(json.dumps(found, indent=2))
+
+
+def escape(text: str) -> str:
+    """Brackets in names are no colours."""
+    from rich.markup import escape as escaped
+
+    return escaped(text)
+
+
+def principal(text: str) -> str:
+    """`alice` is short for `User:alice`."""
+    return text if ":" in text else f"User:{text}"
 
 
 def _read_properties(

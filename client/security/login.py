@@ -39,6 +39,7 @@ class Login(NamedTuple):
     name: str
     new_client: Callable[[], SaslClient]
     is_slow: bool = False
+    user: str | None = None  # of the principal, where that is known before
 
     def __repr__(self) -> str:
         return f"Login({self.mechanism} as {self.name})"

@@ -90,7 +90,7 @@ def _password_login(mechanism: str, module: LoginModule, jaas: str) -> Login:
             PlainClient(username, password)
         except ValueError as error:
             raise SettingsError(f"{jaas}: {error}") from None
-        return Login(mechanism, username, lambda: PlainClient(username, password))
+        return Login(mechanism, username, lambda: PlainClient(username, password), user=username)
     kind = MECHANISMS[mechanism]
     by_token = module.options.get("tokenauth", "").lower() == "true"
 
@@ -98,7 +98,8 @@ def _password_login(mechanism: str, module: LoginModule, jaas: str) -> Login:
         nonce = secrets.token_urlsafe(NONCE_BYTES)
         return ScramClient(kind, username, password, nonce, by_token=by_token)
 
-    return Login(mechanism, username, new_client, is_slow=True)
+    user = None if by_token else username
+    return Login(mechanism, username, new_client, is_slow=True, user=user)
 
 
 def _bearer_login(setting: Setting, module: LoginModule) -> Login:

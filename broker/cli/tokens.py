@@ -1,0 +1,217 @@
+"""`pybroker tokens create|list|renew|expire`: delegation tokens (KIP-48).
+
+Invariant: a token's HMAC is its password: it is shown once, by `create`, and never taken from the
+command line; renew and expire take the token's id, and ask the cluster for the rest.
+
+Mirrors: kafka-delegation-tokens.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+
+import click
+
+from ...client.cluster import Cluster
+from ...client.errors import ClientError
+from ...protocol.messages.credentials import CreateDelegationTokenResponse, DescribedDelegationToken
+from ...protocol.sasl.jaas import MODULES
+from ...storage.retention import date_text
+from .options import (
+    bootstrap_option,
+    command_config_option,
+    escape,
+    json_option,
+    principal,
+    run_client,
+    show,
+    show_json,
+    table,
+    user_errors,
+)
+
+HOUR_MS = 3_600_000
+AT_ONCE = -1
+
+
+def _parts(text: str) -> tuple[str, str]:
+    kind, _, name = principal(text).partition(":")
+    return kind, name
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def tokens() -> None:
+    """Logins for programs that should not have a password: delegation tokens.
+
+    \b
+    pybroker tokens create --renewer scheduler --hours 24
+    pybroker tokens list
+    pybroker tokens renew TOKEN_ID
+    pybroker tokens expire TOKEN_ID
+
+    A token may do what its owner may, until it expires. All brokers need the same
+    delegation.token.secret.key; tokens are made over a login with a password.
+    """
+
+
+@tokens.command()
+@click.option("--owner", metavar="WHO", help="Another user; that takes an ACL on --user WHO.")
+@click.option("--renewer", "renewers", multiple=True, metavar="WHO", help="Who may renew it, too.")
+@click.option("--hours", type=click.FloatRange(min=0.001), help="Its longest life.")
+@bootstrap_option
+@command_config_option
+@json_option
+@user_errors
+def create(
+    owner: str | None,
+    renewers: tuple[str, ...],
+    hours: float | None,
+    bootstrap: str,
+    security: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Make a token, and show once what a client logs in with."""
+    from ...client.security_admin import create_token
+
+    async def run() -> CreateDelegationTokenResponse:
+        async with Cluster(bootstrap, security=security) as cluster:
+            return await create_token(
+                cluster,
+                _parts(owner) if owner else None,
+                [_parts(one) for one in renewers],
+                -1 if hours is None else int(hours * HOUR_MS),
+            )
+
+    made = run_client(run)
+    hmac = base64.b64encode(made.hmac).decode()
+    if as_json:
+        show_json(
+            {
+                "token_id": made.token_id,
+                "hmac": hmac,
+                "owner": f"{made.principal_type}:{made.principal_name}",
+                "expires_ms": made.expiry_timestamp_ms,
+                "ends_ms": made.max_timestamp_ms,
+            }
+        )
+        return
+    click.echo(
+        f"made token {made.token_id} of {made.principal_type}:{made.principal_name}, good until "
+        f"{date_text(made.expiry_timestamp_ms)}; it can be renewed until "
+        f"{date_text(made.max_timestamp_ms)}\n\n"
+        "A client logs in with it so; this is shown only now:\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.jaas.config={MODULES['SCRAM-SHA-512']} required "
+        f'username="{made.token_id}" password="{hmac}" tokenauth="true";'
+    )
+
+
+@tokens.command("list")
+@click.option("--owner", "owners", multiple=True, metavar="WHO", help="Only those of WHO.")
+@bootstrap_option
+@command_config_option
+@json_option
+@user_errors
+def list_command(
+    owners: tuple[str, ...], bootstrap: str, security: dict[str, str], as_json: bool
+) -> None:
+    """Show the tokens that you own or may renew or describe, without their HMACs."""
+    from ...client.security_admin import describe_tokens
+
+    async def run() -> list[DescribedDelegationToken]:
+        async with Cluster(bootstrap, security=security) as cluster:
+            return await describe_tokens(cluster, [_parts(one) for one in owners] or None)
+
+    found = run_client(run)
+    if as_json:
+        show_json(
+            [
+                {
+                    "token_id": token.token_id,
+                    "owner": f"{token.principal_type}:{token.principal_name}",
+                    "renewers": _renewers(token),
+                    "issued_ms": token.issue_timestamp,
+                    "expires_ms": token.expiry_timestamp,
+                    "ends_ms": token.max_timestamp,
+                }
+                for token in found
+            ]
+        )
+        return
+    made = table("token", "owner", "renewers", "expires", "renewable until")
+    for token in found:
+        made.add_row(
+            token.token_id,
+            escape(f"{token.principal_type}:{token.principal_name}"),
+            escape(", ".join(_renewers(token))),
+            date_text(token.expiry_timestamp),
+            date_text(token.max_timestamp),
+        )
+    show(made)
+
+
+def _renewers(token: DescribedDelegationToken) -> list[str]:
+    return [f"{one.principal_type}:{one.principal_name}" for one in token.renewers]
+
+
+async def _find(cluster: Cluster, token_id: str) -> DescribedDelegationToken:
+    """Whoever may see a token is told its HMAC. Raises ClientError."""
+    from ...client.security_admin import describe_tokens
+
+    for token in await describe_tokens(cluster):
+        if token.token_id == token_id:
+            return token
+    raise ClientError(f"there is no token {token_id!r} that you may see; see: pybroker tokens list")
+
+
+@tokens.command()
+@click.argument("token_id")
+@click.option("--hours", type=click.FloatRange(min=0.001), help="From now; default: the brokers'.")
+@bootstrap_option
+@command_config_option
+@json_option
+@user_errors
+def renew(
+    token_id: str, hours: float | None, bootstrap: str, security: dict[str, str], as_json: bool
+) -> None:
+    """Let a token go on, up to its longest life; its owner and its renewers may."""
+    from ...client.security_admin import renew_token
+
+    async def run() -> int:
+        async with Cluster(bootstrap, security=security) as cluster:
+            token = await _find(cluster, token_id)
+            return await renew_token(cluster, token, -1 if hours is None else int(hours * HOUR_MS))
+
+    _tell_end(token_id, run_client(run), as_json=as_json)
+
+
+@tokens.command()
+@click.argument("token_id")
+@click.option("--hours", type=click.FloatRange(min=0.001), help="From now; default: at once.")
+@bootstrap_option
+@command_config_option
+@json_option
+@user_errors
+def expire(
+    token_id: str, hours: float | None, bootstrap: str, security: dict[str, str], as_json: bool
+) -> None:
+    """End a token, now or later; nobody logs in with it then."""
+    from ...client.security_admin import expire_token
+
+    async def run() -> int:
+        async with Cluster(bootstrap, security=security) as cluster:
+            token = await _find(cluster, token_id)
+            period_ms = AT_ONCE if hours is None else int(hours * HOUR_MS)
+            return await expire_token(cluster, token, period_ms)
+
+    _tell_end(token_id, run_client(run), as_json=as_json)
+
+
+def _tell_end(token_id: str, expires_ms: int, *, as_json: bool) -> None:
+    if as_json:
+        show_json({"token_id": token_id, "expires_ms": expires_ms})
+    elif expires_ms <= time.time() * 1000:
+        click.echo(f"token {token_id} has ended")
+    else:
+        click.echo(f"token {token_id} is good until {date_text(expires_ms)}")
