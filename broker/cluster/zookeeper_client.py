@@ -189,14 +189,14 @@ class ZooKeeperClient:
 
     def _state_changed(self, state: str) -> None:  # on a thread of kazoo
         session = self._kazoo.client_id or NO_SESSION
-        is_over = self._kazoo.client_state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+        reason = self._kazoo.client_state
         try:
-            self._token.run_sync_soon(self._apply_state, state, session, is_over)
+            self._token.run_sync_soon(self._apply_state, state, session, reason)
         except trio.RunFinishedError:
             logger.debug("ZooKeeper session changed to %s after the loop ended", state)
 
-    def _apply_state(self, state: str, session: tuple[int, bytes], is_over: bool) -> None:
-        """`is_over`: kazoo has given up, because it was refused or because it has failed.
+    def _apply_state(self, state: str, session: tuple[int, bytes], reason: str) -> None:
+        """`reason`: kazoo gives up when it is refused, or when something fails inside of it.
 
         What nobody was told of, a connection before its login was answered, does not end either.
         """
@@ -220,8 +220,9 @@ class ZooKeeperClient:
             ended, self._generation_ended = self._generation_ended, trio.Event()
             ended.set()
             self._tell(SessionEvent.EXPIRED)
-        if is_over:
+        if reason == KeeperState.AUTH_FAILED:
             self._refused.set()
+        if reason in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
             trio.lowlevel.spawn_system_task(self._connect_again)
 
     def _ask_first(self, session: tuple[int, bytes]) -> None:
