@@ -19,10 +19,8 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
 }  # fmt: skip
 _SEQUENCE, _SET, _OID = 0x30, 0x31, 0x06
-# String types and how they are read.
-_ENCODINGS: Final = {
-    0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be",
-}  # fmt: skip
+# String types. Java reads all of them as UTF-8, even BMPString, and so do we.
+_STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 MAX_PARTS: Final = 200
 
@@ -59,10 +57,9 @@ def _attribute(data: bytes) -> str:
     if value_end != len(raw):
         raise MalformedName("bytes behind a value")
     keyword = _KEYWORDS.get(dotted)
-    encoding = _ENCODINGS.get(tag)
-    if keyword is None or encoding is None:
+    if keyword is None or tag not in _STRINGS:
         return f"{keyword or dotted}=#{raw.hex()}"
-    return f"{keyword}={_escaped(value.decode(encoding, 'replace'))}"
+    return f"{keyword}={_escaped(value.decode('utf-8', 'replace'))}"
 
 
 def _escaped(text: str) -> str:

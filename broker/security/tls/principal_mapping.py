@@ -27,6 +27,9 @@ _PARSER: Final = re.compile(_RULE)
 _NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?![=!])")
 _NAMED_REFERENCE: Final = re.compile(r"(?<!\\)\\k<(\w+)>")
 
+# What follows a dollar; what is escaped is stepped over.
+_DOLLAR: Final = re.compile(r"\\.|\$(?:\{\w*\}|[0-9])?", re.DOTALL)
+
 
 class BadRule(Exception):
     """A rule that cannot be read."""
@@ -56,7 +59,9 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
         if match[1] is not None:
             rules.append(Rule())
         elif match[2] is not None:
-            rules.append(Rule(_compiled(match[2]), match[4], match[6]))
+            pattern = _compiled(match[2])
+            _check_replacement(pattern, match[4])
+            rules.append(Rule(pattern, match[4], match[6]))
     return tuple(rules)
 
 
@@ -102,6 +107,20 @@ def expand(replacement: str, match: re.Match[str]) -> str:
         else:
             out.append(char)
     return "".join(out)
+
+
+def _check_replacement(pattern: re.Pattern[str], replacement: str) -> None:
+    """With what else is behind a `$`, Java refuses each client; the start is refused here."""
+    for match in _DOLLAR.finditer(replacement):
+        found = match[0]
+        number = found[1:2]
+        good = (
+            number.isdecimal() and (number == "0" or pattern.groups > 0)
+            if not found.startswith("${")
+            else found[2:-1] in pattern.groupindex
+        )
+        if found.startswith("$") and not good:
+            raise BadRule(f"Invalid rule: the replacement `{replacement}` has no group for {found}")
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
