@@ -2,7 +2,8 @@
 
 Job: `TlsConnection` puts OpenSSL between the socket and the buffers of a `Connection`. OpenSSL
 works in memory (`ssl.MemoryBIO`): one system call takes in or sends up to PIECE_BYTES, where a
-non-blocking `SSLSocket` needs two for each record in and one for each out.
+non-blocking `SSLSocket` needs two for each record in and one for each out. Measured, in CPU seconds
+a GB: received 0.5 against 0.75, sent 0.4 with both; a small request costs the same (13 us).
 
 Invariants:
 - What was received is decrypted as far as there is room: only while a whole request is in the

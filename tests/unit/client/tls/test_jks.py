@@ -70,7 +70,7 @@ def test_a_protected_key_is_that_key(key: bytes, password: str) -> None:
         unprotect(protected, password + "x")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_damaged_files_are_only_ever_refused(data: st.DataObject) -> None:
     """The digest is made anew, or nothing but the digest would be tested."""
