@@ -94,6 +94,7 @@ class ConfigChanges:
             quoted = entity_at(entity)
             if quoted is not None:
                 await self._apply_entity(quoted, values)
+            await trio.lowlevel.checkpoint()  # there may be very many
 
     async def _apply_entity(self, entity: Entity | IpEntity, values: dict[str, str]) -> None:
         if isinstance(entity, IpEntity):

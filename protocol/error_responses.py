@@ -59,6 +59,7 @@ _LONG_LISTS: Final[dict[ApiKey, tuple[str, ...]]] = {
     ApiKey.DESCRIBE_CONFIGS: ("resources",),
     ApiKey.ALTER_CONFIGS: ("resources",),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("resources",),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("entries",),
     ApiKey.CREATE_ACLS: ("creations",),
     ApiKey.DELETE_ACLS: ("filters",),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ("users",),

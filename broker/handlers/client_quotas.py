@@ -22,6 +22,7 @@ from typing import TypeAlias
 import trio
 
 from ...protocol.api import ApiKey
+from ...protocol.discarding import discard_all
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.quotas import (
     AlterClientQuotasRequest,
@@ -67,6 +68,8 @@ from ..quotas.entities import (
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 EXACT, DEFAULT, ANY = 0, 1, 2
 EPSILON = 1e-6
+# Of one filter, and of one entity: more than there are kinds and keys, and no long loop.
+MAX_PARTS = 100
 SCRAM_KEYS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _LONG_BOUND, _INT_BOUND = 2**63, 2**31
 _CLIENT_TYPES: Mapping[str, ConfigType] = {
@@ -154,7 +157,7 @@ class ClientQuotaHandlers:
         outcomes: dict[frozenset[tuple[str, str | None]], AlterClientQuotasResponseEntryData] = {}
         for entry in body.entries:
             await pace()
-            names = {named.entity_type: named.entity_name for named in entry.entity}
+            names = {named.entity_type: named.entity_name for named in entry.entity[:MAX_PARTS]}
             code, text = ErrorCode.NONE, None
             try:
                 await self._alter(names, entry, validate_only=body.validate_only)
@@ -173,11 +176,15 @@ class ClientQuotaHandlers:
                     for kind, name in names.items()
                 ],
             )
-        request.respond(AlterClientQuotasResponse(entries=list(outcomes.values())))
+        answers = list(outcomes.values())
+        await request.in_turns(discard_all(outcomes))
+        request.respond(AlterClientQuotasResponse(entries=answers))
 
     async def _alter(
         self, names: Names, entry: AlterClientQuotasRequestEntryData, *, validate_only: bool
     ) -> None:
+        if max(len(entry.entity), len(entry.ops)) > MAX_PARTS:
+            raise _invalid(f"More than {MAX_PARTS} names or operations of one entity")
         path, types = _place_of(names)
         if IP in names:
             await self._check_address(names[IP])
@@ -204,6 +211,8 @@ class ClientQuotaHandlers:
 def _components(components: Sequence[ComponentData]) -> dict[str, ComponentData]:
     """What is asked for, by the type of entity."""
     wanted: dict[str, ComponentData] = {}
+    if len(components) > MAX_PARTS:
+        raise _invalid(f"More than {MAX_PARTS} filter components")
     for component in components:
         if component.match_type not in (EXACT, DEFAULT, ANY) or (
             component.match_type == EXACT and component.match is None
