@@ -14,6 +14,7 @@ import socket
 import ssl
 from typing import Any
 
+from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -75,6 +76,25 @@ def sasl_options(security: ZooKeeperSecurity) -> dict[str, str] | None:
         return None
     username, password = security.sasl
     return {"mechanism": "DIGEST-MD5", "username": username, "password": password}
+
+
+def keep_session_when_cut(connection: Any) -> None:
+    """A connection that breaks during the SASL exchange is a lost one, and no refusal.
+
+    kazoo takes it for one, gives up and forgets its session, because old ZooKeepers only close the
+    connection; 3.9 says that it refuses.
+    """
+    log_in = connection._authenticate_with_sasl
+
+    def log_in_or_lose(host: str, timeout_s: float) -> None:
+        try:
+            log_in(host, timeout_s)
+        except AuthFailedError as error:
+            if isinstance(error.__cause__, ConnectionDropped):
+                raise error.__cause__ from None
+            raise
+
+    connection._authenticate_with_sasl = log_in_or_lose
 
 
 def quiet_logger() -> logging.Logger:

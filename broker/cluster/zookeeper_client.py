@@ -52,7 +52,13 @@ from ...protocol.zookeeper.operations import (
     ZkStat,
     create_recursive,
 )
-from .kazoo_parts import TlsHandler, acl_of, quiet_logger, sasl_options
+from .kazoo_parts import (
+    TlsHandler,
+    acl_of,
+    keep_session_when_cut,
+    quiet_logger,
+    sasl_options,
+)
 from .zookeeper_security import (
     CLIENT_SECTION,
     CREDENTIALS_FILE,
@@ -160,6 +166,7 @@ class ZooKeeperClient:
             ),
             logger=quiet_logger(),
         )
+        keep_session_when_cut(self._kazoo._connection)
         self._kazoo.add_listener(self._state_changed)
 
     # Session

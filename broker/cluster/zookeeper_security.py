@@ -30,9 +30,9 @@ from ...client.tls.settings import (
     TlsSettingsError,
     read_settings,
 )
+from ...protocol.sasl.jaas import JaasError, LoginModule, parse_file
 from ..config import ConfigError
 from ..resources.secret_file import UnsafeSecret, read_secret
-from ..security.login_config import BadLoginConfig, LoginModule, parse_login_config
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
@@ -142,16 +142,18 @@ def _sasl_credentials(config: KafkaConfig) -> tuple[str, str] | None:
     return username, password
 
 
-def _login_modules(path: Path) -> tuple[LoginModule, ...]:
+def _login_modules(path: Path) -> list[LoginModule]:
     try:
         with path.open("rb") as file:
             text = file.read(LOGIN_FILE_MAX_BYTES + 1).decode()
-        return parse_login_config(text).get(CLIENT_SECTION, ())
+        if len(text) > LOGIN_FILE_MAX_BYTES:
+            raise ConfigError(f"{JAAS_FILE}: {path} has more than {LOGIN_FILE_MAX_BYTES} bytes")
+        return parse_file(text).get(CLIENT_SECTION, [])
     except OSError as error:
         raise ConfigError(f"{JAAS_FILE}: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{JAAS_FILE}: {path} is not UTF-8") from None
-    except BadLoginConfig as error:
+    except JaasError as error:
         raise ConfigError(f"{JAAS_FILE}: {path} is no JAAS file: {error}") from None
 
 

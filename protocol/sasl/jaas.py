@@ -1,6 +1,7 @@
-"""JAAS texts: the login module of a `sasl.jaas.config` and its options.
+"""JAAS texts: the login module of a `sasl.jaas.config` and its options, and JAAS files.
 
-Job: `login_module` parses a text that must have exactly one module, one that suits its mechanism.
+Job: `login_module` parses a text that must have exactly one module, one that suits its mechanism;
+`parse_file` the file that java.security.auth.login.config names, with modules in sections.
 
 Invariants:
 - Tokens are those of Java's StreamTokenizer as Kafka sets it up: words with `.`, `-`, `_` and `$`,
@@ -8,9 +9,9 @@ Invariants:
   that begins with a digit must be quoted.
 - No error and no repr quotes a value: it may be a password.
 
-Mirrors `JaasConfig` and `JaasContext`. Beyond them: a module that does not suit the mechanism is
-told at once, where Kafka lets nobody in. Leaves out the file that java.security.auth.login.config
-names.
+Mirrors `JaasConfig` and `JaasContext`, and for files `sun.security.provider.ConfigFile`. Beyond
+them: a module that does not suit the mechanism is told at once, where Kafka lets nobody in. Leaves
+out system properties inside of a file's values (`${...}`), which are refused.
 """
 
 from __future__ import annotations
@@ -84,6 +85,41 @@ def parse(text: str) -> list[LoginModule]:
     if not modules:
         raise JaasError("Login module not specified in JAAS config")
     return modules
+
+
+def parse_file(text: str) -> dict[str, list[LoginModule]]:
+    """The modules of each section: `Name { module flag option="value"; };`."""
+    tokens = _tokens(text)
+    sections: dict[str, list[LoginModule]] = {}
+    for token in tokens:
+        if token.text is None:
+            raise _error("The name of a section is expected", token)
+        if token.text in sections:
+            raise _error(f"There is a second section {token.text}", token)
+        sections[token.text] = _section(tokens, token)
+    return sections
+
+
+def _section(tokens: Iterator[_Token], name: _Token) -> list[LoginModule]:
+    modules: list[LoginModule] = []
+    _expect("{", tokens, name)
+    for token in tokens:
+        if token.sign == "}":
+            _expect(";", tokens, token)
+            return modules
+        if token.text is None:
+            raise _error("The name of a login module is expected", token)
+        module = _module(token.text, tokens, token)
+        if any("${" in value for value in module.options.values()):
+            raise _error("System properties in the values of this module are not replaced", token)
+        modules.append(module)
+    raise _error(f"The section {name.text} does not end", name)
+
+
+def _expect(sign: str, tokens: Iterator[_Token], before: _Token) -> None:
+    token = next(tokens, None)
+    if token is None or token.sign != sign:
+        raise _error(f"There is no {sign} where it is expected", token or before)
 
 
 def _module(name: str, tokens: Iterator[_Token], last: _Token) -> LoginModule:

@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from kazoo.protocol.serialization import SASL, Auth
 
-from pybroker.broker.cluster.kazoo_parts import quiet_logger
+from pybroker.broker.cluster.kazoo_parts import keep_session_when_cut, quiet_logger
 from pybroker.broker.cluster.zookeeper_security import NO_SECURITY, zookeeper_security
 from pybroker.broker.config import ConfigError, KafkaConfig
 from pybroker.broker.config.loading import load_config
@@ -63,7 +64,7 @@ def test_a_jaas_file(tmp_path: Path) -> None:
     for text, complaint in (
         ("Client { com.sun.security.auth.module.Krb5LoginModule required; };", "only org.apache"),
         (f"Client {{ {DIGEST} required username=u; }};", "needs a username and a password"),
-        ("Client {", "is no JAAS file: it ends in the middle"),
+        ("Client {", "is no JAAS file: The section Client does not end"),
     ):
         file.write_text(text)
         with pytest.raises(ConfigError, match=complaint):
@@ -196,3 +197,28 @@ def test_logins_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
         logger.debug("Sending request(xid=%s): %s", 2, SASL(b"secret"))
         logger.debug("Sending request(xid=%s): %s", 3, "another")
     assert [record.args for record in caplog.records] == [(3, "another")]
+
+
+class Connection:
+    """Of kazoo's only the SASL exchange, which ends as it is told."""
+
+    def __init__(self, error: Exception | None, cause: Exception | None = None) -> None:
+        self._end = error, cause
+
+    def _authenticate_with_sasl(self, _host: str, _timeout_s: float) -> None:
+        error, cause = self._end
+        if error is not None:
+            raise error from cause
+
+
+def test_a_login_that_is_cut_is_no_refusal() -> None:
+    for connection, expected in (
+        (Connection(AuthFailedError("dropped"), ConnectionDropped("cut")), ConnectionDropped),
+        (Connection(AuthFailedError("refused")), AuthFailedError),
+    ):
+        keep_session_when_cut(connection)
+        with pytest.raises(expected):
+            connection._authenticate_with_sasl("host", 1.0)
+    connection = Connection(None)
+    keep_session_when_cut(connection)
+    connection._authenticate_with_sasl("host", 1.0)
