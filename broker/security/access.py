@@ -25,7 +25,7 @@ logger = logging.getLogger("pybroker.authorizer")
 MAX_REMEMBERED = 500  # names of one connection
 MAX_LINES = 100  # of denials in LINES_SECONDS
 LINES_SECONDS: Final = 10
-MAX_LOGGED_NAME = 255
+LONGEST_NAME = 255  # that is remembered, and logged in full; topics' are not longer
 
 _READ, _WRITE, _CREATE, _DELETE = (
     AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE,
@@ -76,11 +76,16 @@ class DenialLog:
             return
         principal = _shown(str(access.principal))
         what = _resource(kind, name)
-        logger.info(
+        level, hint = logging.INFO, ""
+        if operation is AclOperation.CLUSTER_ACTION:
+            # Most likely the cluster does not work.
+            level, hint = logging.WARNING, ". Brokers need it: they are to be super.users"
+        logger.log(
+            level,
             "Denied: %s from %s asked for %s on %s with %s; no ACL allows %s there, or one denies "
-            "it: to allow it takes (ALLOW, %s, host %s, %s, %s)",
+            "it: to allow it takes (ALLOW, %s, host %s, %s, %s)%s",
             principal, access.host, operation.name, what, api, operation.name,
-            principal, access.host, operation.name, what,
+            principal, access.host, operation.name, what, hint,
         )  # fmt: skip
 
 
@@ -131,7 +136,7 @@ class Access:
             answer = self._authorizer.allows(self.principal, self.host, operation, kind, name)
             if self.size >= MAX_REMEMBERED:
                 self._forget()
-            else:
+            elif len(name) <= LONGEST_NAME:
                 self.size += 1
                 names[name] = answer
             self._log(answer, operation, kind, name, api, is_logged)
@@ -180,4 +185,4 @@ def _resource(kind: ResourceType, name: str) -> str:
 
 def _shown(name: str) -> str:
     """In one line, and not for ever."""
-    return ascii(name[:MAX_LOGGED_NAME]) + ("..." if len(name) > MAX_LOGGED_NAME else "")
+    return ascii(name[:LONGEST_NAME]) + ("..." if len(name) > LONGEST_NAME else "")

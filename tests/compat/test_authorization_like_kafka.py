@@ -66,6 +66,9 @@ CONFIG = {
     "offsets.topic.num.partitions": "2",
     "num.partitions": "2",
 }
+# For runs by hand: whether everybody may do what no ACL is about.
+if os.environ.get("PYBROKER_ACL_EVERYONE"):
+    CONFIG["allow.everyone.if.no.acl.found"] = "true"
 ANY, DENY, ALLOW = 1, 2, 3
 SILENT_SECONDS, WAIT_SECONDS = 8.0, 20.0
 BEING_CREATED = 5  # LEADER_NOT_AVAILABLE
@@ -189,7 +192,7 @@ class Judged:
 def random_acls(choose: random.Random) -> list[Acl]:
     names = {
         ResourceType.TOPIC: [*TOPICS, "t-none", "t-new", DELETABLE, "__consumer_offsets"],
-        ResourceType.GROUP: [*GROUPS, "g-none"],
+        ResourceType.GROUP: [*GROUPS, "g-none", "g-less"],
         ResourceType.TRANSACTIONAL_ID: [*TRANSACTIONS, "x-none"],
         ResourceType.USER: [f"User:{name}" for name in (*USERS, "carol")],
         ResourceType.DELEGATION_TOKEN: ["*"],

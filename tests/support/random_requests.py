@@ -26,6 +26,7 @@ INTERNAL = ("__consumer_offsets",)
 GROUPS = ("g-a", "g-b", "h-a")
 TRANSACTIONS = ("x-a", "x-b", "y-a")
 DELETABLE = "d-a"
+MANY, MANY_SHARE = 250, 0.04
 LEFT_OUT_VERSIONS = {
     ApiKey.PRODUCE: range(3),  # they take older batches
     # Apache Kafka forgets to say the error of the group: it answers as if there were no offsets.
@@ -63,8 +64,16 @@ def topic(choose: Random) -> str:
     return choose.choice((*TOPICS, *TOPICS, *MISSING, *INTERNAL))
 
 
-def topics(choose: Random) -> list[str]:
+def few_topics(choose: Random) -> list[str]:
     return some(choose, (*TOPICS, *MISSING, *INTERNAL))
+
+
+def topics(choose: Random) -> list[str]:
+    """Now and then so many that the request is handled in parts."""
+    asked = few_topics(choose)
+    if choose.random() < MANY_SHARE:
+        asked += [f"{choose.choice('tp')}-many-{number}" for number in range(MANY)]
+    return asked
 
 
 def group(choose: Random) -> str:
@@ -394,21 +403,22 @@ def describe_tokens(choose: Random, version: int) -> Body:
 
 
 def delete_groups(choose: Random, version: int) -> Body:
-    return {"groups_names": some(choose, ("g-none", "g-less", "h-none"))}
+    return {"groups_names": some(choose, ("g-gone", "g-less", "h-less"))}
 
 
 def elect_leaders(choose: Random, version: int) -> Body:
-    asked = [{"topic": name, "partitions": [0]} for name in topics(choose)]
+    """Few: with an error of the whole request, the first part of many is all that is told."""
+    asked = [{"topic": name, "partitions": [0]} for name in few_topics(choose)]
     return {"topic_partitions": asked, "timeout_ms": 5000}
 
 
 def alter_reassignments(choose: Random, version: int) -> Body:
-    asked = one_each(topics(choose), {"partition_index": 0, "replicas": None})
+    asked = one_each(few_topics(choose), {"partition_index": 0, "replicas": None})
     return {"timeout_ms": 5000, "topics": asked}
 
 
 def list_reassignments(choose: Random, version: int) -> Body:
-    return {"timeout_ms": 5000, "topics": numbers_of(topics(choose), of="partition_indexes")}
+    return {"timeout_ms": 5000, "topics": numbers_of(few_topics(choose), of="partition_indexes")}
 
 
 def offset_delete(choose: Random, version: int) -> Body:

@@ -186,6 +186,9 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         assert access.permits(READ, TOPIC, f"t{number}")
         assert sum(map(len, access.known.values())) <= 10
+    size = access.size
+    assert access.permits(READ, TOPIC, "x" * 256)
+    assert access.size == size
 
 
 def produced(body: Any) -> produce.ProduceResponse | None:
@@ -366,3 +369,12 @@ def test_the_dispatcher_guards_its_routes() -> None:
     reached: list[Request] = []
     route = dispatcher._add_route(0, ApiKey.PRODUCE, 9, reached.append)
     assert route.handle != reached.append
+
+
+def test_what_brokers_lack_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    key = ApiKey.ALLOCATE_PRODUCER_IDS
+    body: Any = MessageFactory(bytes([4]) * 2000).make(request_class(key), 0)
+    Call(Guarded(Rules(set()), key, lambda _: None), key, 0, body)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "super.users" in record.getMessage()
