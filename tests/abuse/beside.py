@@ -130,10 +130,11 @@ def bystander(
     config: Mapping[str, str] | None = None,
     rate: float = RECORDS_PER_SECOND,
     program: list[str] = WATCHED,
+    port: int | None = None,
 ) -> Iterator[Bystander]:
     holds = directory / "holds.log"
     with zookeeper_process(directory) as connect:
-        broker = BrokerProcess(directory / "broker", connect, config)
+        broker = BrokerProcess(directory / "broker", connect, config, port=port)
         broker.replace_program(program)
         with environment({HOLDS_VARIABLE: str(holds)}):
             broker.start()

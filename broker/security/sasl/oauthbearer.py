@@ -13,12 +13,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from ....protocol.sasl.errors import SaslAuthenticationError, SaslError
 from ....protocol.sasl.oauthbearer import ACKNOWLEDGED, OAuthBearerMessage
 from ..principal import USER_TYPE, KafkaPrincipal
+
+logger = logging.getLogger("pybroker.broker.security")
 
 
 class ValidToken(NamedTuple):
@@ -75,6 +78,7 @@ class OAuthBearerServer:
         try:
             valid = self._check(message.token, now_ms)
         except TokenRefused as refused:
+            logger.info("A login with OAUTHBEARER failed: %s", refused)
             self._reason = _json_reason(refused.scope)
             return self._reason.encode()
         if message.authorization_id and message.authorization_id != valid.name:
