@@ -27,6 +27,7 @@ from . import settings
 from .authorization.guard import AccessGuard
 from .cleaner.runtime import CleanerRuntime
 from .cluster.acl_store import AclStore
+from .cluster.broker_connector import BrokerConnectors
 from .cluster.config_store import ConfigStore
 from .cluster.controller_client import ControllerClient
 from .cluster.controller_runtime import ControllerRuntime
@@ -107,6 +108,7 @@ class Ground(NamedTuple):
     broker_id: int
     cluster_id: str
     tls: TlsListeners
+    connectors: BrokerConnectors
 
 
 class Replicas(NamedTuple):
@@ -231,7 +233,7 @@ def _replicas(ground: Ground, cache: MetadataCache) -> Replicas:
         runtime,
         config.inter_broker_listener,
         settings.fetcher_config(config),
-        connect=settings.connect_to_brokers(config, config.inter_broker_listener, ground.broker_id),
+        connect=ground.connectors.to(config.inter_broker_listener),
         fetchers_per_source=config.get_int("num.replica.fetchers"),
         timeout_ms=config.get_int("replica.socket.timeout.ms"),
     )
@@ -251,7 +253,7 @@ def _control(
 ) -> Control:
     config, zookeeper, broker_id = ground.config, ground.zookeeper, ground.broker_id
     listener = config.control_plane_listener
-    connect = settings.connect_to_brokers(config, listener, broker_id)
+    connect = ground.connectors.to(listener)
     client = ControllerClient(
         broker_id,
         cache,
@@ -288,7 +290,7 @@ def _coordinators(
     ground: Ground, cache: MetadataCache, replicas: ReplicaRuntime, producer_ids: ProducerIds
 ) -> Coordinators:
     config, clock = ground.config, ground.clock
-    connect = settings.connect_to_brokers(config, config.inter_broker_listener, ground.broker_id)
+    connect = ground.connectors.to(config.inter_broker_listener)
     return Coordinators(
         groups=GroupRuntime(
             replicas,

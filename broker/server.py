@@ -31,6 +31,7 @@ from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from . import settings
 from .assembly import Ground, Parts, assemble
+from .cluster.broker_connector import BrokerConnectors
 from .cluster.config_store import ConfigStore, NoController, broker_entity
 from .cluster.controlled_shutdown import hand_over
 from .cluster.finalized_features import FinalizedFeatures
@@ -265,6 +266,7 @@ class Broker:
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
             tls=self.tls,
+            connectors=BrokerConnectors(self.config, self.tls, self.broker_id),
         )
         self.parts = assemble(ground, self._register)
         self.parts.orders.on_metadata.append(self._metadata_changed)

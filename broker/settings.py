@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..client.errors import SettingsError
-from ..client.security.connector import Connector
 from ..replication.controller.config import ControllerConfig
 from ..replication.controller.znodes import BrokerRegistration
 from ..replication.follower_steps import FetcherConfig
@@ -25,10 +23,7 @@ from ..storage.checkpoints import read_meta_properties
 from ..storage.files import Files
 from ..storage.log_directory import parse_future_name, parse_partition_name
 from ..storage.log_manager import LogManagerConfig
-from .cluster.broker_connection import Connect, connect_by
 from .config import ConfigError, KafkaConfig
-from .config.sasl_config import broker_login
-from .config.tls import client_tls
 from .config.tls_listeners import TlsListeners
 from .network.acceptor import plain_address
 from .network.connection_quotas import ConnectionQuotas
@@ -196,20 +191,6 @@ def registration(
         ),
         rack=config.get_optional_string("broker.rack"),
     )
-
-
-def connect_to_brokers(config: KafkaConfig, name: str, broker_id: int) -> Connect:
-    """How this broker opens connections to the listener `name` of others: as its own asks it to.
-
-    Raises ConfigError.
-    """
-    listener = next(one for one in config.listeners if one.name == name)
-    protocol = listener.security_protocol
-    try:
-        login = broker_login(config, name) if protocol.startswith("SASL") else None
-    except SettingsError as error:
-        raise ConfigError(f"to log in at other brokers through {name}: {error}") from None
-    return connect_by(Connector(client_tls(config, listener), login), str(broker_id))
 
 
 def log_manager_config(config: KafkaConfig) -> LogManagerConfig:

@@ -16,7 +16,7 @@ from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.framing import decode_response, encode_request
 from ..protocol.schema import Message
-from .frames import FrameReader, send_frame
+from .frames import MAX_FRAME_BYTES, FrameReader, send_frame
 
 MAX_CORRELATION_ID = 2**31
 
@@ -31,11 +31,13 @@ class Exchanges:
 
     __slots__ = ("_client_id", "_correlation_id", "_frames")
 
-    def __init__(self, client_id: str, *, reuse_buffer: bool = False) -> None:
+    def __init__(
+        self, client_id: str, *, reuse_buffer: bool = False, max_frame_bytes: int = MAX_FRAME_BYTES
+    ) -> None:
         """With `reuse_buffer` an answer's bytes are good until the next request only."""
         self._client_id = client_id
         self._correlation_id = -1  # of the last request
-        self._frames = FrameReader(reuse_buffer=reuse_buffer)
+        self._frames = FrameReader(reuse_buffer=reuse_buffer, max_frame_bytes=max_frame_bytes)
 
     async def ask(self, stream: trio.abc.Stream, message: Message, api_version: int) -> Message:
         """Send `message`, wait for its answer."""

@@ -29,6 +29,7 @@ from ..exchanges import Exchanges
 
 HANDSHAKE_VERSION = 1
 MAX_STEPS = 10
+MAX_FRAME_BYTES = 1 << 20  # of whoever we do not know yet
 MAX_SHOWN_LENGTH = 300
 
 
@@ -47,7 +48,7 @@ class Login(NamedTuple):
 
 async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
     """The session's lifetime in ms, 0 without a limit. LoginError, or errors of a broken stream."""
-    exchanges = Exchanges(client_id)
+    exchanges = Exchanges(client_id, max_frame_bytes=MAX_FRAME_BYTES)
     try:
         version = await _authenticate_version(stream, exchanges)
         await _shake_hands(stream, exchanges, login)

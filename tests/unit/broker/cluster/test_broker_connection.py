@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from pybroker.broker.cluster.broker_connection import BrokerConnection, ChannelError
+from pybroker.broker.cluster.broker_connector import BrokerConnectors
 from pybroker.broker.config import ConfigError, KafkaConfig
-from pybroker.broker.settings import connect_to_brokers
+from pybroker.broker.config.tls_listeners import TlsListeners
 from pybroker.client.errors import LoginError
 from pybroker.client.security.connector import Link
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
+from tests.support.certificate_files import Authority
 
 ENDPOINT = Endpoint("IN", "SASL_SSL", "h", 9092)
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -30,6 +33,10 @@ SECURED = {
         f'{SCRAM} required username="broker" password="secret";'
     ),
 }
+
+
+def connectors_of(config: KafkaConfig) -> BrokerConnectors:
+    return BrokerConnectors(config, TlsListeners(config), 1)
 
 
 async def answer(_key: ApiKey, _version: int, _body: object) -> ApiVersionsResponse:
@@ -67,10 +74,11 @@ async def test_a_refused_login_is_a_failed_channel() -> None:
 def test_each_listener_has_its_own_settings() -> None:
     config = KafkaConfig(SECURED)
     assert (config.inter_broker_listener, config.control_plane_listener) == ("IN", "IN")
-    connect_to_brokers(config, "IN", 1)
+    connectors = connectors_of(config)
+    assert connectors.to("IN") == connectors.to("IN")
     control = KafkaConfig({**SECURED, "control.plane.listener.name": "control"})
     assert control.control_plane_listener == "CONTROL"
-    connect_to_brokers(control, "CONTROL", 1)
+    connectors_of(control).to("CONTROL")
 
 
 @pytest.mark.parametrize(
@@ -88,5 +96,58 @@ def test_each_listener_has_its_own_settings() -> None:
 )  # fmt: skip
 def test_what_cannot_work_stops_the_start(changes: dict[str, str], line: str) -> None:
     with pytest.raises(ConfigError, match=line) as caught:
-        connect_to_brokers(KafkaConfig(SECURED | changes), "IN", 1)
+        connectors_of(KafkaConfig(SECURED | changes)).to("IN")
     assert "secret" not in str(caught.value)
+
+
+async def test_a_changed_key_store_is_that_of_the_next_connection(tmp_path: Path) -> None:
+    """Two brokers that know each other by certificates, whose authority is replaced."""
+    old, new = (Authority(tmp_path / name) for name in ("old", "new"))
+    store, trust = tmp_path / "broker.pem", tmp_path / "ca.pem"
+
+    def use(authority: Authority) -> None:
+        store.write_bytes(authority.issue("broker").read_bytes())
+        trust.write_bytes(authority.ca.read_bytes())
+
+    use(old)
+    ssl_keys = {
+        "keystore.type": "PEM", "keystore.location": store, "client.auth": "required",
+        "truststore.type": "PEM", "truststore.location": trust,
+    }  # fmt: skip
+    config = KafkaConfig(
+        {
+            "zookeeper.connect": "localhost:2181",
+            "listeners": "SSL://localhost:9092",
+            "security.inter.broker.protocol": "SSL",
+            **{f"ssl.{key}": str(value) for key, value in ssl_keys.items()},
+        }
+    )
+    tls = TlsListeners(config)
+    server = tls.of("SSL")
+    assert server is not None
+    connect = BrokerConnectors(config, tls, 1).to("SSL")
+
+    async def serve(stream: trio.SocketStream) -> None:
+        encrypted = trio.SSLStream(stream, server.context, server_side=True)
+        await encrypted.send_all(b"welcome")
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        endpoint = Endpoint("SSL", "SSL", "localhost", listener.socket.getsockname()[1])
+
+        async def is_welcome() -> bool:
+            try:
+                link = await connect(endpoint)
+            except LoginError:
+                return False
+            assert await link.stream.receive_some(7) == b"welcome"
+            link.close()
+            return True
+
+        assert await is_welcome()
+        use(new)
+        assert await is_welcome(), "nobody has looked at the files yet"
+        assert tls.apply(tls.load(tls.wanted(config))) == ["SSL"]
+        assert await is_welcome()
+        nursery.cancel_scope.cancel()

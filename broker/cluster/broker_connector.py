@@ -1,0 +1,86 @@
+"""How this broker connects to others: by TLS and with a login, as its own listener asks for.
+
+Job: one `Connect` for each listener that brokers speak through, made of this broker's own settings
+of that listener.
+Invariants: what cannot work stops the start (ConfigError); a changed key store or login of the
+listener is that of the next connection, and one that cannot be read leaves the one before.
+
+Mirrors ChannelBuilders.clientChannelBuilder with the keys of a listener, and the reconfiguration of
+SslFactory for clients.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+
+import trio
+
+from ...client.errors import SettingsError
+from ...client.security.connector import Connector, Link
+from ...replication.metadata_cache import Endpoint
+from ..config import ConfigError, KafkaConfig
+from ..config.sasl_config import broker_login, uses_sasl
+from ..config.tls import client_tls
+from ..config.tls_listeners import TlsListeners
+from .broker_connection import Connect
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerConnectors:
+    """`tls` are the listeners of this broker, as they are now."""
+
+    __slots__ = ("_broker_id", "_config", "_connectors", "_tls")
+
+    def __init__(self, config: KafkaConfig, tls: TlsListeners, broker_id: int) -> None:
+        self._config = config
+        self._tls = tls
+        self._broker_id = broker_id
+        self._connectors: dict[str, _ToListener] = {}
+
+    def to(self, listener: str) -> Connect:
+        """Raises ConfigError."""
+        connector = self._connectors.get(listener)
+        if connector is None:
+            connector = _ToListener(self._config, self._tls, listener, str(self._broker_id))
+            self._connectors[listener] = connector
+        return connector.connect
+
+
+class _ToListener:
+    __slots__ = ("_client_id", "_config", "_context", "_listener", "_made_for", "_server")
+
+    def __init__(self, config: KafkaConfig, tls: TlsListeners, name: str, client_id: str) -> None:
+        self._config = config
+        self._listener = next(one for one in config.listeners if one.name == name)
+        self._client_id = client_id
+        self._server = tls.of(name)
+        self._made_for = self._present()
+        self._context = client_tls(config, self._listener)
+        try:
+            self._connector()
+        except SettingsError as error:
+            raise ConfigError(f"to log in at other brokers through {name}: {error}") from None
+
+    async def connect(self, endpoint: Endpoint) -> Link:
+        present = self._present()
+        if present is not self._made_for:
+            self._made_for = present
+            try:
+                # A key store is decrypted with much work.
+                self._context = await trio.to_thread.run_sync(
+                    client_tls, self._config, self._listener
+                )
+            except ConfigError as error:
+                logger.error("Connections to other brokers go on with the TLS they had: %s", error)
+        return await self._connector().open(endpoint.host, endpoint.port, self._client_id)
+
+    def _present(self) -> ssl.SSLContext | None:
+        """What the listener serves with: another one after each change."""
+        return None if self._server is None else self._server.context
+
+    def _connector(self) -> Connector:
+        has_login = uses_sasl(self._listener.security_protocol)
+        login = broker_login(self._config, self._listener.name) if has_login else None
+        return Connector(self._context, login)
