@@ -7,8 +7,7 @@ Job: turn what is wanted into an assignment over the alive brokers and write it 
   broker that is asked writes the znodes itself, controller or not.
 
 Mirrors kafka.server.ZkAdminManager.createTopics and DefaultAutoTopicCreationManager. Leaves out
-create.topic.policy.class.name, whose classes are Java's, and mutation quotas of what is created
-automatically.
+create.topic.policy.class.name, whose classes are Java's, and mutation quotas for internal topics.
 """
 
 import logging
@@ -70,7 +69,7 @@ class TopicCreator:
         self._config = config
         self._cache = cache
         self._zookeeper = zookeeper
-        self._wanted: dict[str, TopicSettings] = {}
+        self._wanted: dict[str, tuple[TopicSettings, Callable[[int], None] | None]] = {}
         self._wake = trio.Event()
         self._random = generator
         self._in_flight: set[str] = set()
@@ -85,8 +84,8 @@ class TopicCreator:
                 await self._wake.wait()
                 self._wake = trio.Event()
                 wanted, self._wanted = self._wanted, {}
-                for topic, settings in wanted.items():
-                    nursery.start_soon(self._create_in_background, topic, settings)
+                for topic, (settings, before) in wanted.items():
+                    nursery.start_soon(self._create_in_background, topic, settings, before)
 
     # Explicit creation
 
@@ -141,8 +140,11 @@ class TopicCreator:
 
     # Automatic creation
 
-    def auto_create(self, topic: str) -> ErrorCode:
-        """Start creating a topic that a client asked for; what to answer until it is there."""
+    def auto_create(self, topic: str, before: Callable[[int], None] | None = None) -> ErrorCode:
+        """Start creating a topic that a client asked for; what to answer until it is there.
+
+        `before` is for the mutations of the client that was the first to ask.
+        """
         if topic in self._in_flight or len(self._in_flight) >= MAX_AUTO_CREATIONS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
@@ -159,7 +161,7 @@ class TopicCreator:
             return error.code
         self._refused.discard(topic)
         self._in_flight.add(topic)
-        self._wanted[topic] = settings
+        self._wanted[topic] = settings, before
         self._wake.set()
         return ErrorCode.LEADER_NOT_AVAILABLE
 
@@ -202,7 +204,9 @@ class TopicCreator:
             )
         return TopicSettings(value("num.partitions"), value("default.replication.factor"), {})
 
-    async def _create_in_background(self, topic: str, settings: TopicSettings) -> None:
+    async def _create_in_background(
+        self, topic: str, settings: TopicSettings, before: Callable[[int], None] | None
+    ) -> None:
         try:
             async with self._auto_limit:
                 await self.create(
@@ -210,6 +214,7 @@ class TopicCreator:
                     partition_count=settings.partition_count,
                     replication_factor=settings.replication_factor,
                     config=settings.config,
+                    before=before,
                 )
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

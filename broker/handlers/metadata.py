@@ -103,7 +103,7 @@ def _asked_for(
 class TopicCreator(Protocol):
     """Creates topics that clients ask for; see `cluster.topic_creation`."""
 
-    def auto_create(self, topic: str) -> ErrorCode:
+    def auto_create(self, topic: str, before: Callable[[int], None] | None = None) -> ErrorCode:
         """Start creating `topic`; the code that Metadata answers with meanwhile."""
         ...
 
@@ -216,7 +216,7 @@ class MetadataHandler:
         if not is_legal_topic_name(name):
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif wanted and self._auto_create is not None:
-            code = self._auto_create.auto_create(name)
+            code = self._auto_create.auto_create(name, request.counts_mutations())
         else:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic = MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal)

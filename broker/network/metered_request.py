@@ -14,6 +14,7 @@ Mirrors RequestHandlerHelper, and what KafkaApis does with quotas in Produce and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -83,6 +84,13 @@ class MeteredRequest(Request):
             is_strict = self.api_version >= strict_since
             self._mutations = MutationQuota(metered, meter_clock_ms, is_strict=is_strict)
         return self._mutations
+
+    def counts_mutations(self) -> Callable[[int], None] | None:
+        metered = self._quotas.mutation.find(*self._who, meter_clock_ms())
+        if metered is None:
+            return None
+        bucket = metered.meter
+        return lambda partitions: bucket.take(partitions, meter_clock_ms())
 
     # Answers
 

@@ -284,6 +284,10 @@ class Request:
         version. None without a limit."""
         return None
 
+    def counts_mutations(self) -> Callable[[int], None] | None:
+        """To be told of topics that are created along with it: they count, and hold nobody."""
+        return None
+
     # Errors
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:

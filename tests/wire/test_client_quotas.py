@@ -12,6 +12,7 @@ import pytest
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.groups import HeartbeatRequest
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
@@ -354,3 +355,21 @@ def test_who_connects_too_often_is_turned_away(kafka: WireClient) -> None:
     finally:
         alter(kafka, {"ip": "localhost"}, {"connection_creation_rate": None})
     wait_until_obeyed(lambda: not is_turned_away())
+
+
+def test_topics_that_are_created_by_asking_for_them_count(kafka: WireClient) -> None:
+    client = unique("asker")
+    with limited(kafka, client, controller_mutation_rate=0.1), kafka.another(client) as asker:
+        wait_until_limited(kafka, client)
+        names = [unique("asked") for _ in range(12)]
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=True,
+        )
+        wait_until_obeyed(
+            lambda: all(topic.error_code == 0 for topic in asker.call(request, 9).topics), 30
+        )
+        topic = CreatableTopic(name=unique("refused"), num_partitions=1, replication_factor=1)
+        answer = asker.call(CreateTopicsRequest(topics=[topic], timeout_ms=15_000), 7)
+        assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert 60_000 < answer.throttle_time_ms < 110_000, "a debt of eleven"
