@@ -82,9 +82,9 @@ class DenialLog:
             level, hint = logging.WARNING, ". Brokers need it: they are to be super.users"
         logger.log(
             level,
-            "Denied: %s from %s asked for %s on %s with %s; no ACL allows %s there, or one denies "
-            "it: to allow it takes (ALLOW, %s, host %s, %s, %s)%s",
-            principal, access.host, operation.name, what, api, operation.name,
+            "Denied: %s from %s asked with %s for %s on %s; this takes an ACL (ALLOW, %s, host %s, "
+            "%s, %s), and none that denies it%s",
+            principal, access.host, api, operation.name, what,
             principal, access.host, operation.name, what, hint,
         )  # fmt: skip
 

@@ -356,7 +356,7 @@ def test_denials_are_logged_but_not_for_ever(caplog: pytest.LogCaptureFixture) -
     access = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("x\ny")).request.peer.access
     (line,) = [record.getMessage() for record in caplog.records]
     assert "User:ANONYMOUS" in line
-    assert "READ on TOPIC 'x\\ny' with OffsetCommit" in line
+    assert "asked with OffsetCommit for READ on TOPIC 'x\\ny';" in line
     assert access is not None
     for number in range(1000):
         access.permits(READ, TOPIC, f"t{number}")
