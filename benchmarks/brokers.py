@@ -32,6 +32,7 @@ from benchmarks.frames import Address
 from benchmarks.native import LeftOut, LoadError
 from pybroker.broker.local import cluster_state
 from tests.support.apache_kafka import KAFKA_VERSION, kafka_jars
+from tests.support.certificates import PASSWORD, Authority, rsa_key
 from tests.support.processes import PYBROKER, ROOT
 
 HOST = "127.0.0.1"
@@ -64,9 +65,11 @@ class Cluster(ABC):
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.count = brokers
-        first = free_ports(brokers + 1)
+        first = free_ports(brokers + 2)
         self.zookeeper_port = first
         self.addresses: list[Address] = [(HOST, first + 1 + n) for n in range(brokers)]
+        # Where the one broker of a cluster of one speaks TLS as well.
+        self.secured: Address = (HOST, first + 1 + brokers)
         self._processes: list[subprocess.Popen[bytes]] = []
         # Topics that a load keeps from round to round.
         self.filled: set[str] = set()
@@ -99,6 +102,21 @@ class Cluster(ABC):
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(min(2, self.count)),
+            **(self._listeners() if self.count == 1 else {}),
+        }
+
+    def _listeners(self) -> dict[str, str]:
+        """A plain one and one of TLS, whose certificate has an RSA key, as most have."""
+        store = self.directory / "server.p12"
+        if not store.exists():
+            Authority().server(key=rsa_key()).write_pkcs12(store)
+        (host, port), (_, secured) = self.addresses[0], self.secured
+        return {
+            "listeners": f"PLAINTEXT://{host}:{port},SSL://{host}:{secured}",
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(store.resolve()),
+            "ssl.keystore.password": PASSWORD,
+            "ssl.key.password": PASSWORD,
         }
 
     def start(self) -> None:
@@ -232,9 +250,9 @@ class ApacheKafka(Cluster):
 
     def _launch_broker(self, node: int) -> int:
         host, port = self.addresses[node - 1]
-        properties = self.settings() | {
+        properties = {"listeners": f"PLAINTEXT://{host}:{port}"} | self.settings()
+        properties |= {
             "broker.id": str(node),
-            "listeners": f"PLAINTEXT://{host}:{port}",
             "zookeeper.connect": f"{HOST}:{self.zookeeper_port}",
             "log.dirs": str(self.directory / f"broker-{node}"),
         }

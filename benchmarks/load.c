@@ -9,6 +9,7 @@
  *     -p P  process whose CPU time counts as the broker's (may be repeated)
  *     -f F  a file with one Fetch v4 request for what is produced, -o N where its offset stands:
  *           latency is then from when a record was due to its arrival, else to its acknowledgement
+ *     -t    over TLS, without a look at the certificate; not for -n and -f (only if WITH_TLS)
  *
  * FRAMES holds whole requests, size first. Connections are spread over the targets, and each takes
  * the frames of its target in turn. In the open load (-r) latency counts from when a request was
@@ -29,6 +30,11 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS
+#include <fcntl.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#endif
 
 enum { ANSWER_BYTES = 1 << 16, FETCH_BYTES = 4 << 20, MAX_PIDS = 32, MAX_TARGETS = 16 };
 enum { EVENTS = 256, IO_LIMIT_S = 20, DRAIN_LIMIT_S = 10 };
@@ -49,6 +55,9 @@ typedef struct {
     size_t head, tail, ring;
     size_t held;
     char *buffer;
+#ifdef WITH_TLS
+    SSL *tls;
+#endif
 } Line;
 
 static Target targets[MAX_TARGETS];
@@ -157,13 +166,68 @@ static void send_all(int fd, const char *data, size_t size) {
     }
 }
 
+#ifdef WITH_TLS
+static SSL_CTX *secured; /* with -t */
+
+static void wait_for(int fd, int error) {
+    struct pollfd wanted = {fd, error == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN, 0};
+    if (error != SSL_ERROR_WANT_WRITE && error != SSL_ERROR_WANT_READ) fail("TLS");
+    if (poll(&wanted, 1, IO_LIMIT_S * 1000) <= 0) fail("poll");
+}
+
+static void shake_hands(Line *line) {
+    line->tls = SSL_new(secured);
+    if (!line->tls || !SSL_set_fd(line->tls, line->fd)) fail("SSL_new");
+    if (SSL_connect(line->tls) != 1) fail("TLS handshake");
+    if (fcntl(line->fd, F_SETFL, O_NONBLOCK)) fail("fcntl");
+}
+
+static void send_secured(Line *line, const char *data, size_t size) {
+    while (size) {
+        int done = SSL_write(line->tls, data, size);
+        if (done <= 0) {
+            wait_for(line->fd, SSL_get_error(line->tls, done));
+            continue;
+        }
+        data += done;
+        size -= done;
+    }
+}
+#endif
+
+static void send_on(Line *line, const char *data, size_t size) {
+#ifdef WITH_TLS
+    if (line->tls) {
+        send_secured(line, data, size);
+        return;
+    }
+#endif
+    send_all(line->fd, data, size);
+}
+
+/* As recv without waiting. */
+static ssize_t receive_on(Line *line) {
+    char *to = line->buffer + line->held;
+    size_t room = ANSWER_BYTES - line->held;
+#ifdef WITH_TLS
+    if (line->tls) {
+        int got = SSL_read(line->tls, to, room);
+        if (got > 0) return got;
+        if (SSL_get_error(line->tls, got) != SSL_ERROR_WANT_READ) return 0;
+        errno = EAGAIN;
+        return -1;
+    }
+#endif
+    return recv(line->fd, to, room, MSG_DONTWAIT);
+}
+
 static void send_next(Line *line, double stamp) {
     Target *target = line->target;
     size_t start = target->starts[line->next], end = target->starts[line->next + 1];
     line->next = (line->next + 1) % target->count;
     if (line->tail - line->head == line->ring) fail("more requests wait than there is room for");
     line->sent_at[line->tail++ % line->ring] = stamp;
-    send_all(line->fd, target->frames + start, end - start);
+    send_on(line, target->frames + start, end - start);
 }
 
 static void note_latency(double seconds) {
@@ -203,7 +267,7 @@ static void ask_once(int fd, Target *target, size_t frame) {
 
 /* Receive what is there; returns how many whole answers it made. */
 static size_t take_answers(Line *line) {
-    ssize_t got = recv(line->fd, line->buffer + line->held, ANSWER_BYTES - line->held, MSG_DONTWAIT);
+    ssize_t got = receive_on(line);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (got <= 0) fail("the broker closed a connection");
     line->held += got;
@@ -306,7 +370,7 @@ static struct {
 
 static void parse(int argc, char **argv) {
     int option;
-    while ((option = getopt(argc, argv, "c:i:w:s:r:n:e:p:f:o:")) != -1) {
+    while ((option = getopt(argc, argv, "c:i:w:s:r:n:e:p:f:o:t")) != -1) {
         switch (option) {
         case 'c': wanted.connections = atoi(optarg); break;
         case 'i': wanted.in_flight = atoi(optarg); break;
@@ -321,6 +385,9 @@ static void parse(int argc, char **argv) {
             if (pid_count == MAX_PIDS) fail("too many processes");
             pids[pid_count++] = atoi(optarg);
             break;
+#ifdef WITH_TLS
+        case 't': secured = SSL_CTX_new(TLS_client_method()); break;
+#endif
         default: exit(2);
         }
     }
@@ -344,6 +411,9 @@ static void open_lines(size_t ring) {
         line->sent_at = malloc(ring * sizeof(double));
         line->ring = ring;
         line->buffer = malloc(ANSWER_BYTES);
+#ifdef WITH_TLS
+        if (secured) shake_hands(line);
+#endif
         watch(run.epoll, line->fd, AT_LINES + i);
     }
 }

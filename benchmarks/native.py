@@ -77,13 +77,16 @@ class Moved(NamedTuple):
 
 
 @functools.cache
-def program(name: str) -> Path:
-    """The compiled `name`.c. Raises LeftOut where that cannot be."""
+def program(name: str, *, tls: bool = False) -> Path:
+    """The compiled `name`.c, with OpenSSL if it is to speak `tls`. Raises LeftOut where that
+    cannot be."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise LeftOut("the load generator is in C, and there is no C compiler (cc) on PATH")
     source = SOURCES / f"{name}.c"
     libraries = _librdkafka() if name == "bulk" else []
+    if tls:
+        libraries = ["-DWITH_TLS", "-lssl", "-lcrypto"]
     digest = hashlib.sha256(source.read_bytes() + repr(libraries).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
     made = cache / f"{name}-{digest}"
@@ -133,9 +136,10 @@ def load_command(
     error_at: int = -1,
     pids: Sequence[int] = (),
     fetch: tuple[bytes, int] | None = None,
+    tls: bool = False,
 ) -> list[str]:
     """The command for `load`; its frames are written to files in `place`."""
-    command = [str(program("load"))]
+    command = [str(program("load", tls=tls)), *(["-t"] if tls else [])]
     for flag, value in (("-c", connections), ("-i", in_flight), ("-w", warm_up), ("-s", seconds),
                         ("-r", rate), ("-n", idle), ("-e", error_at)):  # fmt: skip
         command += [flag, str(value)]

@@ -42,6 +42,7 @@ class Plot(NamedTuple):
 
 _SMALL = (("small-1x1", "small-8x1", "small-64x5"), ("1 x 1", "8 x 1", "64 x 5"))
 _BULK = (("bulk-none", "bulk-lz4", "bulk-zstd"), ("none", "lz4", "zstd"))
+_TLS = (("tls-1x1", "tls-8x1", "tls-64x5"), ("1 x 1", "8 x 1", "64 x 5"))
 _CONNECTIONS = (("connections-1", "connections-100", "connections-1000"), ("1", "100", "1 000"))
 _PARTITIONS = ("1", "100", "1 000", "5 000")
 _COST = tuple(f"partitions-{n}" for n in (1, 100, 1000, 5000))
@@ -61,6 +62,14 @@ PLOTS = {
             Panel("produce, MB/s", "produce MB/s", *_BULK),
             Panel("consume, MB/s", "consume MB/s", *_BULK),
             Panel("produce, broker CPU seconds a GB", "produce broker CPU s/GB", *_BULK),
+        ),
+    ),
+    "tls": Plot(
+        "Over TLS 1.3: small requests, connections x in flight, and bulk",
+        (
+            Panel("requests a second", "requests/s", *_TLS),
+            Panel("produce, MB/s", "produce MB/s", ("tls-bulk",), ("",)),
+            Panel("consume, MB/s", "consume MB/s", ("tls-bulk",), ("",)),
         ),
     ),
     "latency": Plot(

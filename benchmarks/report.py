@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 CHAPTERS = {
     "small-produce": "Small produce requests",
     "bulk": "Bulk produce and consume",
+    "tls": "Over TLS 1.3",
     "latency": "From producer to consumer",
     "connections": "Many connections",
     "partitions": "Many partitions: what a request costs",

@@ -22,14 +22,15 @@ from benchmarks.loads import (
     small_produce,
     start_up,
     three_brokers,
+    tls,
 )
 from benchmarks.loads.base import Load
 
 LOADS: Mapping[str, Load] = {
     load.name: load
     for module in (
-        small_produce, bulk, latency, connections, groups, offset_commits, cold_reads, partitions,
-        three_brokers, start_up, restart, memory,
+        small_produce, bulk, tls, latency, connections, groups, offset_commits, cold_reads,
+        partitions, three_brokers, start_up, restart, memory,
     )
     for load in module.LOADS
 }  # fmt: skip
