@@ -27,6 +27,7 @@ from ...protocol.framing import decode_response
 from ..network.request import ConnectionInfo, Request
 from ..network.request_parts import join
 from ..network.turns import Steps
+from ..quotas.client_quotas import MutationQuota
 from ..security.access import Access, DenialLog
 from ..security.authorizer import CLUSTER_NAME, Authorizer, ResourceType
 from .table import ANY_NAME, ITEM, TABLE, Each, Hidden, Question, Row, Whole
@@ -237,8 +238,26 @@ class _Stand(Request):
     def appended(self) -> None:
         self.whole.appended()
 
+    # Quotas: what the whole request may, and what it costs
+
+    @property
+    def is_metered(self) -> bool:
+        return self.whole.is_metered
+
+    def charge_fetch(self, answer_bytes: int) -> int:
+        return self.whole.charge_fetch(answer_bytes)
+
     def exempt(self) -> None:
         self.whole.exempt()
+
+    def most_to_fetch(self) -> float:
+        return self.whole.most_to_fetch()
+
+    def mutation_quota(self, strict_since: int) -> MutationQuota | None:
+        return self.whole.mutation_quota(strict_since)
+
+    def counts_mutations(self) -> Callable[[int], None] | None:
+        return self.whole.counts_mutations()
 
     def close(self) -> None:
         self.responded_at = perf_counter()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey, request_class
@@ -139,9 +139,15 @@ class Request:
                  "frame_bytes", "local_done_at", "received_at", "responded_at", "route",
                  "started_at", "throttle_ms")  # fmt: skip
 
-    # Whether there are quotas: then it is a `MeteredRequest`, and how long its connection is held
-    # is known when it is answered.
-    is_metered: ClassVar[bool] = False
+    # Whether there are quotas: then it is a `MeteredRequest`, or stands for one, and how long its
+    # connection is held is known when it is answered. Costs nothing where it is not.
+    if TYPE_CHECKING:
+
+        @property
+        def is_metered(self) -> bool: ...
+
+    else:
+        is_metered = False
 
     def __init__(
         self, connection: ResponseSink, route: Route, correlation_id: int, client_id: str | None,

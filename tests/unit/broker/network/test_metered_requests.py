@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from pybroker.broker.authorization.guard import _Rest, _Stand
 from pybroker.broker.network.connection_quotas import ConnectionQuotas
 from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
 from pybroker.broker.network.metered_request import EXEMPT, MeteredRequest
@@ -18,7 +19,8 @@ from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.broker.quotas.connection_rates import ConnectionRates
 from pybroker.protocol.api import ApiKey, request_class
-from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.messages.fetch import FetchResponse
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.support.handlers import RecordingSink
@@ -164,3 +166,29 @@ async def test_held_sockets_are_bounded() -> None:
     with trio.move_on_after(0.01):
         await held.run()
     assert all(sock.closed for sock in sockets)
+
+
+def test_what_stands_for_a_request_is_metered_with_it() -> None:
+    """A topic that is denied must not take the quota from the rest of a request."""
+    quotas = ClientQuotas()
+    quotas.apply(ANY_CLIENT, {"consumer_byte_rate": "1000", "controller_mutation_rate": "1"})
+    whole, connection = request_of(quotas, ApiKey.FETCH, 12)
+    stand = _Rest(whole, whole.body, FetchResponse())
+    assert stand.is_metered
+    assert stand.most_to_fetch() == 10_000
+    assert stand.charge_fetch(20_000) == 10_000
+    stand.respond(FetchResponse())
+    assert connection.answer.throttle_time_ms == 10_000
+    whole, _ = request_of(quotas, ApiKey.CREATE_TOPICS, 7)
+    stand = _Rest(whole, whole.body, None)
+    quota = stand.mutation_quota(6)
+    assert quota is not None
+    quota.take(12)
+    counts = stand.counts_mutations()
+    assert counts is not None
+    counts(9)
+    with pytest.raises(KafkaError):
+        quota.take(1)
+    assert quota.throttle_ms(perf_counter() * 1000) > 9_000
+    changed = {name for name in vars(MeteredRequest) if not name.startswith("_")}
+    assert changed - vars(_Stand).keys() - {"fail"} == set(), "these are lost"
