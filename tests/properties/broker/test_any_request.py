@@ -11,10 +11,13 @@ import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import trio
 
+from pybroker.broker.security.acl_authorizer import AclAuthorizer
+from pybroker.broker.security.authorizer import AclOperation
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class
 from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.metadata import MetadataRequest
@@ -87,6 +90,23 @@ async def test_damaged_frames(tmp_path: Path, caplog: pytest.LogCaptureFixture, 
     await survive(tmp_path, caplog, seed, damaged)
 
 
+@pytest.mark.parametrize("seed", range(2))
+async def test_nonsense_of_clients_that_may_do_some_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    """Each decision is drawn by lot, but that the brokers may do what brokers do."""
+    lots = random.Random(seed)
+
+    def decide(_: object, __: object, ___: str, operation: AclOperation, *____: object) -> bool:
+        return operation is AclOperation.CLUSTER_ACTION or lots.random() < 0.5
+
+    with patch.object(AclAuthorizer, "allows", decide):
+        await survive(
+            tmp_path, caplog, seed, lambda frame, rng: frame,
+            authorizer_class_name="kafka.security.authorizer.AclAuthorizer",
+        )  # fmt: skip
+
+
 def damaged(frame: bytes, rng: random.Random) -> bytes:
     """Some bytes behind the API and its version changed, and cut at any place."""
     data = bytearray(frame)
@@ -102,11 +122,15 @@ async def survive(
     caplog: pytest.LogCaptureFixture,
     seed: int,
     change: Callable[[bytes, random.Random], bytes],
+    **configs: str,
 ) -> None:
     """Send requests of any content to a broker, and see that it lives and no handler has failed."""
     rng = random.Random(seed)
     caplog.set_level(logging.WARNING)
-    async with zookeeper() as zookeeper_port, broker(zookeeper_port, directory) as running:
+    async with (
+        zookeeper() as zookeeper_port,
+        broker(zookeeper_port, directory, None, **configs) as running,
+    ):
         frames = []
         for key in await served(running):
             spec = API_TABLE[key]
