@@ -28,7 +28,7 @@ DEFINITIONS = (
         LOW,
         valid=_principals,
         doc="Principals that may do everything, as User:alice;User:bob, where there is an "
-        "authorizer.",
+        "authorizer. Brokers must be among them, or be allowed ClusterAction on the cluster.",
     ),
     key(
         "allow.everyone.if.no.acl.found",
