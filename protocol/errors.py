@@ -31,6 +31,11 @@ class ErrorCode(IntEnum):
         member.retriable = retriable
         return member
 
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        """A code of a newer broker, as Errors.forCode has it."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
     UNKNOWN_SERVER_ERROR = -1, "The broker failed in a way that has no code of its own"
     NONE = 0, "No error"
     OFFSET_OUT_OF_RANGE = 1, "The offset lies outside the log of this partition"

@@ -75,7 +75,7 @@ async def _shake_hands(stream: trio.abc.Stream, exchanges: Exchanges, login: Log
     hello = SaslHandshakeRequest(mechanism=login.mechanism)
     answer = cast(SaslHandshakeResponse, await exchanges.ask(stream, hello, HANDSHAKE_VERSION))
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        enabled = ", ".join(answer.mechanisms)[:MAX_SHOWN_LENGTH]
+        enabled = _shown(", ".join(answer.mechanisms))
         raise LoginError(
             f"it does not take sasl.mechanism={login.mechanism}, but {enabled or 'none'}"
         )
@@ -110,6 +110,11 @@ async def _authenticate(
 
 def _failed(login: Login, reason: str) -> str:
     return (
-        f"the login of {login.name} with {login.mechanism} failed: {reason[:MAX_SHOWN_LENGTH]}; "
+        f"the login of {login.name} with {login.mechanism} failed: {_shown(reason)}; "
         "see sasl.jaas.config"
     )
+
+
+def _shown(text: str) -> str:
+    """What a broker says, fit for a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text[:MAX_SHOWN_LENGTH])
