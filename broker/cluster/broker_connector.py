@@ -2,8 +2,8 @@
 
 Job: one `Connect` for each listener that brokers speak through, made of this broker's own settings
 of that listener.
-Invariants: what cannot work stops the start (ConfigError); a changed key store or login of the
-listener is that of the next connection, and one that cannot be read leaves the one before.
+Invariants: key stores that cannot be read stop the start (ConfigError); a changed key store or
+login of the listener is that of the next connection; what cannot be read then changes nothing.
 
 Mirrors ChannelBuilders.clientChannelBuilder with the keys of a listener, and the reconfiguration of
 SslFactory for clients.
@@ -16,7 +16,6 @@ import ssl
 
 import trio
 
-from ...client.errors import SettingsError
 from ...client.security.connector import Connector, Link
 from ...replication.metadata_cache import Endpoint
 from ..config import ConfigError, KafkaConfig
@@ -58,10 +57,6 @@ class _ToListener:
         self._server = tls.of(name)
         self._made_for = self._present()
         self._context = client_tls(config, self._listener)
-        try:
-            self._connector()
-        except SettingsError as error:
-            raise ConfigError(f"to log in at other brokers through {name}: {error}") from None
 
     async def connect(self, endpoint: Endpoint) -> Link:
         present = self._present()

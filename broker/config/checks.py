@@ -27,7 +27,7 @@ from .errors import ConfigError
 from .kafka_config import KafkaConfig
 from .listeners import WILDCARD_HOSTS, check_unique
 from .passwords import check_encoder
-from .sasl_config import check_jaas, mechanism_configs, uses_sasl
+from .sasl_config import check_broker_login, check_jaas, mechanism_configs, uses_sasl
 from .tls import tls_settings
 
 logger = logging.getLogger(__name__)
@@ -251,6 +251,7 @@ def _check_listeners(config: KafkaConfig) -> None:
         raise ConfigError(
             "control.plane.listener.name must be one of listeners and not the inter-broker listener"
         )
+    check_broker_login(config)
 
 
 def _check_limits(config: KafkaConfig) -> None:

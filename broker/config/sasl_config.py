@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...client.errors import SettingsError
 from ...client.security.login import Login
 from ...client.security.settings import login_from
 from ...protocol.sasl.jaas import MODULES, JaasError, login_module
@@ -153,6 +154,29 @@ def check_jaas(config: KafkaConfig) -> None:
                 login_module(text, mechanism if mechanism in MODULES else "")
             except JaasError as error:
                 raise ConfigError(f"{name}: {error}") from None
+
+
+def check_broker_login(config: KafkaConfig) -> None:
+    """That this broker can log in where brokers speak to each other, and would let itself in."""
+    for listener in config.listeners:
+        among_brokers = listener.name in (
+            config.inter_broker_listener,
+            config.control_plane_listener,
+        )
+        if not among_brokers or not uses_sasl(listener.security_protocol):
+            continue
+        mechanism = config.get_string(BROKER_MECHANISM)
+        if mechanism not in (config.of_listener(listener.name, "sasl.enabled.mechanisms") or ()):
+            raise ConfigError(
+                f"{BROKER_MECHANISM}={mechanism} must be one of sasl.enabled.mechanisms of the "
+                f"listener {listener.name}"
+            )
+        try:
+            broker_login(config, listener.name)
+        except SettingsError as error:
+            raise ConfigError(
+                f"to log in at other brokers through {listener.name}: {error}"
+            ) from None
 
 
 def broker_login(config: KafkaConfig, listener: str) -> Login:

@@ -12,6 +12,7 @@ from trio.testing import MockClock, memory_stream_pair
 from pybroker.broker.cluster.broker_connection import BrokerConnection, ChannelError
 from pybroker.broker.cluster.broker_connector import BrokerConnectors
 from pybroker.broker.config import ConfigError, KafkaConfig
+from pybroker.broker.config.checks import check_config
 from pybroker.broker.config.tls_listeners import TlsListeners
 from pybroker.client.errors import LoginError
 from pybroker.client.security.connector import Link
@@ -84,20 +85,34 @@ def test_each_listener_has_its_own_settings() -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "sasl.jaas.config is not set"),
-        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "protocol=GSSAPI is not one of"),
+        ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "PLAIN must be one of sasl.enabled"),
         (
-            {"listener.security.protocol.map": "IN:SSL,CONTROL:PLAINTEXT",
-             "listener.name.in.ssl.keystore.location": "/none",
-             "listener.name.in.ssl.keystore.type": "PEM"},
-            "listener.name.in.ssl.keystore.location=/none",
+            {"listener.name.in.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;"},
+            "through IN: listener.name.in.scram-sha-256.sasl.jaas.config has no username",
+        ),
+        (
+            {"control.plane.listener.name": "CONTROL",
+             "listener.security.protocol.map": "IN:SASL_PLAINTEXT,CONTROL:SASL_PLAINTEXT"},
+            "through CONTROL: listener.name.control.scram-sha-256.sasl.jaas.config is not set",
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_work_stops_the_start(changes: dict[str, str], line: str) -> None:
+def test_a_login_that_cannot_work_stops_the_start(changes: dict[str, str], line: str) -> None:
+    config = {**SECURED, "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    check_config(KafkaConfig(config))
     with pytest.raises(ConfigError, match=line) as caught:
-        connectors_of(KafkaConfig(SECURED | changes)).to("IN")
+        check_config(KafkaConfig(config | changes))
     assert "secret" not in str(caught.value)
+
+
+def test_a_key_store_that_cannot_be_read_stops_the_start() -> None:
+    changes = {
+        "listener.security.protocol.map": "IN:SSL,CONTROL:PLAINTEXT",
+        "listener.name.in.ssl.keystore.location": "/none",
+        "listener.name.in.ssl.keystore.type": "PEM",
+    }
+    with pytest.raises(ConfigError, match=r"listener\.name\.in\.ssl\.keystore\.location=/none"):
+        connectors_of(KafkaConfig(SECURED | changes)).to("IN")
 
 
 async def test_a_changed_key_store_is_that_of_the_next_connection(tmp_path: Path) -> None:
