@@ -58,6 +58,7 @@ MAX_NODE_BYTES = 900_000  # jute.maxbuffer is 1 MiB, for a whole request
 MAX_WAITING = 100
 LARGE_NODE_BYTES = 64 * 1024  # read and written on a thread
 READS_AT_ONCE = 500
+MAX_LOGGED_PATH = 300
 ABSENT = -1
 
 A = TypeVar("A")
@@ -152,21 +153,24 @@ class AclStore:
             )
             for resource, result in zip(some, results, strict=True):
                 try:
-                    self._apply(resource, await _versioned(resource, result))
+                    self._apply(resource, await _versioned(resource, result), is_told=not at_start)
                 except (MalformedZnode, ZkError) as error:
                     path = acl_znodes.resource_path(resource)
                     if at_start:
                         raise StartupError(f"{path} in ZooKeeper: {error}") from None
-                    logger.error("%s is left as it was known before: %s", path, error)
+                    logger.error(
+                        "%s is left as it was known before: %s", path[:MAX_LOGGED_PATH], error
+                    )
                 await trio.lowlevel.checkpoint()
 
-    def _apply(self, resource: ResourcePattern, found: _Versioned) -> None:
+    def _apply(self, resource: ResourcePattern, found: _Versioned, *, is_told: bool = True) -> None:
         if found.entries:
             self._versions[resource] = found.version
         else:
             self._versions.pop(resource, None)
-        if self.authorizer.update(resource, found.entries):
-            logger.info("ACLs of %s: %d", acl_znodes.resource_path(resource), len(found.entries))
+        if self.authorizer.update(resource, found.entries) and is_told:
+            path = acl_znodes.resource_path(resource)
+            logger.info("ACLs of %s: %d", path[:MAX_LOGGED_PATH], len(found.entries))
 
     # Changing
 

@@ -15,7 +15,13 @@ from typing import Final, Protocol
 from .principal import KafkaPrincipal
 
 
-class AclOperation(IntEnum):
+class _Code(IntEnum):
+    """Found in dictionaries as the number that it is, without a call of Enum's own hash."""
+
+    __hash__ = int.__hash__
+
+
+class AclOperation(_Code):
     """UNKNOWN is what a newer broker may have written, ANY is for filters, ALL for ACLs."""
 
     UNKNOWN = 0
@@ -35,7 +41,7 @@ class AclOperation(IntEnum):
     DESCRIBE_TOKENS = 14
 
 
-class ResourceType(IntEnum):
+class ResourceType(_Code):
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -46,7 +52,7 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(_Code):
     UNKNOWN = 0
     ANY = 1
     MATCH = 2
@@ -54,7 +60,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class AclPermission(IntEnum):
+class AclPermission(_Code):
     UNKNOWN = 0
     ANY = 1
     DENY = 2
