@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from copy import copy
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...protocol.api import ApiKey
 from ...protocol.error_responses import error_elements
@@ -36,6 +36,7 @@ _SIZE_BYTES = 4
 HIDDEN_PER_STEP = 100
 
 Handle = Callable[[Request], Any]
+T = TypeVar("T")
 
 
 class AccessGuard:
@@ -255,6 +256,9 @@ class _Stand(Request):
 
     def mutation_quota(self, strict_since: int) -> MutationQuota | None:
         return self.whole.mutation_quota(strict_since)
+
+    def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
+        return self.whole.timed(steps)
 
     def counts_mutations(self) -> Callable[[int], None] | None:
         return self.whole.counts_mutations()

@@ -385,7 +385,7 @@ class _Stepped:
 
     def steps(self, request: Request) -> Steps:
         try:
-            for _ in self._handler(request):
+            for _ in request.timed(self._handler(request)):
                 yield
                 if request.connection.closed:
                     return

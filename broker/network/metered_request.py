@@ -6,7 +6,8 @@ the connection mutes itself for it after the answer (KIP-219). A fetch is charge
 which has to know whether there is anything to send.
 
 Invariants: no request is metered while there are no quotas (the dispatcher makes plain ones). What
-brokers ask each other as such is never held, unless they were not allowed to. A produce of a client
+brokers ask each other as such is never held, unless they were not allowed to. Time is that of the
+loop, also in turns; what a coroutine does between them is not seen. A produce of a client
 that may have to wait does not let the next one in behind it.
 
 Mirrors RequestHandlerHelper, and what KafkaApis does with quotas in Produce and Fetch.
@@ -14,10 +15,10 @@ Mirrors RequestHandlerHelper, and what KafkaApis does with quotas in Produce and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from copy import copy
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
@@ -28,6 +29,8 @@ from .request import Request
 if TYPE_CHECKING:
     from .request import ResponseSink, Route
     from .turns import Steps
+
+T = TypeVar("T")
 
 _SIZE_BYTES = 4
 # What is only asked among brokers.
@@ -40,7 +43,7 @@ EXEMPT: Final = frozenset(
 
 
 class MeteredRequest(Request):
-    __slots__ = ("_is_charged", "_is_denied", "_mutations", "_quotas")
+    __slots__ = ("_is_charged", "_is_denied", "_mutations", "_quotas", "_stepped_at", "_worked")
 
     is_metered = True
 
@@ -55,6 +58,9 @@ class MeteredRequest(Request):
         self._is_charged = False
         self._is_denied = False
         self._mutations: MutationQuota | None = None
+        # Seconds in turns, and when the one began that it is in; 0 between turns.
+        self._worked = 0.0
+        self._stepped_at = 0.0
 
     # What handlers ask
 
@@ -85,6 +91,21 @@ class MeteredRequest(Request):
             self._mutations = MutationQuota(metered, meter_clock_ms, is_strict=is_strict)
         return self._mutations
 
+    def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
+        while True:
+            outer = self._stepped_at  # the answer may be encoded in a step of the handler
+            began = self._stepped_at = perf_counter()
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                self._stepped_at = outer
+                if not outer:
+                    self._worked += perf_counter() - began
+            yield
+
     def counts_mutations(self) -> Callable[[int], None] | None:
         metered = self._quotas.mutation.find(*self._who, meter_clock_ms())
         if metered is None:
@@ -110,7 +131,14 @@ class MeteredRequest(Request):
         super().fail(code, message)
 
     def _encode(self, response: Any) -> Steps:
-        return super()._encode(self._charged(response))
+        response = self._charged(response)
+        worked = self._worked
+        yield from self.timed(super()._encode(response))
+        # What is known only afterwards counts for the next request.
+        metered = self._quotas.request.find(*self._who, meter_clock_ms())
+        if metered is not None and self.route.api_key not in EXEMPT:
+            percent = (self._worked - worked) * PERCENT_OF_SECONDS
+            metered.meter.record(percent, meter_clock_ms())
 
     def appended(self) -> None:
         if not self._quotas.limits_bytes(*self._who):
@@ -157,9 +185,14 @@ class MeteredRequest(Request):
         metered = self._quotas.request.find(user, client, now_ms)
         if metered is None:
             return []
-        ended = self.local_done_at if self.local_done_at > self.started_at else now_ms / 1000
-        percent = (ended - self.started_at) * PERCENT_OF_SECONDS
+        percent = self._seconds(now_ms / 1000) * PERCENT_OF_SECONDS
         return [(metered.meter.charge(percent, now_ms), metered)]
+
+    def _seconds(self, now: float) -> float:
+        """How long it took of the loop: until its handler returned, or in turns after that."""
+        worked = self._worked + (now - self._stepped_at if self._stepped_at else 0.0)
+        at_once = self.local_done_at - self.started_at
+        return max(worked, at_once) or now - self.started_at
 
 
 def meter_clock_ms() -> float:

@@ -255,7 +255,7 @@ class Request:
 
     async def in_turns(self, steps: Generator[None, None, T]) -> T:
         """For coroutine handlers: do this in turns with others; its result."""
-        return await self.route.turns.finish(steps)
+        return await self.route.turns.finish(self.timed(steps))
 
     def pace(self) -> Pace:
         """For the loops of coroutine handlers."""
@@ -289,6 +289,10 @@ class Request:
         """What is to be asked before topics are changed; clients know the error since that
         version. None without a limit."""
         return None
+
+    def timed(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
+        """The same steps, whose time counts for this request."""
+        return steps
 
     def counts_mutations(self) -> Callable[[int], None] | None:
         """To be told of topics that are created along with it: they count, and hold nobody."""

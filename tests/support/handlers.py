@@ -53,7 +53,7 @@ class RecordingSink(ResponseSink):
         self.answered.set()
 
 
-class _AtOnce(Turns):
+class AtOnce(Turns):
     """Turns of a request that is alone: all of them one after the other."""
 
     def begin(self, steps: Steps) -> None:
@@ -79,7 +79,7 @@ class Call:
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
         self._connection = RecordingSink(listener, connection, key, version)
-        turns = _AtOnce()
+        turns = AtOnce()
         route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
         self.request = Request(
             self._connection, route, 7, client_id, body, len(frame), perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from time import perf_counter
 from typing import Any
 
@@ -14,16 +15,21 @@ from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
 from pybroker.broker.network.metered_request import EXEMPT, MeteredRequest
 from pybroker.broker.network.request import Request, Route
 from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
-from pybroker.broker.network.turns import Turns
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.broker.quotas.connection_rates import ConnectionRates
 from pybroker.protocol.api import ApiKey, request_class
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.messages.fetch import FetchResponse
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from pybroker.protocol.messages.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
-from tests.support.handlers import RecordingSink
+from tests.support.handlers import AtOnce, RecordingSink
 from tests.support.network import answers, api_versions, heartbeat, running_network
 
 ANY_CLIENT = ("", None)
@@ -33,7 +39,7 @@ def request_of(
     quotas: ClientQuotas, key: ApiKey, version: int = 0, body: Any = None
 ) -> tuple[MeteredRequest, RecordingSink]:
     connection = RecordingSink("PLAINTEXT", 0, key, version)
-    route = Route(key, version, lambda _: None, RequestMetrics(key.name, version), Turns())
+    route = Route(key, version, lambda _: None, RequestMetrics(key.name, version), AtOnce())
     body = request_class(key)() if body is None else body
     return MeteredRequest(
         quotas, connection, route, 1, "app", body, 1_000_000, perf_counter() - 0.5
@@ -192,3 +198,35 @@ def test_what_stands_for_a_request_is_metered_with_it() -> None:
     assert quota.throttle_ms(perf_counter() * 1000) > 9_000
     changed = {name for name in vars(MeteredRequest) if not name.startswith("_")}
     assert changed - vars(_Stand).keys() - {"fail"} == set(), "these are lost"
+
+
+async def test_time_in_turns_counts_and_time_in_between_does_not() -> None:
+    quotas = ClientQuotas()
+    quotas.apply(ANY_CLIENT, {"request_percentage": "1000000"})
+
+    def busy(seconds: float) -> Generator[None, None, int]:
+        for _ in range(2):
+            ends = perf_counter() + seconds / 2
+            while perf_counter() < ends:
+                pass
+            yield
+        return 7
+
+    asked, _ = request_of(quotas, ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+    asked.local_done_at = asked.started_at + 0.001
+    for _ in asked.timed(busy(0.02)):
+        await trio.sleep(0.02)
+    for _ in asked.timed(asked.timed(busy(0.02))):
+        pass
+    asked.respond(ApiVersionsResponse())
+    (metered,) = quotas.request
+    percent = metered.meter.measure(perf_counter() * 1000) * 10
+    assert 4.0 <= percent < 10, "forty milliseconds, once each, of more than eighty"
+
+    # What is encoded in turns counts for the next request.
+    asked, _ = request_of(quotas, ApiKey.METADATA, 1, MetadataRequest())
+    asked.local_done_at = asked.started_at + 0.001
+    topics = [MetadataResponseTopic(name="t" * 100, partitions=[]) for _ in range(5_000)]
+    asked.respond_in_turns(MetadataResponse(topics=topics))
+    grown = metered.meter.measure(perf_counter() * 1000) * 10
+    assert grown > percent + 0.2
