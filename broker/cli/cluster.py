@@ -20,7 +20,10 @@ from ..local.cluster_state import ClusterError, ClusterState
 from .options import data_dir_option, metrics_host_option, parse_overrides, user_errors
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ..local.cluster_spec import ClusterSpec
+    from ..local.secured import SecurityFiles
 
 
 @click.command(
@@ -29,6 +32,7 @@ Examples:
   pybroker start
   pybroker start --ephemeral --port 0 --zookeeper-port 0
   pybroker start --config num.partitions=4 --config flush.messages=1
+  pybroker start --secure
   pybroker start --zookeeper zk1:2181,zk2:2181/kafka --detach
 """
 )
@@ -66,6 +70,11 @@ Examples:
     help="A file of mode 0600 with one line user:password: the brokers show them to ZooKeeper, and "
     "the embedded one lets in nobody else.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Clients log in with passwords over TLS, and do what ACLs allow; once, or for ever.",
+)
 @data_dir_option
 @click.option(
     "--ephemeral", is_flag=True, help="Keep nothing: a temporary directory, removed at the end."
@@ -96,6 +105,7 @@ def start(
     zookeeper_port: int,
     zookeeper_connect: str | None,
     zookeeper_credentials: Path | None,
+    secure: bool,
     data_dir: Path,
     ephemeral: bool,
     overrides: dict[str, str],
@@ -110,7 +120,7 @@ def start(
 
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
-    from ..local import cluster_spec
+    from ..local import cluster_spec, secured
     from ..resources import descriptors
 
     descriptors.raise_descriptor_limit()
@@ -119,6 +129,11 @@ def start(
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
         data_dir = cluster_spec.ephemeral_directory()
     remembered = cluster_spec.remembered_brokers(data_dir)
+    security = secured.SecurityFiles(data_dir.absolute()) if secure else None
+    if security is not None and zookeeper_connect is None and zookeeper_credentials is None:
+        zookeeper_credentials = security.zookeeper
+    if security is not None and remembered and not security.exists:
+        _warn_of_closing()
     spec = cluster_spec.ClusterSpec(
         data_dir=data_dir.absolute(),
         broker_count=brokers or remembered or DEFAULT_BROKERS,
@@ -126,6 +141,7 @@ def start(
         zookeeper_port=zookeeper_port,
         zookeeper_connect=zookeeper_connect,
         zookeeper_credentials=zookeeper_credentials and zookeeper_credentials.absolute(),
+        security=security,
         ephemeral=ephemeral,
         overrides=overrides,
         metrics_host=metrics_host,
@@ -151,6 +167,15 @@ def _warn_of_fewer(wanted: int, remembered: int) -> None:
         f"warning: there is data of {remembered} brokers, and only {wanted} will run: partitions "
         f"that are in sync only on broker {left_out} have no leader until they run, too; start all "
         f"with --brokers {remembered}, or without --brokers",
+        err=True,
+        fg="yellow",
+    )
+
+
+def _warn_of_closing() -> None:
+    click.secho(
+        "this cluster was open until now: from this start on clients must log in, and who has been "
+        "in its ZooKeeper before may have left something there",
         err=True,
         fg="yellow",
     )
@@ -235,9 +260,30 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float) -> None:
         f"[bold {color}]ready[/] after {seconds:.2f} s    "
         f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
     )
+    if spec.security is None:
+        console.print(
+            "\n  from kafka import KafkaProducer\n"
+            f'  producer = KafkaProducer(bootstrap_servers="{state.bootstrap}")\n'
+            '  producer.send("greetings", b"hello").get(timeout=10)\n',
+            style="cyan",
+        )
+    else:
+        _announce_security(console, spec.security)
+
+
+def _announce_security(console: Console, security: SecurityFiles) -> None:
+    """Where the settings are; they hold passwords, so they are not shown themselves."""
+    from ..local.client_files import FILES
+    from ..local.secured import ADMIN, CLIENT_PROPERTIES, USER
+
     console.print(
-        "\n  from kafka import KafkaProducer\n"
-        f'  producer = KafkaProducer(bootstrap_servers="{state.bootstrap}")\n'
-        '  producer.send("greetings", b"hello").get(timeout=10)\n',
-        style="cyan",
+        f"[bold green]secured[/]: TLS, logins with passwords (SCRAM) and ACLs; "
+        f"{ADMIN} may do everything, {USER} may create, write and read topics\n"
+        "settings ready to paste or to run, readable by you alone:\n"
     )
+    for name, what in FILES.items():
+        console.print(f"  [cyan]{security.directory / USER / name}[/]    {what}")
+    properties = security.directory / ADMIN / CLIENT_PROPERTIES
+    is_found = security.directory.parent == cluster_state.default_data_dir().absolute()
+    ours = "find them by themselves" if is_found else f"take --command-config {properties}"
+    console.print(f"\nthe same for {ADMIN} in {properties.parent}; our own commands {ours}\n")

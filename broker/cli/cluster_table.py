@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..local.cluster_state import ClusterState, NodeState, NodeStatus
+from ..local.secured import ADMIN, SecurityFiles
 from ..resources import machine
 
 if TYPE_CHECKING:
@@ -40,6 +42,13 @@ class ClusterView:
         )
 
 
+def security_of(state: ClusterState) -> dict[str, str]:
+    """How we log in at this cluster. Raises ClusterError."""
+    if not state.secured:
+        return {}
+    return SecurityFiles(Path(state.data_dir)).client_settings(ADMIN)
+
+
 async def look_at(state: ClusterState) -> ClusterView | None:
     """Ask the brokers that run; None when none answers in time."""
     import trio
@@ -47,12 +56,13 @@ async def look_at(state: ClusterState) -> ClusterView | None:
     from ...client.cluster import Cluster
     from ...client.errors import ClientError
 
+    security = security_of(state)
     for node in state.brokers:
         if node.status != NodeStatus.RUNNING:
             continue
         with trio.move_on_after(METADATA_TIMEOUT_SECONDS):
             try:
-                async with Cluster(f"{node.host}:{node.port}") as cluster:
+                async with Cluster(f"{node.host}:{node.port}", security=security) as cluster:
                     return _view_of(await cluster.metadata(None))
             except ClientError:
                 continue

@@ -36,6 +36,8 @@ def _show(state: ClusterState, view: ClusterView | None) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(node_table(state, view))
     console.print(partition_line(view))
+    if state.secured:
+        console.print("[green]secured[/]: clients log in over TLS, and do what ACLs allow")
     console.print(
         f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
     )
@@ -83,6 +85,7 @@ def status(data_dir: Path, as_json: bool) -> None:
         "bootstrap": state.bootstrap,
         "zookeeper": state.zookeeper_connect,
         "data_dir": state.data_dir,
+        "secured": state.secured,
         "supervisor_pid": state.supervisor_pid,
         "partitions": view.partitions if view else None,
         "under_replicated_partitions": view.under_replicated if view else None,

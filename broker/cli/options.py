@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import sys
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..local import cluster_state
+from ..local.secured import ADMIN, USER, SecurityFiles
 from ..resources.descriptors import TooFewDescriptors
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_STATUS_USER_ERROR = 2
+LOCAL_USER = "pybroker.local_user"  # in a context's `meta`
 PIPE_COLUMNS = 1000  # a program that reads tables gets whole lines
 T = TypeVar("T")
 
@@ -44,18 +47,30 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "bootstrap",
         default="127.0.0.1:9092",
         show_default=True,
+        is_eager=True,
         help="HOST:PORT of any broker, several separated by commas.",
     )(command)
 
 
 def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
+    """How to log in, as `security`: from a file, or the admin's own way into a local cluster."""
+    command = click.option(
         "--command-config",
         "security",
         type=click.Path(path_type=Path, exists=True, dir_okay=False, readable=True),
         callback=_read_properties,
         metavar="FILE",
-        help="Properties for TLS and logins, as Kafka's tools have them: security.protocol, ...",
+        help="Properties for TLS and logins, as Kafka's tools have them: security.protocol, ...  "
+        "[default: the admin's, if it is the secured cluster in $PYBROKER_DATA_DIR or ~/.pybroker]",
+    )(command)
+    return click.option(
+        "--as",
+        "local_user",
+        type=click.Choice([ADMIN, USER]),
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_local_user,
+        help="As which of the local secured cluster's first users.",
     )(command)
 
 
@@ -97,17 +112,61 @@ def principal(text: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
+def _keep_local_user(context: click.Context, parameter: click.Parameter, user: str | None) -> None:
+    context.meta[LOCAL_USER] = user
+
+
 def _read_properties(
-    _context: click.Context, _parameter: click.Parameter, path: Path | None
+    context: click.Context, _parameter: click.Parameter, path: Path | None
 ) -> dict[str, str]:
     if path is None:
-        return {}
+        return _local_login(context.params.get("bootstrap", ""), context.meta.get(LOCAL_USER))
     import javaproperties
 
     try:
         return dict(javaproperties.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise click.BadParameter(f"{path} cannot be read as properties: {error}") from None
+
+
+def _local_login(bootstrap: str, user: str | None) -> dict[str, str]:
+    """Into the secured cluster in the default data directory, if that is who is spoken to."""
+    try:
+        state = _local_cluster(bootstrap)
+        found = SecurityFiles(Path(state.data_dir)).client_settings(user or ADMIN) if state else {}
+    except cluster_state.ClusterError:
+        found = {}
+    if user is not None and not found:
+        raise UserError(
+            f"--as {user} is for the local secured cluster in $PYBROKER_DATA_DIR or ~/.pybroker, "
+            f"and {bootstrap} is not it; name a file with --command-config"
+        )
+    return found
+
+
+def _local_cluster(bootstrap: str) -> cluster_state.ClusterState | None:
+    state = cluster_state.load(cluster_state.default_data_dir().absolute())
+    is_it = state.secured and bool(_addresses(bootstrap) & _addresses(state.bootstrap))
+    return state if is_it else None
+
+
+def keep_local_password(bootstrap: str, user: str, password: str) -> None:
+    """Of a first user of the local secured cluster, whose files would be wrong from now on."""
+    from ..local.client_files import write_client_files
+
+    if user not in (ADMIN, USER):
+        return
+    with contextlib.suppress(cluster_state.ClusterError):
+        state = _local_cluster(bootstrap)
+        if state is not None:
+            files = SecurityFiles(Path(state.data_dir))
+            files.keep_password(user, password)
+            write_client_files(files, state.bootstrap)
+            click.echo(f"{files.directory / user} has the new password of {user}", err=True)
+
+
+def _addresses(bootstrap: str) -> set[str]:
+    return {text.strip().replace("localhost:", "127.0.0.1:") for text in bootstrap.split(",")}
 
 
 def metrics_host_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from .options import (
     command_config_option,
     escape,
     json_option,
+    keep_local_password,
     run_client,
     show,
     show_json,
@@ -167,6 +168,8 @@ def _set(
             await set_password(cluster, name, password, mechanisms, iterations)
 
     run_client(run)
+    if ScramHash.SHA_512 in mechanisms:
+        keep_local_password(bootstrap, name, password)
     if as_json:
         made = {"password": password} if generate else {}
         kinds = [kind.mechanism for kind in mechanisms]

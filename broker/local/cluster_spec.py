@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import cluster_state
 from .cluster_state import ClusterError, NodeState
+from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ClusterSpec:
     zookeeper_port: int = 2181
     zookeeper_connect: str | None = None
     zookeeper_credentials: Path | None = None  # closes the embedded one to all but the brokers
+    security: SecurityFiles | None = None  # of a secured cluster
     ephemeral: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
     metrics_host: str = HOST
@@ -86,12 +88,15 @@ class ClusterSpec:
                 "pybroker.zookeeper.credentials.file": credentials,
                 "zookeeper.set.acl": "true",
             }
+        listening: Mapping[str, str] = {"listeners": f"PLAINTEXT://{node.host}:{node.port}"}
+        if self.security is not None:
+            listening = self.security.broker_keys(node.node_id, node.host, node.port)
         return load_config(
             overrides={
                 **self.local_defaults(),
                 **closed,
+                **listening,
                 "broker.id": str(node.node_id),
-                "listeners": f"PLAINTEXT://{node.host}:{node.port}",
                 "log.dirs": node.directory,
                 "zookeeper.connect": zookeeper_connect,
                 **overrides,
@@ -123,13 +128,33 @@ class ClusterSpec:
         for key, advice in OWN_KEYS.items():
             if key in self.overrides:
                 raise ClusterError(f"{key} is not for --config: {advice}")
-        zookeeper_credentials(self.zookeeper_credentials)
+        self._check_security()
         directory = str(self.broker_directory(1))
         node = NodeState("broker", 1, 0, HOST, self.first_port or 9092, directory, "")
         try:
             check_config(self.broker_config(node, self.zookeeper_connect or f"{HOST}:2181"))
         except ConfigError as error:
             raise ClusterError(str(error)) from None
+
+    def _check_security(self) -> None:
+        """What was made secure is never started open."""
+        found = SecurityFiles(self.data_dir)
+        if self.security is None:
+            if found.exists:
+                raise ClusterError(
+                    f"the cluster on {self.data_dir} is secured: start it with --secure; it would "
+                    "be open to everyone without"
+                )
+        else:
+            self.security.check_overrides(self.overrides)
+        if self.zookeeper_credentials is None and self.zookeeper_connect is not None:
+            if self.security is not None:
+                raise ClusterError(
+                    "--secure with --zookeeper needs --zookeeper-credentials: whoever could write "
+                    "there could let himself in"
+                )
+        elif self.zookeeper_credentials != found.zookeeper:  # that one is made later
+            zookeeper_credentials(self.zookeeper_credentials)
 
 
 def remembered_brokers(data_dir: Path) -> int:

@@ -75,6 +75,7 @@ class ClusterState:
     ephemeral: bool
     zookeeper_connect: str
     nodes: list[NodeState] = field(default_factory=list)
+    secured: bool = False
 
     @property
     def brokers(self) -> list[NodeState]:

@@ -1,7 +1,7 @@
 """A node as its supervisor knows it: its process, what it said, and what became of it.
 
-A node reports on its status pipe with one line of JSON: `{"ready": PORT}` or `{"error": TEXT}`; the
-latter also as its last words, when it stops on an error later.
+A node reports on its status pipe with one line of JSON: `{"ready": PORT, "internal": PORT}` or
+`{"error": TEXT}`; the latter also as its last words, when it stops on an error later.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ STATUS_LINE_MAX_BYTES = 64 * 1024
 class NodeChild:
     state: NodeState
     status_fd: int = -1
+    internal_port: int = 0  # where a broker listens for its like
     received: bytearray = field(default_factory=bytearray)
     exit_status: int | None = None
     last_words: str = ""  # why it stopped, as it said itself

@@ -41,7 +41,7 @@ ADVICE = {
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
 }
 
-Ready = Callable[[str, int], None]
+Ready = Callable[[str, int, int], None]  # its name, its port, and that for its like
 
 
 class StopOrders(NamedTuple):
@@ -62,8 +62,9 @@ def run_node(
     configure_logging(Path(state.log_file), verbose=spec.verbose)
     orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
 
-    def ready(_address: str, port: int) -> None:
-        os.write(status_fd, json.dumps({"ready": port}).encode() + b"\n")
+    def ready(_name: str, port: int, internal_port: int) -> None:
+        message = {"ready": port, "internal": internal_port}
+        os.write(status_fd, json.dumps(message).encode() + b"\n")
 
     try:
         raise_descriptor_limit()
@@ -129,7 +130,7 @@ def cut_zookeeper_log(data_dir: Path) -> list[str]:
     return [*(recovered.notes or ["nothing is damaged"]), end]
 
 
-def _announce(name: str, port: int) -> None:
+def _announce(name: str, port: int, _internal_port: int) -> None:
     logger.info("%s is ready on port %d", name, port)
 
 
@@ -214,8 +215,8 @@ async def _broker(
             with trio.CancelScope() as start:
                 nursery.start_soon(_cancel_after, stop, start)
                 bound = await servers.start(serve)
-                _, port = next(iter(bound.listeners.values()))
-                ready(f"broker {bound.broker_id}", port)
+                ports = [port for _, port in bound.listeners.values()]
+                ready(f"broker {bound.broker_id}", ports[0], ports[-1])
         nursery.cancel_scope.cancel()
 
 
@@ -240,7 +241,8 @@ async def _zookeeper(
         nursery.start_soon(_stop_on_signal, stop, orders.signals)
         if orders.lifeline_fd is not None:
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
-        ready("ZooKeeper", await nursery.start(serve))
+        port = await nursery.start(serve)
+        ready("ZooKeeper", port, port)
         await stop.wait()
         nursery.cancel_scope.cancel()
 

@@ -38,6 +38,7 @@ from .cluster_spec import HOST, ClusterSpec, check_ports
 from .cluster_state import ClusterError, ClusterState, NodeState, NodeStatus
 from .node_child import STATUS_LINE_MAX_BYTES, Lifeline, NodeChild
 from .node_signals import STOP_SIGNALS, behave_as_node, prepare_for_forks
+from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
 
 START_TIMEOUT_SECONDS = 60.0
@@ -50,7 +51,9 @@ class Supervisor:
 
     def __init__(self, spec: ClusterSpec, report: Callable[[str], None]) -> None:
         self.spec = spec
-        self.state = ClusterState(os.getpid(), str(spec.data_dir), spec.ephemeral, "")
+        self.state = ClusterState(
+            os.getpid(), str(spec.data_dir), spec.ephemeral, "", secured=spec.security is not None
+        )
         self._reporter = report
         self._children: list[NodeChild] = []
         self._stopping = False
@@ -127,16 +130,20 @@ class Supervisor:
             self._report(f"what pybroker status shows is out of date: {error}")
 
     def _start_all(self) -> None:
-        import_broker_code()
+        import_broker_code(secured=self.spec.security is not None)
         prepare_for_forks()
         gc.collect()
         gc.freeze()
         spec = self.spec
+        if spec.security is not None:
+            spec.security.prepare_secrets()
         if spec.zookeeper_connect is None:
             zookeeper = self._fork("zookeeper", 0, spec.zookeeper_port, spec.zookeeper_directory)
+            self._prepare_certificates()  # while it starts
             self._await_ready([zookeeper])
             self.state.zookeeper_connect = f"{HOST}:{zookeeper.state.port}"
         else:
+            self._prepare_certificates()
             self.state.zookeeper_connect = spec.zookeeper_connect
         if self._stopping:
             return
@@ -156,6 +163,22 @@ class Supervisor:
             for node_id in range(1, spec.broker_count + 1)
         ]
         self._await_ready(brokers)
+        if spec.security is not None and not self._stopping:
+            self._make_first_users(spec.security, brokers)
+
+    def _prepare_certificates(self) -> None:
+        if self.spec.security is not None:
+            self.spec.security.prepare_certificates(self.spec.known_broker_ids())
+
+    def _make_first_users(self, security: SecurityFiles, brokers: list[NodeChild]) -> None:
+        """What clients need before they can log in; the first start alone makes users."""
+        from .client_files import write_client_files
+        from .set_up import set_up_process
+
+        write_client_files(security, self.state.bootstrap)
+        not_ours = [*self._mine, *(line.write for line in self._lifelines.values())]
+        with set_up_process(security, brokers, self.state.supervisor_pid, not_ours) as process:
+            self._await_ready([process])
 
     def _close_sessions_of(self, dead_broker_ids: Collection[int]) -> str:
         """What our dead brokers have left in ZooKeeper goes. Returns what prevents it, or ""."""
@@ -311,7 +334,7 @@ class Supervisor:
             message = json.loads(line)
             if "error" in message:
                 raise ClusterError(message["error"])
-            child.state.port = message["ready"]
+            child.state.port, child.internal_port = message["ready"], message["internal"]
             return True
         if not chunk or len(child.received) > STATUS_LINE_MAX_BYTES:
             raise ClusterError(
@@ -425,6 +448,7 @@ class Supervisor:
         if child.state.kind == "broker" and child.exit_status:
             # What it left open it can close only with its session file: not so on a full disk.
             self._close_sessions_of([child.state.node_id])
+        self._prepare_certificates()
         self._fork_child(child)
         try:
             self._await_ready([child])
@@ -479,8 +503,11 @@ class Supervisor:
         self._close_open_sessions()
 
 
-def import_broker_code() -> None:
+def import_broker_code(*, secured: bool = False) -> None:
     """Pay for the imports once, before forking."""
     from .. import server  # noqa: F401
     from ..zookeeper import server as zookeeper_server  # noqa: F401
     from . import node_process  # noqa: F401
+
+    if secured:
+        from . import certificates, set_up  # noqa: F401

@@ -1,0 +1,309 @@
+"""`pybroker start --secure` as its user has it: one cluster of two brokers for all of it.
+
+Clients run what was written for them; strangers get nowhere. About 35 s, 12 of them Spark's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click.testing
+import confluent_kafka
+import kafka.errors
+import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+from kazoo.client import KazooClient
+from kazoo.exceptions import SessionClosedRequireSaslError
+
+from pybroker.broker.cli.main import main
+from pybroker.broker.local.cluster_state import default_data_dir
+from pybroker.spark_jobs.session import kafka_session
+from tests.support.kafka_tools import kafka_tool
+from tests.support.processes import PYBROKER
+
+pytestmark = pytest.mark.timeout(240)
+
+CLIENT_TIMEOUT_S = 60
+START = ["start", "--secure", "--detach", "--brokers", "2", "--port", "0", "--zookeeper-port", "0"]
+
+
+class Secured(NamedTuple):
+    data_dir: Path
+    state: Mapping[str, Any]
+    printed: str
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self.state["bootstrap"])
+
+    def file(self, user: str, name: str) -> Path:
+        return self.data_dir / "security" / user / name
+
+    def password(self, user: str) -> str:
+        return (self.data_dir / "security" / f"{user}.password").read_text().strip()
+
+    def run(self, *words: str, text: str = "", user: str = "admin") -> click.testing.Result:
+        """One of our commands, in this process, which finds its credentials by itself."""
+        runner = click.testing.CliRunner(env={"PYBROKER_DATA_DIR": str(self.data_dir)})
+        login = ["--bootstrap-server", self.bootstrap, "--as", user]
+        return runner.invoke(main, [*words, *login], input=text)
+
+    def succeed(self, *words: str, text: str = "", user: str = "admin") -> str:
+        done = self.run(*words, text=text, user=user)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    def json(self, *words: str, text: str = "") -> Any:
+        return json.loads(self.succeed(*words, "--json", text=text))
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PYBROKER, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    data_dir = tmp_path_factory.mktemp("secured") / "data"
+    started = command(*START, "--data-dir", str(data_dir))
+    assert started.returncode == 0, started.stderr
+    try:
+        status = command("status", "--json", "--data-dir", str(data_dir))
+        assert status.returncode == 0, status.stderr
+        yield Secured(data_dir, json.loads(status.stdout), started.stdout)
+    finally:
+        command("stop", "--data-dir", str(data_dir))
+
+
+def test_what_is_told(secured: Secured) -> None:
+    assert "secured" in secured.printed
+    assert str(secured.file("user", "client.properties")) in secured.printed
+    assert secured.state["secured"] is True
+    assert secured.state["partitions"] is not None  # a broker has answered
+    assert default_data_dir() != secured.data_dir
+    shown = command("status", "--data-dir", str(secured.data_dir)).stdout
+    assert "clients log in over TLS" in shown
+
+
+def test_secrets_are_in_their_files_alone(secured: Secured) -> None:
+    directory = secured.data_dir / "security"
+    secrets = [secured.password("admin"), secured.password("user")]
+    secrets.append((directory / "zookeeper").read_text().strip().partition(":")[2])
+    secrets.append((directory / "token-secret").read_text().strip())
+    places = [json.dumps(secured.state).encode(), secured.printed.encode()]
+    places.append((secured.data_dir / "cluster.json").read_bytes())
+    places += [path.read_bytes() for path in (secured.data_dir / "logs").iterdir()]
+    pids = [node["pid"] for node in secured.state["nodes"]] + [secured.state["supervisor_pid"]]
+    for pid in pids:
+        places += [Path(f"/proc/{pid}/{file}").read_bytes() for file in ("cmdline", "environ")]
+    described = secured.succeed("acls", "list") + secured.succeed("users", "list")
+    places.append(described.encode())
+    for secret in secrets:
+        assert len(secret) == 32
+        assert not any(secret.encode() in place for place in places)
+
+
+def test_clients_of_python(secured: Secured) -> None:
+    secured.succeed("topics", "create", "greetings", "-p", "1", user="user")
+    names = ("with_kafka_python.py", "with_confluent_kafka.py", "with_aiokafka.py")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(secured.file("user", name))], stdout=subprocess.PIPE, text=True
+        )
+        for name in names
+    ]
+    for name, process in zip(names, processes, strict=True):
+        printed, _ = process.communicate(timeout=CLIENT_TIMEOUT_S)
+        assert (name, printed, process.returncode) == (name, "b'hello'\n", 0)
+
+
+def test_what_kcat_is_given_is_librdkafkas(secured: Secured) -> None:
+    lines = secured.file("admin", "kcat.conf").read_text().splitlines()
+    config: dict[str, str | int | float | bool] = {}
+    for line in lines:
+        key, _, value = line.partition("=")
+        if not line.startswith("#"):
+            config[key] = value
+    brokers = AdminClient(config).list_topics(timeout=CLIENT_TIMEOUT_S).brokers
+    assert sorted(brokers) == [1, 2]
+
+
+def test_kafkas_own_tools(secured: Secured) -> None:
+    def tool(main_class: str, user: str, *words: str) -> str:
+        properties = str(secured.file(user, "client.properties"))
+        login = ("--bootstrap-server", secured.bootstrap, "--command-config", properties)
+        return kafka_tool(main_class, *login, *words)
+
+    topics, acls = "org.apache.kafka.tools.TopicCommand", "kafka.admin.AclCommand"
+    tool(topics, "user", "--create", "--topic", "java", "--partitions", "2")
+    assert "java" in tool(topics, "user", "--list").split()
+    tool(acls, "admin", "--add", "--allow-principal", "User:carol", "--consumer", "--topic",
+         "java", "--group", "g")  # fmt: skip
+    assert "User:carol" in tool(acls, "admin", "--list", "--topic", "java")
+    ours = secured.json("acls", "list", "--principal", "carol")
+    assert {(acl["resource"], acl["operation"]) for acl in ours} == {
+        ("topic", "read"), ("topic", "describe"), ("group", "read"),
+    }  # fmt: skip
+    assert "User:dave" not in tool(acls, "admin", "--list")
+    # And the other way: theirs is what ours adds.
+    secured.succeed(
+        "acls", "add", "--allow", "dave", "--consumer", "--topic", "java", "--group", "g"
+    )
+    mine = secured.json("acls", "list", "--principal", "dave")
+    as_theirs = [{**acl, "principal": "User:dave"} for acl in ours]
+    assert sorted(mine, key=str) == sorted(as_theirs, key=str)
+
+
+def test_spark(secured: Secured, tmp_path: Path) -> None:
+    secured.succeed("topics", "create", "sparks", "-p", "1", user="user")
+    options = runpy.run_path(str(secured.file("user", "with_spark.py")))["SECURED"]
+    with contextlib.chdir(tmp_path):
+        session = kafka_session("pybroker-secured", master="local[1]", shuffle_partitions=1)
+        try:
+            frame = session.createDataFrame([("one",), ("two",)], ["value"])
+            frame.write.format("kafka").options(**options).option("topic", "sparks").save()
+            reader = session.read.format("kafka").options(**options)
+            read = reader.option("subscribe", "sparks").load()
+            values = sorted(bytes(row.value) for row in read.select("value").collect())
+        finally:
+            session.stop()
+    assert values == [b"one", b"two"]
+
+
+def librdkafka_error(config: dict[str, Any]) -> str:
+    errors: list[str] = []
+    producer = confluent_kafka.Producer(
+        {**config, "error_cb": lambda error: errors.append(error.name())}
+    )
+    for _ in range(CLIENT_TIMEOUT_S * 10):
+        producer.poll(0.1)
+        if errors:
+            return errors[0]
+    return ""
+
+
+def test_a_wrong_password(secured: Secured) -> None:
+    settings = runpy.run_path(str(secured.file("user", "with_kafka_python.py")))["SECURED"]
+    settings["sasl_plain_password"] = "guessed"
+    with pytest.raises(kafka.errors.KafkaError):
+        KafkaProducer(**settings, bootstrap_timeout_ms=3000)
+    config = runpy.run_path(str(secured.file("user", "with_confluent_kafka.py")))["SECURED"]
+    assert librdkafka_error({**config, "sasl.username": "nobody"}) == "_AUTHENTICATION"
+
+
+def test_a_plain_client_and_one_without_a_login(secured: Secured, tmp_path: Path) -> None:
+    with pytest.raises(kafka.errors.KafkaError):
+        KafkaConsumer(bootstrap_servers=secured.bootstrap, bootstrap_timeout_ms=2000)
+    config = runpy.run_path(str(secured.file("user", "with_confluent_kafka.py")))["SECURED"]
+    # Who does not know the authority does not tell it a password.
+    assert librdkafka_error({**config, "ssl.ca.location": "probe"}) == "_SSL"
+    tls_alone = tmp_path / "tls.properties"
+    tls_alone.write_text(
+        "security.protocol=SSL\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={config['ssl.ca.location']}\n"
+    )
+    runner = click.testing.CliRunner(env={"PYBROKER_DATA_DIR": "/nowhere"})
+    for login in ([], ["--command-config", str(tls_alone)]):
+        words = ["topics", "list", "--bootstrap-server", secured.bootstrap, *login]
+        done = runner.invoke(main, words)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "security.protocol" in done.stderr
+
+
+def test_a_stranger_at_zookeeper(secured: Secured) -> None:
+    client = KazooClient(secured.state["zookeeper"])
+    client.start()
+    try:
+        with pytest.raises(SessionClosedRequireSaslError):
+            client.get("/config/users/admin")
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_users_and_what_they_may(secured: Secured) -> None:
+    made = secured.json("users", "add", "alice", "--generate")
+    assert len(made["password"]) == 24
+    assert "alice" in {user["user"] for user in secured.json("users", "list")}
+    assert "there is a user" in secured.run("users", "add", "alice", "--generate").stderr
+    secured.succeed("users", "alter", "alice", "--password-file", "-", text="another\n")
+    # The first users' files follow.
+    secured.succeed("users", "alter", "user", "--generate")
+    refused = secured.run("topics", "delete", "greetings", user="user")
+    assert refused.exit_code == 2
+    assert "User:user is not allowed DELETE on topic 'greetings'" in refused.stderr
+    advised = refused.stderr.partition("pybroker acls add ")[2].split()
+    added = secured.json("acls", "add", *advised)
+    assert [acl["operation"] for acl in added] == ["delete"]
+    assert secured.json("acls", "remove", *advised) == added
+    assert secured.json("users", "remove", "alice")["removed"] == [
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
+    ]
+    refused = secured.run("users", "list", user="user")
+    assert "is not allowed DESCRIBE on the cluster" in refused.stderr
+
+
+def test_quotas(secured: Secured) -> None:
+    whom = ("--user", "bob", "--client-id", "dashboard")
+    secured.succeed("quotas", "set", "producer_byte_rate=1000", "request_percentage=12.5", *whom)
+    (found,) = secured.json("quotas", "describe", *whom)
+    assert found == {
+        "entity": {"user": "bob", "client-id": "dashboard"},
+        "quotas": {"producer_byte_rate": 1000, "request_percentage": 12.5},
+    }
+    secured.succeed("quotas", "remove", "producer_byte_rate", "request_percentage", *whom)
+    assert secured.json("quotas", "describe", *whom) == []
+    secured.succeed("quotas", "set", "consumer_byte_rate=7", "--user-default")
+    assert "consumer_byte_rate" in secured.succeed("quotas", "describe")
+    secured.succeed("quotas", "remove", "consumer_byte_rate", "--user-default")
+
+
+def test_tokens(secured: Secured, tmp_path: Path) -> None:
+    printed = secured.succeed("tokens", "create", "--hours", "1", user="user")
+    settings = printed[printed.index("sasl.mechanism") :]
+    (token,) = secured.json("tokens", "list")
+    assert token["owner"] == "User:user"
+    properties = tmp_path / "token.properties"
+    trust = [
+        line
+        for line in secured.file("user", "client.properties").read_text().splitlines()
+        if line.startswith(("ssl.", "security."))
+    ]
+    properties.write_text("\n".join([*trust, settings]))
+    properties.chmod(0o600)
+    login = ["--bootstrap-server", secured.bootstrap, "--command-config", str(properties)]
+    runner = click.testing.CliRunner()
+    assert runner.invoke(main, ["topics", "list", *login]).exit_code == 0
+    renewed = json.loads(
+        secured.succeed("tokens", "renew", token["token_id"], "--json", user="user")
+    )
+    assert renewed["expires_ms"] <= token["ends_ms"]
+    assert "has ended" in secured.succeed("tokens", "expire", token["token_id"], user="user")
+    assert secured.json("tokens", "list") == []
+
+
+def test_a_broker_comes_back_and_nothing_opens(secured: Secured) -> None:
+    done = command("restart", "2", "--data-dir", str(secured.data_dir))
+    assert done.returncode == 0, done.stderr
+    assert "all led and fully replicated" in done.stdout
+    assert "secured" in done.stdout
+    stopped = command("stop", "--data-dir", str(secured.data_dir))
+    assert stopped.returncode == 0, stopped.stderr
+    words = [word for word in START if word != "--secure"]
+    opened = command(*words, "--data-dir", str(secured.data_dir))
+    assert opened.returncode == 2
+    assert "start it with --secure" in opened.stderr
+    # A password that was lost is made again.
+    os.unlink(secured.data_dir / "security" / "admin.password")
+    assert command(*START, "--data-dir", str(secured.data_dir)).returncode == 0
+    found = command("status", "--json", "--data-dir", str(secured.data_dir))
+    assert json.loads(found.stdout)["under_replicated_partitions"] == []
