@@ -1,8 +1,8 @@
 """What the client of one connection may do, remembered until an ACL changes.
 
 Job: `Access` asks the authorizer for one principal at one host and keeps the answers, so that the
-hot path is a look-up by the topic's name. `DenialLog` writes who was denied what, and which ACL
-would have allowed it.
+hot path is a look-up by the topic's name. `DenialLog` writes who was denied what, and the command
+that would allow it.
 
 Invariants: an answer of before the authorizer's last change is never given (`version`); what is
 remembered is bounded, and so are the lines that are logged.
@@ -14,10 +14,11 @@ at DEBUG, what is denied at INFO; but each of them once per connection and chang
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from .authorizer import CLUSTER_NAME, AclOperation, Authorizer, ResourceType
+from .authorizer import CLUSTER_NAME, WILDCARD, AclOperation, Authorizer, ResourceType
 from .principal import KafkaPrincipal
 
 logger = logging.getLogger("pybroker.authorizer")
@@ -74,18 +75,17 @@ class DenialLog:
         if self._count > MAX_LINES:
             self._unlogged += 1
             return
-        principal = _shown(str(access.principal))
-        what = _resource(kind, name)
         level, hint = logging.INFO, ""
         if operation is AclOperation.CLUSTER_ACTION:
             # Most likely the cluster does not work.
             level, hint = logging.WARNING, ". Brokers need it: they are to be super.users"
+        principal, what = _word(str(access.principal)), _resource(kind, name)
         logger.log(
             level,
-            "Denied: %s from %s asked with %s for %s on %s; this takes an ACL (ALLOW, %s, host %s, "
-            "%s, %s), and none that denies it%s",
-            principal, access.host, api, operation.name, what,
-            principal, access.host, operation.name, what, hint,
+            "Denied: %s may not %s %s (%s from %s); unless another ACL denies it, it may after: "
+            "pybroker acls add --allow %s --operation %s %s%s",
+            principal, operation.name, what, api, access.host,
+            principal, operation.name.lower(), _option(kind, name), hint,
         )  # fmt: skip
 
 
@@ -180,9 +180,19 @@ class Access:
 def _resource(kind: ResourceType, name: str) -> str:
     if kind is ResourceType.CLUSTER:
         return f"CLUSTER {CLUSTER_NAME}"
-    return f"{kind.name} {_shown(name)}" if name else f"any {kind.name}"
+    return f"{kind.name} {_word(name)}" if name else f"any {kind.name}"
 
 
-def _shown(name: str) -> str:
-    """In one line, and not for ever."""
-    return ascii(name[:LONGEST_NAME]) + ("..." if len(name) > LONGEST_NAME else "")
+def _option(kind: ResourceType, name: str) -> str:
+    """Of the command that adds an ACL."""
+    if kind is ResourceType.CLUSTER:
+        return "--cluster"
+    return f"--{kind.name.lower().replace('_', '-')} {_word(name or WILDCARD)}"
+
+
+def _word(name: str) -> str:
+    """As a shell takes it, in one line, and not for ever."""
+    shown = ascii(name[:LONGEST_NAME])
+    if len(name) > LONGEST_NAME or shown[1:-1] != name:
+        return shown
+    return shlex.quote(name)

@@ -15,8 +15,8 @@ This page is written by `python -m tests.pages` from the table in
 this order, and what is answered when one is denied, as Apache Kafka 3.9 does with ZooKeeper.
 Without `authorizer.class.name` nothing is asked.
 
-A denial is logged at INFO by `pybroker.authorizer`, with the ACL that would have allowed it, once
-for each connection and change of ACLs, at most a hundred in ten seconds; what is allowed, at DEBUG.
+A denial is logged at INFO by `pybroker.authorizer`, with the command that would allow it, once for
+each connection and change of ACLs, at most a hundred in ten seconds; what is allowed, at DEBUG.
 
 """
 

@@ -139,7 +139,7 @@ def test_a_session_loses_a_topic_and_gets_it_back(guarded: Guarded, topic: Topic
 
 def test_the_log_says_which_acl_was_missing(guarded: Guarded, topic: Topic) -> None:
     guarded.alice.produce(topic.name, batch(b"v"))
-    expected = f"(ALLOW, 'User:alice', host 127.0.0.1, WRITE, TOPIC '{topic.name}')"
+    expected = f"acls add --allow User:alice --operation write --topic {topic.name}"
     deadline = time.monotonic() + 5
     while expected not in guarded.broker.log_text:
         assert time.monotonic() < deadline, guarded.broker.log_text[-2000:]

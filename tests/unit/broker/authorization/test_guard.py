@@ -355,8 +355,8 @@ def test_denials_are_logged_but_not_for_ever(caplog: pytest.LogCaptureFixture) -
     guarded = Guarded(Rules({(READ, GROUP, "g")}), ApiKey.OFFSET_COMMIT, committed)
     access = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("x\ny")).request.peer.access
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "User:ANONYMOUS" in line
-    assert "asked with OffsetCommit for READ on TOPIC 'x\\ny';" in line
+    assert "User:ANONYMOUS may not READ TOPIC 'x\\ny' (OffsetCommit from 127.0.0.1);" in line
+    assert line.endswith("acls add --allow User:ANONYMOUS --operation read --topic 'x\\ny'")
     assert access is not None
     for number in range(1000):
         access.permits(READ, TOPIC, f"t{number}")
