@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from .config import KafkaConfig
+from .config import ConfigError, KafkaConfig
 from .config.sasl_config import mechanism_configs, uses_sasl
 from .network.connection import FrameHandler
 from .network.jwks_source import JwksSource
@@ -59,8 +59,12 @@ class Logins:
         counts = LoginCounts()
         counts.register(self._metrics, spec.name)
         mechanisms = mechanism_configs(config, spec.name)
+        try:
+            rules = login_rules(mechanisms, self.scram, secrets.randbits, self._check_signed)
+        except ValueError as error:
+            raise ConfigError(f"listener {spec.name}: {error}") from None
         sasl = SaslListener(
-            rules=login_rules(mechanisms, self.scram, secrets.randbits, self._check_signed),
+            rules=rules,
             max_receive_bytes=config.of_listener(spec.name, "sasl.server.max.receive.size"),
             failure_delay_seconds=config.get_int("connection.failed.authentication.delay.ms")
             / 1000,

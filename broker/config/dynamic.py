@@ -33,7 +33,9 @@ MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
 # Of a running broker; they come from server.properties.
 _LISTENERS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 # Of its SASL listeners; Kafka takes them for logins to come, and keeps passwords encrypted.
-_LOGINS = frozenset({"sasl.enabled.mechanisms", "sasl.jaas.config"})
+_LOGINS = frozenset(
+    {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.kerberos.principal.to.local.rules"}
+)
 # Kafka reloads these for single listeners only.
 _ONLY_WITH_PREFIX = frozenset(
     {

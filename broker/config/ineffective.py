@@ -35,7 +35,6 @@ PROTECTIONS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             (
                 "principal.builder.class",
-                "sasl.kerberos.principal.to.local.rules",
             ),
             _NO_NAMES,
         ),

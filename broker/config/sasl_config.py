@@ -5,6 +5,7 @@ Mirrors `JaasContext.loadServerContext` and the reading half of `SaslChannelBuil
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from ...client.errors import SettingsError
 from ...client.security.login import Login
 from ...client.security.settings import login_from
 from ...protocol.sasl.jaas import MODULES, JaasError, login_module
+from ..security.sasl.gssapi import GSSAPI, KerberosConfig
+from ..security.sasl.kerberos_names import NameRules
 from ..security.sasl.rules import MechanismConfig
 from ..security.sasl.signed_tokens import TokenRules
 from ..security.sasl.unsecured_tokens import UnsecuredTokens
@@ -26,9 +29,6 @@ MAX_SESSION_MS = "connections.max.reauth.ms"
 BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
-_NOT_YET = {
-    "GSSAPI": "Kerberos is not there yet",
-}
 _SCRAM_HANDLER = "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler"
 _UNSECURED_HANDLER = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
@@ -46,11 +46,16 @@ _HANDLERS = {
     ),
     "SCRAM-SHA-256": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
     "SCRAM-SHA-512": (_SCRAM_HANDLER, "users are kept in ZooKeeper (kafka-configs.sh)"),
+    "GSSAPI": (
+        "org.apache.kafka.common.security.authenticator.SaslServerCallbackHandler",
+        "names are made by sasl.kerberos.principal.to.local.rules",
+    ),
     "OAUTHBEARER": (_UNSECURED_HANDLER, f"for signed tokens use {_SIGNED_HANDLERS[0]}"),
 }
 _OF_SIGNED = {("OAUTHBEARER", handler) for handler in _SIGNED_HANDLERS}
 _NEED_JAAS = {
     "PLAIN": "nobody could log in",
+    "GSSAPI": "it says where the broker's key is",
     "OAUTHBEARER": "its options say which tokens are valid",
 }
 
@@ -68,11 +73,6 @@ def mechanism_configs(config: KafkaConfig, listener: str) -> Mapping[str, Mechan
 
 
 def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> MechanismConfig:
-    if mechanism in _NOT_YET:
-        raise ConfigError(
-            f"listener {listener}: {_NOT_YET[mechanism]}; use one of {', '.join(_HANDLERS)} in "
-            "sasl.enabled.mechanisms"
-        )
     if mechanism not in _HANDLERS:
         raise ConfigError(
             f"sasl.enabled.mechanisms: {mechanism} is not known; there are {', '.join(_HANDLERS)}"
@@ -94,11 +94,31 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
             f"{_NEED_JAAS[mechanism]}"
         )
     longest = _of_mechanism(config, listener, mechanism, MAX_SESSION_MS)
+    if mechanism == GSSAPI:
+        kerberos = _kerberos(config, listener, prefix + JAAS_CONFIG, options)
+        return MechanismConfig(options, longest, kerberos=kerberos)
     if mechanism != "OAUTHBEARER":
         return MechanismConfig(options, longest)
     signed = given in _SIGNED_HANDLERS
     tokens = _signed(config, listener) if signed else _unsecured(config, listener, prefix, options)
     return MechanismConfig(options, longest, tokens)
+
+
+def _kerberos(
+    config: KafkaConfig, listener: str, jaas: str, options: Mapping[str, str]
+) -> KerberosConfig:
+    principal, key_table = options.get("principal"), options.get("keyTab")
+    if options.get("useKeyTab", "").lower() != "true" or not principal or not key_table:
+        raise ConfigError(f"{jaas}: it needs useKeyTab=true, a keyTab and a principal")
+    if importlib.util.find_spec("gssapi") is None:
+        raise ConfigError(f"{jaas}: GSSAPI needs one more package: pip install 'pybroker[gssapi]'")
+    name = "sasl.kerberos.principal.to.local.rules"
+    rules = tuple(config.of_listener(listener, name) or ())
+    try:
+        NameRules("", rules)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    return KerberosConfig(principal, key_table.removeprefix("file:"), rules)
 
 
 def _of_mechanism(config: KafkaConfig, listener: str, mechanism: str, name: str) -> Any:

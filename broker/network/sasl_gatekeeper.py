@@ -2,7 +2,8 @@
 
 Job: of each connection's frames, what may come before its login, what is a token of the login, and
 what goes on to the dispatcher; the answers to SaslHandshake and SaslAuthenticate, and to tokens
-without a header, as they follow a handshake of version 0. Which step a login is at is known to
+without a header, as they follow a handshake of version 0, or come from clients of Kafka 0.9
+with GSSAPI at once. Which step a login is at is known to
 `security.sasl.login`.
 
 Invariants:
@@ -33,6 +34,7 @@ from ...protocol.messages.metadata import ApiVersionsResponse
 from ...protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from ...protocol.schema import Message
 from ..observability.metrics import BrokerMetrics
+from ..security.sasl.gssapi import GSSAPI
 from ..security.sasl.login import Login, LoginRules, Outcome, Turn
 from .bad_input import BadInput
 from .connection import SIZE_PREFIX_BYTES, Connection, FrameHandler
@@ -114,6 +116,9 @@ class SaslGatekeeper:
         if key == ApiKey.API_VERSIONS and login.turn is Turn.FIRST:
             if API_TABLE[ApiKey.API_VERSIONS].supports(version):
                 login.told_versions()
+        elif key not in API_TABLE and login.may_speak_gssapi:
+            login.handshake(GSSAPI, version=0)
+            return self._take_bare_token()
         elif key != ApiKey.SASL_HANDSHAKE:
             raise BadInput(f"{_what(key)} before its login")
         return listener.handle_frame(connection)

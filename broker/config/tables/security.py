@@ -254,7 +254,15 @@ DEFINITIONS = (
         doc="Only the names of the handlers that Kafka has itself: classes in Java cannot run "
         "here. Per listener and mechanism.",
     ),
-    key("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT", MEDIUM, mode=PER_BROKER),
+    key(
+        "sasl.kerberos.principal.to.local.rules",
+        LIST,
+        "DEFAULT",
+        MEDIUM,
+        mode=PER_BROKER,
+        doc="From the principals of Kerberos to users, as auth_to_local has it: RULE:... and "
+        "DEFAULT, the first that applies counts. Per listener.",
+    ),
     key(
         "sasl.jaas.config",
         PASSWORD,

@@ -23,6 +23,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.java_hash import java_string_hash
 from ....protocol.sasl.errors import SaslAuthenticationError, SaslError
 from ..principal import KafkaPrincipal
+from .gssapi import GSSAPI
 from .mechanism import NewMechanism, ServerMechanism
 
 logger = logging.getLogger("pybroker.broker.security")
@@ -85,6 +86,11 @@ class Login:
     def blocks(self) -> bool:
         """Whether the next token may have to wait for something."""
         return self._server is not None and self._server.blocks
+
+    @property
+    def may_speak_gssapi(self) -> bool:
+        """Whether its first frame may be a token, without a handshake."""
+        return self.turn is Turn.FIRST and GSSAPI in self._rules.mechanisms
 
     def is_expired(self, now_ms: int) -> bool:
         return self.expires_ms is not None and now_ms > self.expires_ms

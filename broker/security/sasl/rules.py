@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ....protocol.sasl.oauthbearer import OAUTHBEARER
 from ....protocol.sasl.plain import PLAIN
 from ....protocol.sasl.scram import MECHANISMS
+from .gssapi import GSSAPI, GssapiServer, KerberosConfig, KerberosCredentials
 from .login import LoginRules
 from .mechanism import NewMechanism, ServerMechanism
 from .oauthbearer import OAuthBearerServer, TokenCheck
@@ -25,11 +26,12 @@ _NONCE_BITS = 130
 
 class MechanismConfig(NamedTuple):
     """`options` are those of its login module: passwords are among them. `tokens` says which ones
-    OAUTHBEARER takes."""
+    OAUTHBEARER takes, `kerberos` who the broker is with GSSAPI."""
 
     options: Mapping[str, str]
     max_session_ms: int = 0
     tokens: UnsecuredTokens | TokenRules | None = None
+    kerberos: KerberosConfig | None = None
 
     def __repr__(self) -> str:
         return f"MechanismConfig(options=[hidden], max_session_ms={self.max_session_ms})"
@@ -42,7 +44,7 @@ def login_rules(
     check_signed: Callable[[TokenRules], TokenCheck],
 ) -> LoginRules:
     """`random_bits` gives a number of so many bits that nobody can foresee; `check_signed` sees to
-    it that the keys of signed tokens are known."""
+    it that the keys of signed tokens are known. ValueError if the broker has no ticket key."""
     mechanisms: dict[str, NewMechanism] = {}
     for name, config in configs.items():
         if name == PLAIN:
@@ -52,6 +54,9 @@ def login_rules(
             assert tokens is not None
             check = check_signed(tokens) if isinstance(tokens, TokenRules) else tokens.check
             mechanisms[name] = partial(OAuthBearerServer, check)
+        elif name == GSSAPI:
+            assert config.kerberos is not None
+            mechanisms[name] = partial(GssapiServer, KerberosCredentials(config.kerberos))
         else:
             mechanisms[name] = _new_scram(name, scram, random_bits)
     return LoginRules(mechanisms, {name: config.max_session_ms for name, config in configs.items()})
