@@ -37,7 +37,7 @@ from .selector import READ, WRITE
 CONNECTION_TURN_SECONDS = 0.0005
 BATCH_SECONDS = 0.003
 MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
-# From so many on, those that have closed are looked for.
+# From so many on, those that have closed are looked for; others run after so many were unmuted.
 MANY_THROTTLED = 100
 
 
@@ -239,6 +239,7 @@ class RequestHandlerPool:
 
     async def run_throttle_timer(self) -> None:
         """Unmute connections whose throttle delay is over."""
+        unmuted = 0
         while True:
             if not self._throttled:
                 self._throttle_wake = trio.Event()
@@ -253,6 +254,9 @@ class RequestHandlerPool:
             if not connection.closed and connection.state is THROTTLED:
                 connection.state = READING
                 self.resume(connection)
+            unmuted += 1
+            if unmuted % MANY_THROTTLED == 0:
+                await trio.lowlevel.checkpoint()
 
     def idle_share(self, now: float) -> float:
         alive = now - self._started_at

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from ...replication.sampled_sum import SampledSum
@@ -29,7 +30,10 @@ MAX_NAME_LENGTH: Final = 256  # of client ids that are worth remembering
 WAIT_SAMPLES: Final = 2
 WAIT_WINDOW_MS: Final = 30_000
 FORGET_AFTER_MS: Final = 3_600_000
-SWEEP_MS: Final = 1_000
+# How often meters are looked at for that, and how many of them.
+SWEEP_MS: Final = 60_000
+FULL_SWEEP_MS: Final = 1_000
+SWEPT_AT_ONCE: Final = 250
 
 
 class Meter(Protocol):
@@ -152,14 +156,17 @@ class Limits(Generic[M]):
     def _has_room(self, now_ms: float) -> bool:
         meters = self._meters
         is_full = len(meters) >= MAX_METERS
-        if now_ms - self._swept_ms >= (SWEEP_MS if is_full else FORGET_AFTER_MS / 10):
+        if now_ms - self._swept_ms >= (FULL_SWEEP_MS if is_full else SWEEP_MS):
             self._swept_ms = now_ms
-            for key, metered in list(meters.items()):
-                if now_ms - metered.used_ms >= FORGET_AFTER_MS or (
+            kept = {}
+            for key in list(islice(meters, SWEPT_AT_ONCE)):
+                metered = meters.pop(key)
+                if now_ms - metered.used_ms < FORGET_AFTER_MS and not (
                     is_full and metered.meter.is_forgettable(now_ms)
                 ):
-                    del meters[key]
-                    self._known.clear()
+                    kept[key] = metered
+            meters.update(kept)  # behind the others, whose turn is next
+            self._known.clear()
         return len(meters) < MAX_METERS
 
     def _entity_of(self, user: str, client: str) -> Entity | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -296,3 +297,36 @@ def test_time_is_waited_for_a_window_at_most(sides: list[Side]) -> None:
 
     ours, theirs = throttles(sides, "time", {"request_percentage": 1e-9}, asked, 4)
     assert ours == theirs == [1_000] * 4
+
+
+def test_as_many_connections_of_an_address_are_let_in(sides: list[Side]) -> None:
+    """Ten windows' worth at once; the others are closed, but not at once."""
+    entity: Entity = {"ip": "127.0.0.1"}
+    for side in sides:
+        alter(side.wire, entity, {"connection_creation_rate": 2.0})
+    time.sleep(1.5)  # a probe would be a connection too
+    opened = []
+    for side in sides:
+        host, _, port = side.broker.bootstrap.rpartition(":")
+        opened.append([socket.create_connection((host, int(port)), 10) for _ in range(40)])
+    at_once = [sum(map(is_closed, sockets)) for sockets in opened]
+    time.sleep(2.5)
+    later = [sum(map(is_closed, sockets)) for sockets in opened]
+    for sockets in opened:
+        for one in sockets:
+            one.close()
+    for side in sides:
+        alter(side.wire, entity, {"connection_creation_rate": None})
+    assert max(at_once) <= 2, at_once
+    assert later[0] == pytest.approx(later[1], abs=3)
+    assert 18 <= later[0] <= 25, later
+
+
+def is_closed(sock: socket.socket) -> bool:
+    sock.setblocking(False)
+    try:
+        return sock.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
