@@ -32,7 +32,7 @@ from .bad_input import BadInput, describe_no_handshake
 from .connection import Connection, Owner
 from .connection_quotas import MemoryPool
 from .down_conversion import DownConversion
-from .receive_buffer import ReceiveMemory
+from .receive_buffer import COMMON_BUFFER_BYTES, ReceiveMemory
 from .request import ConnectionInfo
 from .selector import WRITE, Selector
 from .send_queue import MAX_SENT_BYTES_PER_ROUND, Rest, SendQueue
@@ -40,6 +40,11 @@ from .send_queue import MAX_SENT_BYTES_PER_ROUND, Rest, SendQueue
 # Received, decrypted or encrypted at once; all connections share the memory for it.
 PIECE_BYTES: Final = 256 * 1024
 RECORD_BYTES: Final = 16 * 1024
+# While more than that of a large frame is missing, the kernel is to speak up only when so much has
+# come: clients send record by record, and a round for each of 16 KB costs more than all else.
+LOW_WATER_BYTES: Final = 128 * 1024
+# Of what is missing, this may be in OpenSSL already: a record that is not whole.
+HALF_READ_BYTES: Final = RECORD_BYTES + 1024
 # `needed` during the handshake.
 HANDSHAKE: Final = 1 << 40
 HANDSHAKE_SECONDS: Final = 30.0
@@ -208,7 +213,7 @@ class TlsSendQueue(SendQueue):
 
 
 class TlsConnection(Connection):
-    __slots__ = ("_accepted_at", "_handshakes", "_server", "_wire")
+    __slots__ = ("_accepted_at", "_handshakes", "_low_water", "_server", "_wire")
 
     def __init__(
         self,
@@ -228,6 +233,7 @@ class TlsConnection(Connection):
         )
         self._server = server
         self._handshakes = True
+        self._low_water = 1
         self._accepted_at = now
         self.needed = HANDSHAKE
 
@@ -247,7 +253,20 @@ class TlsConnection(Connection):
             self._shake_hands()
             if self._handshakes:
                 return True
-        return Connection.receive(self)
+        alive = Connection.receive(self)
+        if self.needed > COMMON_BUFFER_BYTES or self._low_water != 1:
+            self._set_low_water()
+        return alive
+
+    def _set_low_water(self) -> None:
+        """How many bytes have to come before it is worth a round: never more than will come."""
+        wanted = 1
+        if not self._wire.incoming.pending:
+            missing = self.needed - (self.end - self.start) - HALF_READ_BYTES
+            wanted = max(1, min(missing, LOW_WATER_BYTES))
+        if wanted != self._low_water:
+            self._low_water = wanted
+            self._wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
 
     def frame_ready(self) -> bool:
         if self._handshakes:

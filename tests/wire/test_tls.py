@@ -19,7 +19,7 @@ import pytest
 from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.certificates import PASSWORD, Authority, pem
 from tests.support.processes import BrokerProcess, free_port, running_broker
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, batch, produce_request
 
 
 class Secured(NamedTuple):
@@ -106,6 +106,24 @@ def test_bytes_that_come_one_record_each(secured: Secured) -> None:
         for byte in frame:
             kafka.socket.sendall(bytes([byte]))
         kafka.receive(3, 9, 7)
+
+
+@pytest.mark.parametrize("cut", [1000, 16_384, 17_000, 150_000])
+def test_a_large_request_that_comes_in_pieces(secured: Secured, cut: int) -> None:
+    """The broker sleeps until much of it has come, but never for what will not come."""
+    with secured.client() as kafka:
+        topic = kafka.create_topic()
+        value = b"x" * 400_000
+        kafka._correlation_id = 3
+        frame = kafka.frame(produce_request(topic.name, batch(value)), 9)
+        pieces = [frame[at : at + cut] for at in range(0, len(frame), cut)]
+        pieces[-1:] = [pieces[-1][:-1], pieces[-1][-1:]]
+        for number, piece in enumerate(pieces):
+            kafka.socket.sendall(piece)
+            if number % 5 == 0 or number > len(pieces) - 4:
+                time.sleep(0.005)
+        assert kafka.receive(0, 9, 3).responses[0].partition_responses[0].error_code == 0
+        kafka.call(MetadataRequest(topics=[]))
 
 
 def test_one_listener_has_a_certificate_of_its_own(secured: Secured) -> None:
