@@ -6,20 +6,29 @@ until the user is made; no restart is needed.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
+from pybroker.broker.security.authorizer import (
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from pybroker.protocol.messages.security import AclCreation, CreateAclsRequest
 from pybroker.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -65,14 +74,19 @@ def config(node: int, port: int) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    directory = tmp_path_factory.mktemp("pair")
+    with two_brokers(tmp_path_factory.mktemp("pair"), {}) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def two_brokers(directory: Path, more: Mapping[str, str]) -> Iterator[Pair]:
     with zookeeper_process(directory) as connect:
         brokers = []
         try:
             for node in (1, 2):
                 port = free_port(PORTS)
-                place = directory / str(node)
-                brokers.append(BrokerProcess(place, connect, config(node, port), node, port))
+                settings = {**config(node, port), **more}
+                brokers.append(BrokerProcess(directory / str(node), connect, settings, node, port))
                 brokers[-1].start()
             first, second = brokers
             with WireClient(first.bootstrap) as client:
@@ -109,8 +123,8 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_broker_that_cannot_log_in(pair: Pair) -> None:
-    client = pair.client
+def create_topic(client: WireClient) -> None:
+    """With both brokers in its first ISR, whatever they may."""
     assignment = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
     topic = CreatableTopic(
         name="kept", num_partitions=-1, replication_factor=-1, assignments=assignment
@@ -120,6 +134,11 @@ def test_a_broker_that_cannot_log_in(pair: Pair) -> None:
     nodes = metadata(client, max(client.versions(ApiKey.METADATA)), "kept").brokers
     assert {node.node_id for node in nodes} == {1, 2}
     assert sorted(partition_of(client, "kept").isr_nodes) == [1, 2]
+
+
+def test_a_broker_that_cannot_log_in(pair: Pair) -> None:
+    client = pair.client
+    create_topic(client)
     until(lambda: partition_of(client, "kept").isr_nodes == [1])
     assert pair.second.is_running
     assert "the login of broker-2 with SCRAM-SHA-256 failed" in pair.second.log_text
@@ -139,3 +158,30 @@ def test_control_has_connections_of_its_own(pair: Pair) -> None:
             one.raddr.port for one in psutil.Process(of.pid).net_connections("tcp") if one.raddr
         }
         assert control in ports
+
+
+def test_a_broker_that_may_not_replicate(tmp_path: Path) -> None:
+    """It has logged in, and is no super user as the other one is."""
+    rules = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:broker-1;User:ANONYMOUS",
+    }
+    with two_brokers(tmp_path, rules) as running:
+        client = running.client
+        for node in (1, 2):
+            make_user(client, f"broker-{node}", f"secret-{node}")
+        create_topic(client)
+        until(lambda: partition_of(client, "kept").isr_nodes == [1])
+        assert running.second.is_running
+        creation = AclCreation(
+            resource_type=ResourceType.CLUSTER,
+            resource_name="kafka-cluster",
+            resource_pattern_type=PatternType.LITERAL,
+            principal="User:broker-2",
+            host="*",
+            operation=AclOperation.CLUSTER_ACTION,
+            permission_type=AclPermission.ALLOW,
+        )
+        (created,) = client.call(CreateAclsRequest(creations=[creation]), 3).results
+        assert created.error_code == ErrorCode.NONE
+        until(lambda: sorted(partition_of(client, "kept").isr_nodes) == [1, 2])
