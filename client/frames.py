@@ -17,6 +17,7 @@ from struct import Struct
 import trio
 
 from ..protocol.errors import ProtocolError
+from .security.tls_stream import TlsStream
 
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 FIRST_BUFFER_BYTES = 64 * 1024
@@ -100,6 +101,8 @@ class FrameReader:
                     count = os.readv(fd, [view[filled:]])
                 except BlockingIOError:
                     continue
+            elif isinstance(stream, TlsStream):
+                count = await stream.receive_into(view[filled:])
             else:
                 data = await stream.receive_some(len(view) - filled)
                 count = len(data)

@@ -19,6 +19,7 @@ import trio
 from ..errors import LoginError
 from .login import Login, log_in
 from .tls import TlsFailure, start_tls
+from .tls_stream import TlsStream
 
 # The share of a session's lifetime after which a connection is not used any more.
 SESSION_SHARE = (0.85, 0.95)
@@ -33,10 +34,10 @@ class Link(NamedTuple):
     def close(self) -> None:
         """At once, without a goodbye; for whoever cannot wait."""
         stream = self.stream
-        if isinstance(stream, trio.SSLStream):
-            stream = stream.transport_stream
         if isinstance(stream, trio.SocketStream):
             stream.socket.close()
+        elif isinstance(stream, TlsStream):
+            stream.close()
         else:
             trio.lowlevel.spawn_system_task(trio.aclose_forcefully, stream)
 
@@ -83,9 +84,7 @@ class Connector(NamedTuple):
         share = random.uniform(*SESSION_SHARE)
         return Link(stream, began + share * lifetime_ms / 1000)
 
-    async def _encrypted(
-        self, tcp: trio.SocketStream, host: str, port: int
-    ) -> trio.SSLStream[trio.SocketStream]:
+    async def _encrypted(self, tcp: trio.SocketStream, host: str, port: int) -> TlsStream:
         assert self.tls is not None
         try:
             return await start_tls(tcp, self.tls, host)

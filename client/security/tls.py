@@ -9,6 +9,8 @@ import ssl
 
 import trio
 
+from .tls_stream import TlsStream
+
 _HAS_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NAME_MISMATCHES = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
@@ -17,16 +19,13 @@ class TlsFailure(Exception):
     """What went wrong with TLS, and what to do."""
 
 
-async def start_tls(
-    stream: trio.SocketStream, context: ssl.SSLContext, host: str
-) -> trio.SSLStream[trio.SocketStream]:
+async def start_tls(stream: trio.SocketStream, context: ssl.SSLContext, host: str) -> TlsStream:
     """Raises TlsFailure."""
-    # Brokers that go away do so without a goodbye.
-    encrypted = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+    encrypted = TlsStream(stream, context, host)
     try:
         await encrypted.do_handshake()
-    except trio.BrokenResourceError as error:
-        raise TlsFailure(explained(error.__cause__ or error, host)) from error
+    except OSError as error:  # those of TLS among them
+        raise TlsFailure(explained(error, host)) from error
     return encrypted
 
 
@@ -34,7 +33,7 @@ def explained(error: BaseException, host: str = "this name") -> str:
     """What an error of TLS means, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _distrust(error, host)
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         reason = (error.reason or "").replace("_", " ").lower()
         if "certificate" in reason:
             return f"it does not take our certificate ({reason}); see ssl.keystore.location"
