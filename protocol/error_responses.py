@@ -333,8 +333,10 @@ def _offset_fetch(request: FailedRequest, code: int, _text: str | None) -> Any:
                 for group in request.body.groups
             ]
         )
-    response = group_offsets.OffsetFetchResponse(error_code=code)
-    if request.api_version < 2:
+    response = group_offsets.OffsetFetchResponse()
+    if request.api_version >= 2:
+        response.error_code = code
+    else:
         response.topics = [
             group_offsets.OffsetFetchResponseTopic(
                 name=topic.name,
