@@ -1,4 +1,5 @@
-"""docs/CONFIG.md, docs/METRICS.md and docs/AUTHORIZATION.md, written from the tables of the code.
+"""docs/CONFIG.md, docs/METRICS.md, docs/AUTHORIZATION.md and the keys of docs/SECURITY.md, written
+from the tables of the code.
 
 `python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
 
@@ -31,6 +32,7 @@ from tests.support.processes import ROOT
 CONFIG = ROOT / "docs" / "CONFIG.md"
 METRICS = ROOT / "docs" / "METRICS.md"
 AUTHORIZATION = ROOT / "docs" / "AUTHORIZATION.md"
+SECURITY = ROOT / "docs" / "SECURITY.md"
 COMMAND = "python -m tests.pages"
 
 # Keys that `broker/config/checks.py` lets nobody set, whatever else is set.
@@ -294,6 +296,58 @@ def _default(text: str | None) -> str:
     return "none" if text is None else _code(text) if text else "empty"
 
 
+# SECURITY.md, whose text is written by hand
+
+_KEYS_FOLLOW = f"<!-- keys: written by {COMMAND}; do not edit what follows -->\n"
+# Titles, and what the names of their keys begin with.
+_SECURITY_KEYS = (
+    (
+        "Listeners",
+        ("listener.security.", "security.inter.", "inter.broker.listener", "control.plane."),
+    ),
+    ("TLS", ("ssl.",)),
+    ("Logins", ("sasl.", "connections.max.reauth", "connection.failed.", "pybroker.jaas")),
+    (
+        "Authorization",
+        ("authorizer.", "super.users", "allow.everyone", "principal.builder", "create.topic.pol",
+         "alter.config.pol", "security.providers", "pybroker.allow."),
+    ),
+    (
+        "How much",
+        ("quota.", "controller.quota.", "client.quota.", "max.connection"),
+    ),
+    ("Delegation tokens", ("delegation.",)),
+    ("Secrets in ZooKeeper", ("password.encoder.",)),
+    ("ZooKeeper", ("zookeeper.ssl.", "zookeeper.set.acl", "zookeeper.clientCnxn",
+                   "pybroker.zookeeper.")),
+)  # fmt: skip
+
+
+def security_page(page: str) -> str:
+    """The same page with the keys as they are now."""
+    text, found, _ = page.partition(_KEYS_FOLLOW)
+    assert found, "docs/SECURITY.md has lost the line behind which its keys stand"
+    parts = [text, found]
+    for title, beginnings in _SECURITY_KEYS:
+        chosen = [d for d in BROKER_CONFIGS.values() if d.name.startswith(beginnings)]
+        rows = [
+            (_code(d.name), _default(d.default), _security_effect(d))
+            for d in sorted(chosen, key=lambda d: d.name)
+        ]
+        parts.append(f"\n### {title}\n\n{_table(('key', 'default', 'what it does'), rows)}")
+    return "".join(parts)
+
+
+def _security_effect(definition: ConfigDef) -> str:
+    match effect_of(definition):
+        case "stops the start":
+            return f"Stops the start: {PROTECTIONS[definition.name]}."
+        case "no effect":
+            return "No effect."
+        case _:
+            return definition.documentation
+
+
 # METRICS.md
 
 _METRICS_HEAD = f"""# Metrics
@@ -370,7 +424,8 @@ def main() -> None:
     CONFIG.write_text(config_page())
     METRICS.write_text(trio.run(metrics_page))
     AUTHORIZATION.write_text(authorization_page())
-    for page in (CONFIG, METRICS, AUTHORIZATION):
+    SECURITY.write_text(security_page(SECURITY.read_text()))
+    for page in (CONFIG, METRICS, AUTHORIZATION, SECURITY):
         print(page.relative_to(ROOT))
 
 

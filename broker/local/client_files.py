@@ -115,7 +115,7 @@ def write_client_files(files: SecurityFiles, bootstrap: str) -> None:
     """For both users. Raises OSError, ClusterError."""
     for user in (ADMIN, USER):
         for name, text in client_files(files, user, bootstrap).items():
-            write_private(files.directory / user / name, text.encode())
+            write_private(files.directory / user / name, text.encode(), lasting=False)
 
 
 def client_files(files: SecurityFiles, user: str, bootstrap: str) -> dict[str, str]:

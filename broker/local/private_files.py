@@ -26,13 +26,14 @@ def private_directory(path: Path) -> None:
         )
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Replace `path` as a whole."""
+def write_private(path: Path, content: bytes, *, lasting: bool = True) -> None:
+    """Replace `path` as a whole. What is not `lasting` may be lost in a power cut."""
     staged = path.with_name(f"{path.name}.tmp")
     staged.unlink(missing_ok=True)
     descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            file.flush()
+            os.fsync(file.fileno())
     staged.replace(path)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ...protocol.sasl.jaas import MODULES
 from .cluster_state import ClusterError
-from .private_files import private_directory, write_private
+from .private_files import DIRECTORY_MODE, private_directory, write_private
 
 DIRECTORY = "security"
 ADMIN = "admin"
@@ -63,7 +63,9 @@ class SecurityFiles:
         return self.directory.exists()
 
     def prepare_secrets(self) -> None:
-        """Raises ClusterError, OSError."""
+        """Raises ClusterError, OSError. Nobody else enters the data directory from now on: what is
+        in the records and logs of a secured cluster is not for them either."""
+        self.directory.parent.chmod(DIRECTORY_MODE)
         private_directory(self.directory)
         self._make(self.zookeeper, prefix="cluster:")
         self._make(self._token_secret)

@@ -130,7 +130,7 @@ class Supervisor:
             self._report(f"what pybroker status shows is out of date: {error}")
 
     def _start_all(self) -> None:
-        import_broker_code(secured=self.spec.security is not None)
+        import_broker_code()
         prepare_for_forks()
         gc.collect()
         gc.freeze()
@@ -162,6 +162,8 @@ class Supervisor:
             )
             for node_id in range(1, spec.broker_count + 1)
         ]
+        if spec.security is not None:
+            from . import set_up  # noqa: F401, while they start
         self._await_ready(brokers)
         if spec.security is not None and not self._stopping:
             self._make_first_users(spec.security, brokers)
@@ -503,11 +505,8 @@ class Supervisor:
         self._close_open_sessions()
 
 
-def import_broker_code(*, secured: bool = False) -> None:
+def import_broker_code() -> None:
     """Pay for the imports once, before forking."""
     from .. import server  # noqa: F401
     from ..zookeeper import server as zookeeper_server  # noqa: F401
     from . import node_process  # noqa: F401
-
-    if secured:
-        from . import certificates, set_up  # noqa: F401

@@ -29,6 +29,11 @@ def test_the_page_of_keys_is_up_to_date() -> None:
     assert pages.CONFIG.read_text() == pages.config_page(), HINT
 
 
+def test_the_keys_of_security_are_up_to_date() -> None:
+    page = pages.SECURITY.read_text()
+    assert page == pages.security_page(page), HINT
+
+
 async def test_the_page_of_metrics_is_up_to_date() -> None:
     assert pages.METRICS.read_text() == await pages.metrics_page(), HINT
 
