@@ -1,0 +1,76 @@
+"""What logins wait for: delays in order, steps in threads, strangers that are closed."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import trio
+
+from pybroker.broker.network import login_tasks
+from pybroker.broker.network.login_tasks import LoginTasks
+
+
+class Stranger:
+    """As much of a connection as is looked at."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self, _reason: str) -> None:
+        self.closed = True
+
+
+async def test_calls_come_when_they_are_due_and_in_order() -> None:
+    tasks = LoginTasks()
+    called: list[int] = []
+    over = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tasks.run)
+        tasks.later(0.05, over.set)
+        tasks.later(0.02, lambda: called.append(1))
+        tasks.later(0.02, lambda: called.append(2))
+        with trio.fail_after(5):
+            await over.wait()
+        nursery.cancel_scope.cancel()
+    assert called == [1, 2]
+
+
+async def test_a_step_runs_in_a_thread_and_its_end_on_the_loop() -> None:
+    tasks = LoginTasks()
+    threads: list[threading.Thread] = []
+    over = trio.Event()
+
+    def note() -> None:
+        threads.append(threading.current_thread())
+
+    def end() -> None:
+        note()
+        over.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tasks.run)
+        tasks.in_thread(note, end)
+        with trio.fail_after(5):
+            await over.wait()
+        nursery.cancel_scope.cancel()
+    assert threads[0] is not threading.current_thread()
+    assert threads[1] is threading.current_thread()
+
+
+async def test_who_does_not_log_in_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login_tasks, "LOGIN_SECONDS", 0.1)
+    monkeypatch.setattr(login_tasks, "_LOOK_SECONDS", 0.02)
+    tasks: Any = LoginTasks()
+    slow, known = Stranger(), Stranger()
+    tasks.expect(slow)
+    tasks.expect(known)
+    tasks.known(known)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tasks.run)
+        with trio.fail_after(5):
+            while not slow.closed:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+    assert not known.closed
