@@ -8,15 +8,19 @@ What a `load` refuses is in use no less than before.
 Invariants: a key store is loaded again if its keys or its file's time or size have changed, and not
 otherwise. It must keep the subject and the host names, unless ssl.allow.dn.changes and
 ssl.allow.san.changes say that it need not: who connects knows the broker by them. None is added to
-or taken from a running listener.
+or taken from a running listener. That of the brokers' own listener is tried by handshakes in
+memory, with itself and with what is in use.
 
-Mirrors `SslFactory.reconfigure` with its `CertificateEntries`, and DynamicBrokerConfig's
-`reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: files are looked at by themselves too.
+Mirrors `SslFactory.reconfigure` with its `CertificateEntries` and `SslEngineValidator`, and
+DynamicBrokerConfig's `reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: files are looked at by
+themselves too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import ssl
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from ..security.tls.server_tls import ServerTls
     from .kafka_config import KafkaConfig
     from .listeners import Listener
+
+MAX_FLIGHTS = 4  # of a handshake, there and back
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 
@@ -84,6 +90,8 @@ class TlsListeners:
             if each.settings.truststore.is_set and not now.settings.truststore.is_set:
                 key = store_key(each.config, each.listener, "truststore")
                 raise ConfigError(f"{key}: a running listener without a trust store gets none")
+            if name == each.config.inter_broker_listener:
+                _check_brokers_agree(now, server, each)
             loaded.append(Loaded(name, server, stamp))
         return loaded
 
@@ -112,6 +120,37 @@ def stamp_of(settings: TlsSettings) -> Stamp:
 
 def _read(wanted: Wanted) -> ServerTls:
     return server_tls(wanted.config, wanted.listener, wanted.settings)
+
+
+def _check_brokers_agree(now: ServerTls, after: ServerTls, wanted: Wanted) -> None:
+    """That brokers with the new key store reach each other, and those that still have the old."""
+    from ...client.tls.contexts import client_context
+
+    # Where a broker is reached is not known here, so its name is not looked at.
+    client = client_context(wanted.settings._replace(endpoint_identification=""))
+    for server, whom in ((after, "another broker with it"), (now, "a broker that has not got it")):
+        problem = handshake_problem(client, server.context)
+        if problem is not None:
+            key = store_key(wanted.config, wanted.listener, "keystore")
+            raise ConfigError(f"{key}: a broker with it could not connect to {whom}: {problem}")
+
+
+def handshake_problem(client: ssl.SSLContext, server: ssl.SSLContext) -> str | None:
+    """Why the two would not come together; None if they do."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    here = client.wrap_bio(to_client, to_server)
+    there = server.wrap_bio(to_server, to_client, server_side=True)
+    try:
+        for _ in range(MAX_FLIGHTS):
+            for side in (here, there):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+        here.read(1)  # of TLS 1.3: whether the server has taken our certificate
+    except ssl.SSLWantReadError:
+        return None
+    except ssl.SSLError as error:
+        return (error.reason or "no handshake").lower().replace("_", " ")
+    return None
 
 
 def _check_follows(now: ServerTls, after: ServerTls, key: str) -> None:

@@ -100,3 +100,24 @@ def test_the_key_that_is_wrong_is_named_as_it_was_written(tmp_path: Path) -> Non
         ConfigError, match=r"^listener\.name\.out\.ssl\.keystore\.location=/none: No"
     ):
         TlsListeners(config)
+
+
+def test_brokers_have_to_reach_each_other_with_it(tmp_path: Path) -> None:
+    """Of the listener that brokers use; by handshakes with the old and the new one."""
+    store, trust = tmp_path / "store.p12", tmp_path / "trust.jks"
+    AUTHORITY.both("broker").write_pkcs12(store)
+    AUTHORITY.write_jks(trust)
+    more = {"ssl_truststore_location": str(trust), "ssl_client_auth": "required"}
+    config = config_of(store, inter_broker_listener_name="OUT", **more)
+    tls = TlsListeners(config)
+    AUTHORITY.both("broker").write_pkcs12(store)
+    assert tls.apply(tls.load(tls.wanted(config))) == ["OUT"]
+
+    Authority("Another").both("broker").write_pkcs12(store)
+    with pytest.raises(ConfigError, match="could not connect to another broker with it: certific"):
+        tls.load(tls.wanted(config))
+    AUTHORITY.server("broker").write_pkcs12(store)
+    with pytest.raises(ConfigError, match="could not connect to another broker with it"):
+        tls.load(tls.wanted(config))  # it is for servers only, and clients have to show one
+    plain = config_of(store, **more)
+    assert len(tls.load(tls.wanted(plain))) == 1
