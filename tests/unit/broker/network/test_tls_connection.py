@@ -66,11 +66,18 @@ OPEN = server_tls()
 class Peer:
     """The other end: TLS in memory, so that a test decides which bytes go when."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        context: ssl.SSLContext | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> None:
         context = context or ssl.create_default_context(cadata=pem(AUTHORITY.certificate))
         self.socket = sock
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.tls = context.wrap_bio(
+            self.incoming, self.outgoing, server_hostname="localhost", session=session
+        )
 
     def step(self) -> bool:
         """Of the handshake; whether it is finished here."""
@@ -330,6 +337,28 @@ def test_who_it_is(
         else:
             shake_hands(connection, peer)
             assert str(connection.peer.principal) == name
+
+
+def test_who_comes_again_is_who_it_was(tmp_path: Path) -> None:
+    """A session that is resumed has no certificate in its handshake."""
+    context = ssl.create_default_context(cadata=pem(AUTHORITY.certificate))
+    context.load_cert_chain(ALICE.write_pem(tmp_path / "alice.pem"))
+    server, session = server_tls("required"), None
+    for is_again in (False, True):
+        with sockets() as (ours, theirs):
+            connection, _ = connection_over(ours, server)
+            peer = Peer(theirs, context, session)
+            shake_hands(connection, peer)
+            peer.read()
+            session = peer.tls.session
+            assert peer.tls.session_reused is is_again
+            assert str(connection.peer.principal) == "User:CN=alice"
+    # Not after a change of key stores.
+    with sockets() as (ours, theirs):
+        connection, _ = connection_over(ours, server_tls("required"))
+        peer = Peer(theirs, context, session)
+        shake_hands(connection, peer)
+        assert not peer.tls.session_reused
 
 
 def test_a_handshake_has_its_time() -> None:
