@@ -64,6 +64,7 @@ from .handlers.describe_configs import DescribeConfigsHandler
 from .handlers.describe_log_dirs import DescribeLogDirsHandler
 from .handlers.describe_producers import DescribeProducersHandler
 from .handlers.elect_leaders import ElectLeadersHandler
+from .handlers.envelope import EnvelopeHandler
 from .handlers.fetch import FetchHandler
 from .handlers.find_coordinator import FindCoordinatorHandler
 from .handlers.group_offsets import GroupOffsetHandlers
@@ -419,6 +420,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
     register(ClientQuotaHandlers(store).handlers())
     register(AclHandlers(parts.acls).handlers())
     register(SaslHandlers().handlers())
+    register(EnvelopeHandler().handlers())
     register(ScramCredentialHandlers(store, parts.control.controller).handlers())
 
 

@@ -64,6 +64,7 @@ HANDLED_IN: Mapping[ApiKey, str] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "scram_credentials",
     ApiKey.ALTER_PARTITION: "controller_requests",
     ApiKey.UPDATE_FEATURES: "controller_requests",
+    ApiKey.ENVELOPE: "envelope",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKey.DESCRIBE_TRANSACTIONS: "transactions",

@@ -11,6 +11,7 @@ import pytest
 import tests.wire
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.cluster import EnvelopeRequest
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from tests.support.wire import COVERED, WireClient, covers
 
@@ -71,6 +72,7 @@ SERVED = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
     ApiKey.ALTER_PARTITION: 3,
     ApiKey.UPDATE_FEATURES: 1,
+    ApiKey.ENVELOPE: 0,
     ApiKey.DESCRIBE_CLUSTER: 1,
     ApiKey.DESCRIBE_PRODUCERS: 0,
     ApiKey.DESCRIBE_TRANSACTIONS: 0,
@@ -147,6 +149,13 @@ def test_any_client_id(kafka: WireClient, client_id: str | None) -> None:
     with kafka.another(client_id) as other:
         for version in other.versions(ApiKey.METADATA):
             assert len(other.call(MetadataRequest(topics=[]), version).brokers) == 1
+
+
+@covers(ApiKey.ENVELOPE)
+def test_nothing_is_forwarded(kafka: WireClient) -> None:
+    (version,) = kafka.versions(ApiKey.ENVELOPE)
+    kafka.post(EnvelopeRequest(request_data=b"x", client_host_address=b"1234"), version)
+    assert kafka.is_closed_by_broker()
 
 
 def test_requests_in_a_row_are_answered_in_order(kafka: WireClient) -> None:
