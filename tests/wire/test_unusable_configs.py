@@ -31,9 +31,9 @@ UNUSABLE = {
     "max.connections.per.ip": "0",
     "listeners": "SSL://:1",
     "log.dirs": "/elsewhere",
-    "ssl.client.auth": "required",
-    "listener.name.plaintext.ssl.keystore.password": "hunter2",
+    "sasl.enabled.mechanisms": "PLAIN",
 }
+UNREADABLE = {"listener.name.plaintext.ssl.keystore.password": "hunter2"}
 USABLE = {"log.segment.bytes": "7777", "background.threads": "7"}
 PREFIX = "Dynamic configs that cannot be used are left out: "
 
@@ -71,17 +71,19 @@ def test_a_broker_starts_without_what_it_cannot_use(
 ) -> None:
     zookeeper, broker = place
     path = "/config/brokers/1"
-    zookeeper.create(path, znode({**UNUSABLE, **USABLE}), makepath=True)
+    zookeeper.create(path, znode({**UNUSABLE, **UNREADABLE, **USABLE}), makepath=True)
     zookeeper.create("/config/brokers/<default>", b"no JSON", makepath=True)
     broker.start()
     (line,) = complaints(broker)
     for name in UNUSABLE:
         assert f"{name} (" in line
+    for name in UNREADABLE:
+        assert f"cannot be read are left out: {name} (password.encoder.secret" in broker.log_text
     assert "hunter2" not in broker.log_text
     assert "The configs of brokers/<default> are left out" in broker.log_text
     with WireClient(broker.bootstrap) as kafka:
         works(kafka)
-        shown = describe(kafka, "1", *UNUSABLE, *USABLE, kind=BROKER)
+        shown = describe(kafka, "1", *UNUSABLE, *UNREADABLE, *USABLE, kind=BROKER)
         taken = {name for name, config in shown.items() if config.config_source == FROM_BROKER}
         assert taken == set(USABLE)
 
