@@ -6,16 +6,20 @@ Skipped without Java and Maven.
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import click.testing
 import pytest
 import trio
 
 from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker.broker.cli.main import main
 from pybroker.client.errors import ClientError
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificate_files import PASSWORD, Authority
@@ -85,6 +89,8 @@ def kafka(
         "ssl.truststore.location": str(authority.ca),
         "listener.name.mutual.ssl.client.auth": "required",
         "delegation.token.secret.key": "the-secret-of-all-brokers",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
     }
     for listener in ("sasl_plaintext", "sasl_ssl"):
         prefix = f"listener.name.{listener}"
@@ -236,6 +242,60 @@ def test_commands_take_a_file_of_settings(kafka: Secured, tmp_path: Path) -> Non
     assert without.returncode == 2
     assert "security.protocol" in without.stderr
     assert "Traceback" not in without.stderr
+
+
+def test_users_acls_quotas_and_tokens(kafka: Secured, tmp_path: Path) -> None:
+    """By our commands; whoever serves it obeys what they set."""
+    eve = tmp_path / "eve.properties"
+    for path, name in ((tmp_path / "alice.properties", "alice"), (eve, "eve")):
+        jaas = SCRAM_LOGIN.replace("alice", name)
+        settings = kafka.settings("SASL_SSL", "SCRAM-SHA-512", jaas)
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def invoke(*words: str, text: str = "", who: str = "alice") -> click.testing.Result:
+        config = str(eve if who == "eve" else tmp_path / "alice.properties")
+        login = ("--bootstrap-server", kafka.bootstrap("SASL_SSL"), "--command-config", config)
+        return click.testing.CliRunner().invoke(main, [*words, *login], input=text)
+
+    def succeed(*words: str, text: str = "") -> Any:
+        done = invoke(*words, "--json", text=text)
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    succeed("users", "add", "eve", "--password-file", "-", text="eve-pass\n")
+    assert {one["user"] for one in succeed("users", "list")} >= {"alice", "eve"}
+    succeed("users", "alter", "eve", "--password-file", "-", text="eve-pass\n")
+    with_eve = partial(invoke, who="eve")
+    assert_soon(lambda: with_eve("topics", "list").exit_code == 0)
+
+    denied = ("acls", "add", "--deny", "eve", "--operation", "describe", "--topic", "eves-")
+    (added,) = succeed(*denied, "--prefix")
+    assert succeed("acls", "list", "--topic", "eves-own") == [added]
+    refused = with_eve("topics", "describe", "eves-own")
+    assert refused.exit_code == 2
+    assert "User:eve is not allowed DESCRIBE on topic 'eves-own'" in refused.stderr
+    assert succeed("acls", "remove", "--deny", "eve") == [added]
+
+    whom = ("--user", "eve", "--client-id-default")
+    succeed("quotas", "set", "consumer_byte_rate=1000", "request_percentage=12.5", *whom)
+    found = {"consumer_byte_rate": 1000.0, "request_percentage": 12.5}
+    described = [{"entity": {"user": "eve", "client-id": None}, "quotas": found}]
+    assert_soon(lambda: succeed("quotas", "describe", *whom) == described)
+    succeed("quotas", "remove", *found, *whom)
+
+    token = succeed("tokens", "create", "--renewer", "eve", "--hours", "1")
+    assert_soon(lambda: [t["token_id"] for t in succeed("tokens", "list")] == [token["token_id"]])
+    assert succeed("tokens", "renew", token["token_id"])["expires_ms"] <= token["ends_ms"]
+    succeed("tokens", "expire", token["token_id"])
+    succeed("users", "remove", "eve")
+    assert_soon(lambda: with_eve("topics", "list").exit_code == 2)
+
+
+def assert_soon(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_their_tool_makes_tokens_with_which_java_and_we_log_in(

@@ -1,19 +1,18 @@
 """`pybroker start --secure` as its user has it: one cluster of two brokers for all of it.
 
-Clients run what was written for them; strangers get nowhere. About 35 s, 12 of them Spark's.
+Clients run what was written for them; strangers get nowhere. About 15 s. Spark at such a
+cluster is in `test_spark`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import runpy
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click.testing
 import confluent_kafka
@@ -26,64 +25,22 @@ from kazoo.exceptions import SessionClosedRequireSaslError
 
 from pybroker.broker.cli.main import main
 from pybroker.broker.local.cluster_state import default_data_dir
-from pybroker.spark_jobs.session import kafka_session
 from tests.support.kafka_tools import kafka_tool
-from tests.support.processes import PYBROKER
+from tests.support.secure_cluster import SecureCluster, command, secure_cluster, start_words
 
 pytestmark = pytest.mark.timeout(240)
 
 CLIENT_TIMEOUT_S = 60
-START = ["start", "--secure", "--detach", "--brokers", "2", "--port", "0", "--zookeeper-port", "0"]
-
-
-class Secured(NamedTuple):
-    data_dir: Path
-    state: Mapping[str, Any]
-    printed: str
-
-    @property
-    def bootstrap(self) -> str:
-        return str(self.state["bootstrap"])
-
-    def file(self, user: str, name: str) -> Path:
-        return self.data_dir / "security" / user / name
-
-    def password(self, user: str) -> str:
-        return (self.data_dir / "security" / f"{user}.password").read_text().strip()
-
-    def run(self, *words: str, text: str = "", user: str = "admin") -> click.testing.Result:
-        """One of our commands, in this process, which finds its credentials by itself."""
-        runner = click.testing.CliRunner(env={"PYBROKER_DATA_DIR": str(self.data_dir)})
-        login = ["--bootstrap-server", self.bootstrap, "--as", user]
-        return runner.invoke(main, [*words, *login], input=text)
-
-    def succeed(self, *words: str, text: str = "", user: str = "admin") -> str:
-        done = self.run(*words, text=text, user=user)
-        assert done.exit_code == 0, done.stderr
-        return done.stdout
-
-    def json(self, *words: str, text: str = "") -> Any:
-        return json.loads(self.succeed(*words, "--json", text=text))
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PYBROKER, *words], capture_output=True, text=True, check=False)
+BROKERS = 2
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    data_dir = tmp_path_factory.mktemp("secured") / "data"
-    started = command(*START, "--data-dir", str(data_dir))
-    assert started.returncode == 0, started.stderr
-    try:
-        status = command("status", "--json", "--data-dir", str(data_dir))
-        assert status.returncode == 0, status.stderr
-        yield Secured(data_dir, json.loads(status.stdout), started.stdout)
-    finally:
-        command("stop", "--data-dir", str(data_dir))
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]:
+    with secure_cluster(tmp_path_factory.mktemp("secured") / "data", BROKERS) as cluster:
+        yield cluster
 
 
-def test_what_is_told(secured: Secured) -> None:
+def test_what_is_told(secured: SecureCluster) -> None:
     assert "secured" in secured.printed
     assert str(secured.file("user", "client.properties")) in secured.printed
     assert secured.state["secured"] is True
@@ -93,7 +50,7 @@ def test_what_is_told(secured: Secured) -> None:
     assert "clients log in over TLS" in shown
 
 
-def test_secrets_are_in_their_files_alone(secured: Secured) -> None:
+def test_secrets_are_in_their_files_alone(secured: SecureCluster) -> None:
     directory = secured.data_dir / "security"
     secrets = [secured.password("admin"), secured.password("user")]
     secrets.append((directory / "zookeeper").read_text().strip().partition(":")[2])
@@ -111,7 +68,7 @@ def test_secrets_are_in_their_files_alone(secured: Secured) -> None:
         assert not any(secret.encode() in place for place in places)
 
 
-def test_clients_of_python(secured: Secured) -> None:
+def test_clients_of_python(secured: SecureCluster) -> None:
     secured.succeed("topics", "create", "greetings", "-p", "1", user="user")
     names = ("with_kafka_python.py", "with_confluent_kafka.py", "with_aiokafka.py")
     processes = [
@@ -125,7 +82,7 @@ def test_clients_of_python(secured: Secured) -> None:
         assert (name, printed, process.returncode) == (name, "b'hello'\n", 0)
 
 
-def test_what_kcat_is_given_is_librdkafkas(secured: Secured) -> None:
+def test_what_kcat_is_given_is_librdkafkas(secured: SecureCluster) -> None:
     lines = secured.file("admin", "kcat.conf").read_text().splitlines()
     config: dict[str, str | int | float | bool] = {}
     for line in lines:
@@ -136,7 +93,7 @@ def test_what_kcat_is_given_is_librdkafkas(secured: Secured) -> None:
     assert sorted(brokers) == [1, 2]
 
 
-def test_kafkas_own_tools(secured: Secured) -> None:
+def test_kafkas_own_tools(secured: SecureCluster) -> None:
     def tool(main_class: str, user: str, *words: str) -> str:
         properties = str(secured.file(user, "client.properties"))
         login = ("--bootstrap-server", secured.bootstrap, "--command-config", properties)
@@ -162,22 +119,6 @@ def test_kafkas_own_tools(secured: Secured) -> None:
     assert sorted(mine, key=str) == sorted(as_theirs, key=str)
 
 
-def test_spark(secured: Secured, tmp_path: Path) -> None:
-    secured.succeed("topics", "create", "sparks", "-p", "1", user="user")
-    options = runpy.run_path(str(secured.file("user", "with_spark.py")))["SECURED"]
-    with contextlib.chdir(tmp_path):
-        session = kafka_session("pybroker-secured", master="local[1]", shuffle_partitions=1)
-        try:
-            frame = session.createDataFrame([("one",), ("two",)], ["value"])
-            frame.write.format("kafka").options(**options).option("topic", "sparks").save()
-            reader = session.read.format("kafka").options(**options)
-            read = reader.option("subscribe", "sparks").load()
-            values = sorted(bytes(row.value) for row in read.select("value").collect())
-        finally:
-            session.stop()
-    assert values == [b"one", b"two"]
-
-
 def librdkafka_error(config: dict[str, Any]) -> str:
     errors: list[str] = []
     producer = confluent_kafka.Producer(
@@ -190,19 +131,19 @@ def librdkafka_error(config: dict[str, Any]) -> str:
     return ""
 
 
-def test_a_wrong_password(secured: Secured) -> None:
-    settings = runpy.run_path(str(secured.file("user", "with_kafka_python.py")))["SECURED"]
+def test_a_wrong_password(secured: SecureCluster) -> None:
+    settings = secured.snippet("user", "with_kafka_python.py")
     settings["sasl_plain_password"] = "guessed"
     with pytest.raises(kafka.errors.KafkaError):
         KafkaProducer(**settings, bootstrap_timeout_ms=3000)
-    config = runpy.run_path(str(secured.file("user", "with_confluent_kafka.py")))["SECURED"]
+    config = secured.snippet("user", "with_confluent_kafka.py")
     assert librdkafka_error({**config, "sasl.username": "nobody"}) == "_AUTHENTICATION"
 
 
-def test_a_plain_client_and_one_without_a_login(secured: Secured, tmp_path: Path) -> None:
+def test_a_plain_client_and_one_without_a_login(secured: SecureCluster, tmp_path: Path) -> None:
     with pytest.raises(kafka.errors.KafkaError):
         KafkaConsumer(bootstrap_servers=secured.bootstrap, bootstrap_timeout_ms=2000)
-    config = runpy.run_path(str(secured.file("user", "with_confluent_kafka.py")))["SECURED"]
+    config = secured.snippet("user", "with_confluent_kafka.py")
     # Who does not know the authority does not tell it a password.
     assert librdkafka_error({**config, "ssl.ca.location": "probe"}) == "_SSL"
     tls_alone = tmp_path / "tls.properties"
@@ -218,7 +159,7 @@ def test_a_plain_client_and_one_without_a_login(secured: Secured, tmp_path: Path
         assert "security.protocol" in done.stderr
 
 
-def test_a_stranger_at_zookeeper(secured: Secured) -> None:
+def test_a_stranger_at_zookeeper(secured: SecureCluster) -> None:
     client = KazooClient(secured.state["zookeeper"])
     client.start()
     try:
@@ -229,7 +170,7 @@ def test_a_stranger_at_zookeeper(secured: Secured) -> None:
         client.close()
 
 
-def test_users_and_what_they_may(secured: Secured) -> None:
+def test_users_and_what_they_may(secured: SecureCluster) -> None:
     made = secured.json("users", "add", "alice", "--generate")
     assert len(made["password"]) == 24
     assert "alice" in {user["user"] for user in secured.json("users", "list")}
@@ -252,7 +193,7 @@ def test_users_and_what_they_may(secured: Secured) -> None:
     assert "is not allowed DESCRIBE on the cluster" in refused.stderr
 
 
-def test_quotas(secured: Secured) -> None:
+def test_quotas(secured: SecureCluster) -> None:
     whom = ("--user", "bob", "--client-id", "dashboard")
     secured.succeed("quotas", "set", "producer_byte_rate=1000", "request_percentage=12.5", *whom)
     (found,) = secured.json("quotas", "describe", *whom)
@@ -267,7 +208,7 @@ def test_quotas(secured: Secured) -> None:
     secured.succeed("quotas", "remove", "consumer_byte_rate", "--user-default")
 
 
-def test_tokens(secured: Secured, tmp_path: Path) -> None:
+def test_tokens(secured: SecureCluster, tmp_path: Path) -> None:
     printed = secured.succeed("tokens", "create", "--hours", "1", user="user")
     settings = printed[printed.index("sasl.mechanism") :]
     (token,) = secured.json("tokens", "list")
@@ -291,19 +232,19 @@ def test_tokens(secured: Secured, tmp_path: Path) -> None:
     assert secured.json("tokens", "list") == []
 
 
-def test_a_broker_comes_back_and_nothing_opens(secured: Secured) -> None:
+def test_a_broker_comes_back_and_nothing_opens(secured: SecureCluster) -> None:
     done = command("restart", "2", "--data-dir", str(secured.data_dir))
     assert done.returncode == 0, done.stderr
     assert "all led and fully replicated" in done.stdout
     assert "secured" in done.stdout
     stopped = command("stop", "--data-dir", str(secured.data_dir))
     assert stopped.returncode == 0, stopped.stderr
-    words = [word for word in START if word != "--secure"]
-    opened = command(*words, "--data-dir", str(secured.data_dir))
+    words = start_words(secured.data_dir, BROKERS)
+    opened = command(*(word for word in words if word != "--secure"))
     assert opened.returncode == 2
     assert "start it with --secure" in opened.stderr
     # A password that was lost is made again.
     os.unlink(secured.data_dir / "security" / "admin.password")
-    assert command(*START, "--data-dir", str(secured.data_dir)).returncode == 0
+    assert command(*words).returncode == 0
     found = command("status", "--json", "--data-dir", str(secured.data_dir))
     assert json.loads(found.stdout)["under_replicated_partitions"] == []

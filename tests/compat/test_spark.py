@@ -26,6 +26,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pybroker.spark_jobs import flight_delays
 from pybroker.spark_jobs.session import kafka_session
 from tests.support.processes import BrokerProcess
+from tests.support.secure_cluster import secure_cluster
 
 WAIT_SECONDS = 90.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
@@ -225,3 +226,13 @@ def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
     demo.terminate()
     assert demo.wait(60) == 128 + signal.SIGTERM
     assert not list(tmp_path.glob("pybroker-demo-*"))
+
+
+def test_a_secured_cluster(spark: Any, tmp_path: Path) -> None:
+    """With the options that `pybroker start --secure` has written for it."""
+    with secure_cluster(tmp_path / "data") as cluster:
+        options = cluster.snippet("user", "with_spark.py")
+        frame = spark.createDataFrame([("1",), ("2",)], ["value"])
+        frame.write.format("kafka").options(**options).option("topic", "sparks").save()
+        reader = spark.read.format("kafka").options(**options).option("subscribe", "sparks")
+        assert values(reader.load().selectExpr("CAST(value AS STRING) AS value")) == [1, 2]
