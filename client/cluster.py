@@ -153,13 +153,21 @@ class Cluster:
                 raise ClientError(
                     f"there is no topic {name!r}; create it with: pybroker topics create {name}"
                 )
-            refusal = self.asks("describe", name).refusal(code)
-            if refusal is not None:
-                raise NotAllowed(refusal)
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                asked = self.asks(await self._denied_of_topic(name, create_missing), name)
+                raise NotAllowed(asked.refusal(code))
             if not code.retriable:
                 raise ClientError(f"topic {name!r}: {code.description}")
             problem = f"topic {name!r} is not ready: {code.description}"
         raise ClientError(problem)
+
+    async def _denied_of_topic(self, name: str, create_missing: bool) -> str:
+        """Whether we may see it: then it does not exist, and we may not create it."""
+        if create_missing:
+            (found,) = (await self.metadata([name])).topics
+            if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return "create"
+        return "describe"
 
     async def led_topic(
         self,

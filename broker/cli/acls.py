@@ -288,7 +288,8 @@ def list_command(
                 for acl in found.acls
             ]
 
-    _show(run_client(run), "", as_json=as_json)
+    found = run_client(run)  # one may concern several of the resources
+    _show([row for at, row in enumerate(found) if row not in found[:at]], "", as_json=as_json)
 
 
 def _patterns(

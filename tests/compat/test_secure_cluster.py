@@ -189,6 +189,9 @@ def test_users_and_what_they_may(secured: SecureCluster) -> None:
         "SCRAM-SHA-256",
         "SCRAM-SHA-512",
     ]
+    secured.succeed("acls", "remove", "--allow", "user", "--operation", "create", "--topic", "*")
+    refused = secured.run("produce", "missing", text="a\n", user="user")
+    assert "User:user is not allowed CREATE on topic 'missing'" in refused.stderr
     refused = secured.run("users", "list", user="user")
     assert "is not allowed DESCRIBE on the cluster" in refused.stderr
 
@@ -233,6 +236,8 @@ def test_tokens(secured: SecureCluster, tmp_path: Path) -> None:
 
 
 def test_a_broker_comes_back_and_nothing_opens(secured: SecureCluster) -> None:
+    # What has come to harm is made again.
+    (secured.data_dir / "security" / "broker-2.pem").write_bytes(b"rubbish")
     done = command("restart", "2", "--data-dir", str(secured.data_dir))
     assert done.returncode == 0, done.stderr
     assert "all led and fully replicated" in done.stdout

@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> SecurityFiles:
 
 
 def test_nobody_else_may_read_them(files: SecurityFiles) -> None:
-    found = [files.directory, *files.directory.rglob("*")]
+    found = [files.directory.parent, files.directory, *files.directory.rglob("*")]
     assert len(found) > 20
     for path in found:
         mode = 0o700 if path.is_dir() else 0o600
