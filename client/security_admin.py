@@ -1,6 +1,7 @@
 """Administration of a secured cluster: SCRAM users, ACLs, quotas and delegation tokens.
 
-Invariant: a password leaves this process only as a salted hash, as KIP-554 has it.
+Invariants: a password leaves this process only as a salted hash, as KIP-554 has it; its salt looks
+like those that brokers tell who asks for a user that is not there.
 
 Mirrors: KafkaAdminClient's calls of the same names.
 Leaves out: callbacks that watch a token for its renewal.
@@ -57,9 +58,10 @@ from ..protocol.messages.security import (
     DescribeAclsResponse,
 )
 from ..protocol.sasl import ScramHash
+from ..protocol.sasl.scram import SALT_CHARACTERS, salt_text
 from .cluster import Cluster
 
-SALT_BYTES = 24
+SALT_BITS = 256  # before they are cut
 # The numbers of the mechanisms on the wire.
 SCRAM_NUMBERS: Mapping[ScramHash, int] = {ScramHash.SHA_256: 1, ScramHash.SHA_512: 2}
 MATCH_EXACT, MATCH_DEFAULT, MATCH_ANY = 0, 1, 2
@@ -140,7 +142,7 @@ async def set_password(
     """Of a new user or of one that there is; other mechanisms stay as they are."""
     upsertions = []
     for kind in kinds:
-        salt = secrets.token_bytes(SALT_BYTES)
+        salt = salt_text(secrets.randbits(SALT_BITS))[:SALT_CHARACTERS].encode()
         salted = kind.salted_password(password, salt, iterations)
         upsertions.append(
             ScramCredentialUpsertion(

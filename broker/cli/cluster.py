@@ -73,7 +73,8 @@ Examples:
 @click.option(
     "--secure",
     is_flag=True,
-    help="Clients log in with passwords over TLS, and do what ACLs allow; once, or for ever.",
+    help="Clients log in with passwords over TLS and do what ACLs allow. What was started so once "
+    "does not start without.",
 )
 @data_dir_option
 @click.option(

@@ -51,7 +51,7 @@ def tokens() -> None:
     pybroker tokens expire TOKEN_ID
 
     A token may do what its owner may, until it expires. All brokers need the same
-    delegation.token.secret.key; tokens are made over a login with a password.
+    delegation.token.secret.key; who has logged in with a token makes no others.
     """
 
 

@@ -26,7 +26,18 @@ from .errors import SaslError
 MIN_ITERATIONS = 4096
 # A client computes for a server that it does not know yet: a bound on what it can be made to do.
 MAX_CLIENT_ITERATIONS = 200_000
+SALT_CHARACTERS = 26  # as Kafka's tools make them
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOKEN_AUTH = "tokenauth"  # the extension of a login by delegation token
+
+
+def salt_text(number: int) -> str:
+    """130 bits or so in the digits that Kafka writes random texts in: salts and nonces."""
+    digits = []
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits)) or "0"
 
 
 class ScramHash(Enum):

@@ -6,8 +6,10 @@ cluster is in `test_spark`.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ import click.testing
 import confluent_kafka
 import kafka.errors
 import pytest
+import trio
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kazoo.client import KazooClient
@@ -25,6 +28,14 @@ from kazoo.exceptions import SessionClosedRequireSaslError
 
 from pybroker.broker.cli.main import main
 from pybroker.broker.local.cluster_state import default_data_dir
+from pybroker.client.exchanges import Exchanges
+from pybroker.client.security.settings import connector_from
+from pybroker.protocol.messages.security import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
+from pybroker.protocol.sasl import ScramClient, ScramHash
 from tests.support.kafka_tools import kafka_tool
 from tests.support.secure_cluster import SecureCluster, command, secure_cluster, start_words
 
@@ -138,6 +149,36 @@ def test_a_wrong_password(secured: SecureCluster) -> None:
         KafkaProducer(**settings, bootstrap_timeout_ms=3000)
     config = secured.snippet("user", "with_confluent_kafka.py")
     assert librdkafka_error({**config, "sasl.username": "nobody"}) == "_AUTHENTICATION"
+
+
+def test_nobody_learns_who_there_is(secured: SecureCluster) -> None:
+    """What a broker says first to a user and to nobody differs in what is random alone."""
+    trust = secured.file("user", "client.properties").read_text().splitlines()
+    settings = dict(line.split("=", 1) for line in trust)
+    context = connector_from(settings).tls
+    assert context is not None
+    host, port = secured.bootstrap.split(",")[0].split(":")
+
+    async def first_words(name: str) -> list[bytes]:
+        tcp = await trio.open_tcp_stream(host, int(port))
+        stream = trio.SSLStream(tcp, context, server_hostname=host)
+        exchanges = Exchanges("probe")
+        handshake = SaslHandshakeRequest(mechanism="SCRAM-SHA-512")
+        await exchanges.ask(stream, handshake, 1)
+        client = ScramClient(ScramHash.SHA_512, name, "guess", "nonce")
+        request = SaslAuthenticateRequest(auth_bytes=client.step(b""))
+        answer = await exchanges.ask(stream, request, 2)
+        await trio.aclose_forcefully(tcp)
+        assert isinstance(answer, SaslAuthenticateResponse)
+        assert answer.error_code == 0
+        return bytes(answer.auth_bytes).split(b",")
+
+    def shape(words: list[bytes]) -> tuple[bool, int, str, bytes]:
+        salt = base64.b64decode(words[1].removeprefix(b"s=")).decode("ascii")
+        return words[0].startswith(b"r=nonce"), len(salt), re.sub("[a-z0-9]", "", salt), words[2]
+
+    user, nobody = (trio.run(first_words, name) for name in ("user", "nobody"))
+    assert shape(user) == shape(nobody)
 
 
 def test_a_plain_client_and_one_without_a_login(secured: SecureCluster, tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from ....protocol.sasl.oauthbearer import OAUTHBEARER
 from ....protocol.sasl.plain import PLAIN
-from ....protocol.sasl.scram import MECHANISMS
+from ....protocol.sasl.scram import MECHANISMS, salt_text
 from .gssapi import GSSAPI, GssapiServer, KerberosConfig, KerberosCredentials
 from .login import LoginRules
 from .mechanism import NewMechanism, ServerMechanism
 from .oauthbearer import OAuthBearerServer, TokenCheck
 from .plain import PlainPasswords, PlainServer
-from .scram import ScramCredentials, ScramLogin, salt_text
+from .scram import ScramCredentials, ScramLogin
 from .signed_tokens import TokenRules
 from .unsecured_tokens import UnsecuredTokens
 

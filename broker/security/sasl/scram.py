@@ -19,9 +19,11 @@ from typing import Protocol
 
 from ....protocol.sasl.scram import (
     MIN_ITERATIONS,
+    SALT_CHARACTERS,
     ScramCredential,
     ScramHash,
     credential_from_password,
+    salt_text,
 )
 from ....protocol.sasl.scram_exchange import FoundCredential, ScramServer
 from ..principal import USER_TYPE, KafkaPrincipal
@@ -29,8 +31,6 @@ from ..principal import USER_TYPE, KafkaPrincipal
 logger = logging.getLogger("pybroker.broker.security")
 
 MAX_TOKEN_CREDENTIALS = 1000
-_SALT_CHARACTERS = 26
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Token(Protocol):
@@ -44,15 +44,6 @@ class Token(Protocol):
 
     @property
     def password(self) -> str: ...
-
-
-def salt_text(number: int) -> str:
-    """130 bits or so in the digits that Kafka writes random texts in: salts and nonces."""
-    digits = []
-    while number:
-        number, digit = divmod(number, 36)
-        digits.append(_DIGITS[digit])
-    return "".join(reversed(digits)) or "0"
 
 
 class ScramCredentials:
@@ -113,7 +104,7 @@ class ScramCredentials:
 
     def _salt(self, what: str) -> bytes:
         digest = hmac.digest(self._secret, what.encode("utf-8", "surrogatepass"), hashlib.sha256)
-        return salt_text(int.from_bytes(digest, "big"))[:_SALT_CHARACTERS].encode()
+        return salt_text(int.from_bytes(digest, "big"))[:SALT_CHARACTERS].encode()
 
 
 class ScramLogin:
