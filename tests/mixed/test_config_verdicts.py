@@ -121,7 +121,9 @@ def questions(every: int) -> Iterator[Question]:
 # Why verdicts differ
 
 RATIOS = ("log.cleaner.min.cleanable.ratio", "min.cleanable.dirty.ratio")
-CLASSES = ("principal.builder.class", "ssl.engine.factory.class", "metric.reporters")
+LOGINS = (
+    "sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.kerberos.principal.to.local.rules",
+)  # fmt: skip
 
 
 def _protects(question: Question) -> bool:
@@ -149,6 +151,9 @@ REASONS: dict[str, Callable[[Question, ErrorCode, ErrorCode], bool]] = {
     ),
     "a bad value is no unknown server error": lambda question, kafka, ours: (
         kafka is ErrorCode.UNKNOWN_SERVER_ERROR and ours in (INVALID_REQUEST, INVALID_CONFIG)
+    ),
+    "who may log in how is not changed while a broker runs": lambda question, *codes: (
+        question.name in LOGINS and codes == (NONE, INVALID_REQUEST)
     ),
     "listeners are not changed while a broker runs": lambda question, *codes: (
         "listener" in question.name and codes == (NONE, INVALID_REQUEST)
