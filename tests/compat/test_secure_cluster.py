@@ -19,6 +19,7 @@ from typing import Any
 import click.testing
 import confluent_kafka
 import kafka.errors
+import psutil
 import pytest
 import trio
 from confluent_kafka.admin import AdminClient
@@ -27,7 +28,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import SessionClosedRequireSaslError
 
 from pybroker.broker.cli.main import main
+from pybroker.broker.local.certificates import prepare_certificates
 from pybroker.broker.local.cluster_state import default_data_dir
+from pybroker.broker.local.secured import MEMBER
+from pybroker.client.cluster import Cluster
+from pybroker.client.errors import ClientError
 from pybroker.client.exchanges import Exchanges
 from pybroker.client.security.settings import connector_from
 from pybroker.protocol.messages.security import (
@@ -130,16 +135,17 @@ def test_kafkas_own_tools(secured: SecureCluster) -> None:
     assert sorted(mine, key=str) == sorted(as_theirs, key=str)
 
 
-def librdkafka_error(config: dict[str, Any]) -> str:
+def librdkafka_tells(config: dict[str, Any], wanted: str) -> bool:
+    """Whether an error with this name or text comes, among others."""
     errors: list[str] = []
     producer = confluent_kafka.Producer(
-        {**config, "error_cb": lambda error: errors.append(error.name())}
+        {**config, "error_cb": lambda error: errors.append(f"{error.name()} {error.str()}")}
     )
     for _ in range(CLIENT_TIMEOUT_S * 10):
         producer.poll(0.1)
-        if errors:
-            return errors[0]
-    return ""
+        if any(wanted in error for error in errors):
+            return True
+    return False
 
 
 def test_a_wrong_password(secured: SecureCluster) -> None:
@@ -148,7 +154,7 @@ def test_a_wrong_password(secured: SecureCluster) -> None:
     with pytest.raises(kafka.errors.KafkaError):
         KafkaProducer(**settings, bootstrap_timeout_ms=3000)
     config = secured.snippet("user", "with_confluent_kafka.py")
-    assert librdkafka_error({**config, "sasl.username": "nobody"}) == "_AUTHENTICATION"
+    assert librdkafka_tells({**config, "sasl.username": "nobody"}, "_AUTHENTICATION")
 
 
 def test_nobody_learns_who_there_is(secured: SecureCluster) -> None:
@@ -186,7 +192,7 @@ def test_a_plain_client_and_one_without_a_login(secured: SecureCluster, tmp_path
         KafkaConsumer(bootstrap_servers=secured.bootstrap, bootstrap_timeout_ms=2000)
     config = secured.snippet("user", "with_confluent_kafka.py")
     # Who does not know the authority does not tell it a password.
-    assert librdkafka_error({**config, "ssl.ca.location": "probe"}) == "_SSL"
+    assert librdkafka_tells({**config, "ssl.ca.location": "probe"}, "certificate verify failed")
     tls_alone = tmp_path / "tls.properties"
     tls_alone.write_text(
         "security.protocol=SSL\nssl.truststore.type=PEM\n"
@@ -198,6 +204,34 @@ def test_a_plain_client_and_one_without_a_login(secured: SecureCluster, tmp_path
         done = runner.invoke(main, words)
         assert (done.exit_code, done.stdout) == (2, "")
         assert "security.protocol" in done.stderr
+
+
+def test_a_stranger_where_brokers_meet(secured: SecureCluster, tmp_path: Path) -> None:
+    """Without a certificate of the cluster's authority there is no way in, whatever the subject."""
+    broker = next(node for node in secured.state["nodes"] if node["id"] == 1)
+    listening = {
+        found.laddr.port
+        for found in psutil.Process(broker["pid"]).net_connections("tcp")
+        if found.status == psutil.CONN_LISTEN
+    }
+    (port,) = listening - {broker["port"]}
+    prepare_certificates(tmp_path, MEMBER, ["stranger"], ["127.0.0.1"])
+    trust = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(secured.data_dir / "security" / "ca.pem"),
+    }
+    store = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "stranger.pem")}
+    mine = {**store, "ssl.keystore.location": str(secured.data_dir / "security/supervisor.pem")}
+
+    async def ask(settings: dict[str, str]) -> int:
+        async with Cluster(f"127.0.0.1:{port}", security=settings) as cluster:
+            return len((await cluster.metadata([])).brokers)
+
+    assert trio.run(ask, trust | mine) == BROKERS
+    for settings in ({}, trust, trust | store):
+        with pytest.raises(ClientError):
+            trio.run(ask, settings)
 
 
 def test_a_stranger_at_zookeeper(secured: SecureCluster) -> None:
