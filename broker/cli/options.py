@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_STATUS_USER_ERROR = 2
+USUAL_BOOTSTRAP = "127.0.0.1:9092"
 LOCAL_USER = "pybroker.local_user"  # in a context's `meta`
 PIPE_COLUMNS = 1000  # a program that reads tables gets whole lines
 T = TypeVar("T")
@@ -45,11 +46,18 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--bootstrap-server",
         "bootstrap",
-        default="127.0.0.1:9092",
-        show_default=True,
+        default=_default_bootstrap,
+        show_default=f"the cluster in $PYBROKER_DATA_DIR or ~/.pybroker, else {USUAL_BOOTSTRAP}",
         is_eager=True,
         help="HOST:PORT of any broker, several separated by commas.",
     )(command)
+
+
+def _default_bootstrap() -> str:
+    """Of the cluster that runs in the default data directory, on whatever ports it is."""
+    with contextlib.suppress(cluster_state.ClusterError):
+        return cluster_state.load(cluster_state.default_data_dir().absolute()).bootstrap
+    return USUAL_BOOTSTRAP
 
 
 def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
