@@ -117,14 +117,11 @@ def test_a_key_store_that_cannot_be_read_stops_the_start() -> None:
 
 async def test_a_changed_key_store_is_that_of_the_next_connection(tmp_path: Path) -> None:
     """Two brokers that know each other by certificates, whose authority is replaced."""
-    old, new = (Authority(tmp_path / name) for name in ("old", "new"))
+    old, new = (Authority(tmp_path / name, name) for name in ("old", "new"))
     store, trust = tmp_path / "broker.pem", tmp_path / "ca.pem"
 
-    def use(authority: Authority) -> None:
-        store.write_bytes(authority.issue("broker").read_bytes())
-        trust.write_bytes(authority.ca.read_bytes())
-
-    use(old)
+    store.write_bytes(old.issue("broker").read_bytes())
+    trust.write_bytes(old.ca.read_bytes())
     ssl_keys = {
         "keystore.type": "PEM", "keystore.location": store, "client.auth": "required",
         "truststore.type": "PEM", "truststore.location": trust,
@@ -161,8 +158,16 @@ async def test_a_changed_key_store_is_that_of_the_next_connection(tmp_path: Path
             return True
 
         assert await is_welcome()
-        use(new)
-        assert await is_welcome(), "nobody has looked at the files yet"
-        assert tls.apply(tls.load(tls.wanted(config))) == ["SSL"]
-        assert await is_welcome()
+        # First all know both, then the new one issues, then the old one goes: at each step brokers
+        # that have taken it and those that have not reach each other.
+        authorities = old.ca.read_bytes() + new.ca.read_bytes()
+        for path, content in (
+            (trust, authorities),
+            (store, new.issue("broker").read_bytes()),
+            (trust, new.ca.read_bytes()),
+        ):
+            path.write_bytes(content)
+            assert await is_welcome(), "nobody has looked at the files yet"
+            assert tls.apply(tls.load(tls.wanted(config))) == ["SSL"]
+            assert await is_welcome()
         nursery.cancel_scope.cancel()
