@@ -19,7 +19,8 @@ from pybroker.broker.cluster.registration import SESSION_FILE
 from pybroker.broker.local.cluster_control import SOCKET_FILE
 from pybroker.broker.local.cluster_state import LOCK_FILE, NODES_LOCK_FILE, STATE_FILE
 from pybroker.broker.zookeeper.storage import SECRET_FILE
-from pybroker.coordinator.zookeeper.wal import HEADER_SIZE, LOG_PREFIX
+from pybroker.coordinator.zookeeper.wal import LOG_PREFIX, read_log
+from pybroker.protocol.zookeeper.constants import Op
 from pybroker.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 
 GARBAGE_MAX_BYTES = 200
@@ -146,11 +147,13 @@ def _zookeeper_log_damaged(directory: Directory) -> None:
 
 
 def _zookeeper_log_without_its_last_bytes(directory: Directory) -> None:
-    """After a clean end that record closes a session: brokers seem to be registered."""
+    """After a clean end that record closes a session: brokers seem to be registered. Where
+    ZooKeeper was killed before, it may be the only trace of a topic, and nothing shows its loss."""
     newest = directory.files(f"zookeeper/{LOG_PREFIX}*")[-1]
-    size = newest.stat().st_size
-    if directory.is_clean and size > HEADER_SIZE + 1000:
-        directory.change(newest, newest.read_bytes()[: size - directory.rng.randrange(1, 40)])
+    data = newest.read_bytes()
+    last = read_log(newest.name, data).transactions[-1:]
+    if directory.is_clean and last and last[0].txn.header.type == Op.CLOSE_SESSION:
+        directory.change(newest, data[: len(data) - directory.rng.randrange(1, 40)])
 
 
 def _checkpoints(directory: Directory) -> None:
