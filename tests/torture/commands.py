@@ -67,10 +67,14 @@ class Command:
     def run(cls, words: list[str], output: Path, limits: Limits | None = None) -> Command:
         sys.stdout.flush()
         sys.stderr.flush()
+        has_a_group, becomes = os.pipe()
         with output.open("wb") as file:
             pid = os.fork()
             if pid == 0:
                 _become(words, file.fileno(), limits or {})
+        os.close(becomes)
+        os.read(has_a_group, 1)  # it ends when the child, in a group of its own, closes what it has
+        os.close(has_a_group)
         return cls(words, output, pid)
 
     def detached(self, pid: int) -> Command:
