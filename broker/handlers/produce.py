@@ -9,7 +9,8 @@ Transactional batches go through transactional_produce.py first. Batches whose r
 be looked at, and may be many, are validated in a worker thread before they are appended: on the
 event loop that would keep everybody else waiting for seconds (1 MB may hold a million records).
 
-Mirrors KafkaApis.handleProduceRequest. Leaves out authorization, which comes with security.
+Mirrors KafkaApis.handleProduceRequest, without its questions to the authorizer, which
+`authorization` asks before.
 """
 
 from __future__ import annotations

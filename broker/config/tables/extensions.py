@@ -23,8 +23,8 @@ DEFINITIONS = (
         LOW,
         doc="Whether a coordinator asks the in-sync replicas before it answers from memory: EndTxn "
         "and AddPartitionsToTxn that are repeated, fenced producers, stable offsets. false: it "
-        "answers at once, as Apache Kafka 3.9 does, also when it is none any more without having "
-        "heard of it: then a commit may be acknowledged that was never made.",
+        "answers at once, as Apache Kafka 3.9 does, even if it has lost the role without "
+        "noticing: then a commit may be acknowledged that was never made.",
     ),
     key(
         "pybroker.allow.ineffective.security",

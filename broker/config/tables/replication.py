@@ -105,7 +105,7 @@ DEFINITIONS = (
         INT,
         "10",
         HIGH,
-        doc="The share of leaderless preferred replicas that starts a rebalance.",
+        doc="Per cent of a broker's preferred replicas without the lead that start a rebalance.",
     ),
     key(
         "leader.imbalance.check.interval.seconds",

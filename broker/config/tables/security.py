@@ -26,8 +26,8 @@ DEFINITIONS = (
         "0",
         MEDIUM,
         doc="How long a login lasts: a client that has not logged in again by then is closed at "
-        "its next request. 0 is for ever, unless its token or ticket ends. Per listener and "
-        "mechanism.",
+        "its next request. 0 is for ever, unless the token or ticket ends that it came with. Per "
+        "listener and mechanism.",
     ),
     key(
         "sasl.server.max.receive.size",
