@@ -8,7 +8,8 @@ So handlers need not know how long a list can be: a part takes a few millisecond
 Invariants: a part begins when the one before it is answered, so that the order of what is done is
 that of the request; the joined answer has the shape that the handler would have given it, only that
 names which Kafka would answer as often as they are asked for are answered once (DISTINCT); an error
-of the request as a whole ends it; what would make a response that nobody could read is refused.
+of the request as a whole ends it, and if its answer names elements, it names those of all parts;
+what would make a response that nobody could read is refused.
 
 Left out are requests whose elements belong together: their handlers take turns themselves.
 Mirrors nothing in Kafka.
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.api import ApiKey
 from ...protocol.discarding import discard_all
+from ...protocol.errors import ErrorCode
 from ...protocol.framing import decode_response
 from ...protocol.schema import Struct
 from .request import Request
@@ -173,18 +175,20 @@ class InParts:
         self._elements = 0
         self._is_over = False
         self._seen: set[str] | None = set() if request.api_key in DISTINCT else None
+        self._refusal: tuple[ErrorCode, str | None] | None = None
         items = getattr(request.body, place.asked[0])
-        self._groups = cut(items, place.asked[1:], place.limit)
+        self._elements_to_cut = (items, place.asked[1:], place.limit)
+        self._groups = cut(*self._elements_to_cut)
 
     def steps(self) -> Steps:
         """Perform parts until one has to wait; its answer goes on from there."""
         request = self._request
         for group in self._groups:
+            if self._refusal is not None:
+                break
             items = group if self._seen is None else self._not_seen(self._seen, group)
             if items:
-                body = copy(request.body)
-                setattr(body, self._place.asked[0], items)
-                part = _Part(request, body, self)
+                part = self._part(items)
                 self._perform(part)
                 if not part.answered:
                     part.is_waited_for = True
@@ -192,9 +196,18 @@ class InParts:
             yield
             if self._is_over or request.connection.closed:
                 return
+        if self._refusal is not None:
+            yield from self._refuse(*self._refusal)
+            if self._is_over or request.connection.closed:
+                return
         request.respond(self._joined)
         if self._seen is not None:
             yield from discard_all(self._seen)
+
+    def _part(self, items: list[Any]) -> _Part:
+        body = copy(self._request.body)
+        setattr(body, self._place.asked[0], items)
+        return _Part(self._request, body, self)
 
     @staticmethod
     def _not_seen(seen: set[str], names: list[str]) -> list[str]:
@@ -209,6 +222,12 @@ class InParts:
             self._is_over = True
             self._request.respond(response)
             return
+        self._add(response)
+        if not self._is_over and part.is_waited_for:
+            self._request.route.turns.add(self.steps())
+
+    def _add(self, response: Any) -> None:
+        """To the joined answer; closes the connection where that is too large."""
         if self._joined is None:
             self._joined = response
         elif response is not None:
@@ -221,9 +240,26 @@ class InParts:
                 self._request, MAX_RESPONSE_ELEMENTS,
             )  # fmt: skip
             self._request.close()
+
+    def part_refused(self, part: _Part, code: ErrorCode, message: str | None) -> None:
+        """With an error of the request as a whole: nothing more is done."""
+        if self._is_over or self._refusal is not None:
             return
+        self._request.metrics.error(code.name)
+        self._refusal = (code, message)
         if part.is_waited_for:
             self._request.route.turns.add(self.steps())
+
+    def _refuse(self, code: ErrorCode, message: str | None) -> Steps:
+        """The error once for all, and the elements of all parts, as if they had been one."""
+        from ...protocol.error_responses import error_response
+
+        self._joined, self._elements = None, 0
+        for group in cut(*self._elements_to_cut):
+            self._add(error_response(self._part(group), code, message))
+            yield
+            if self._is_over or self._request.connection.closed:
+                return
 
     def part_failed(self) -> None:
         if not self._is_over:
@@ -248,6 +284,17 @@ class _Part(Request):
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
         self.whole.part_answered(self, response)
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        """An error that is said once for all names the elements of all parts, as Kafka does."""
+        from ...protocol.error_responses import error_response
+
+        if getattr(error_response(self, code, message), "error_code", 0):
+            assert self.responded_at == 0.0, f"{self} was answered twice"
+            self.responded_at = perf_counter()
+            self.whole.part_refused(self, code, message)
+        else:
+            super().fail(code, message)
 
     def respond_in_turns(self, response: Any) -> None:
         self.respond(response)

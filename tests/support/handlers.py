@@ -60,6 +60,9 @@ class AtOnce(Turns):
         for _ in steps:
             pass
 
+    def add(self, steps: Steps) -> None:
+        self.begin(steps)
+
 
 class Call:
     """One request; `answer` is None while it waits."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from pybroker.broker.network.request import Request
 from pybroker.broker.network.request_parts import (
     MAX_PART_ELEMENTS,
     PARTS,
+    InParts,
     cut,
     join,
     place_to_cut,
     weight,
 )
-from pybroker.protocol.api import ApiKey, request_class, response_class
+from pybroker.broker.network.turns import Steps
+from pybroker.protocol import codec
+from pybroker.protocol.api import API_TABLE, ApiKey, request_class, response_class
+from pybroker.protocol.error_responses import error_response
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages import reassignments
 from pybroker.protocol.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -25,6 +33,8 @@ from pybroker.protocol.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pybroker.protocol.schema import Message
+from tests.support.handlers import Call
 from tests.support.network import api_versions, running_network
 
 
@@ -109,6 +119,97 @@ def test_the_places_exist(key: ApiKey) -> None:
                 (field,) = [f for f in cls._fields if f.name == name]
                 assert field.kind == "array"
                 cls = field.element
+
+
+PARTITIONS = 2 * MAX_PART_ELEMENTS + 20
+
+
+class Cut:
+    """Serves one API in parts."""
+
+    def __init__(self, key: ApiKey, handle: Callable[[Request], None]) -> None:
+        self._key = key
+        self._handle = handle
+
+    def handlers(self) -> Any:
+        return {self._key: self._steps}
+
+    def _steps(self, request: Request) -> Steps:
+        place = place_to_cut(self._key, request.body)
+        assert place is not None
+        return InParts(request, place, self._handle).steps()
+
+
+def three_topics(key: ApiKey) -> Message:
+    """A request with partitions for many parts."""
+    names, indexes = ("a", "b", "c"), list(range(PARTITIONS))
+    if key is ApiKey.ELECT_LEADERS:
+        chosen = [
+            reassignments.ElectLeadersRequestTopicPartitions(topic=name, partitions=indexes)
+            for name in names
+        ]
+        return reassignments.ElectLeadersRequest(topic_partitions=chosen)
+    if key is ApiKey.LIST_PARTITION_REASSIGNMENTS:
+        listed = [
+            reassignments.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+            for name in names
+        ]
+        return reassignments.ListPartitionReassignmentsRequest(topics=listed)
+    moved = [reassignments.ReassignablePartition(partition_index=index) for index in indexes]
+    return reassignments.AlterPartitionReassignmentsRequest(
+        topics=[reassignments.ReassignableTopic(name=name, partitions=moved) for name in names]
+    )
+
+
+REFUSED = [
+    (key, version)
+    for key in (
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ELECT_LEADERS,
+    )
+    for version in range(API_TABLE[key].min_version, API_TABLE[key].max_version + 1)
+]
+
+
+@pytest.mark.parametrize("parts_before", [0, 2])
+@pytest.mark.parametrize(("key", "version"), REFUSED, ids=[f"{k.name}-{v}" for k, v in REFUSED])
+def test_a_refusal_names_all_that_was_asked_for(
+    key: ApiKey, version: int, parts_before: int
+) -> None:
+    """As Kafka's getErrorResponse; nothing is done behind it, and it counts once."""
+    seen: list[Request] = []
+
+    def handle(part: Request) -> None:
+        seen.append(part)
+        if len(seen) > parts_before:
+            part.fail(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        else:
+            part.respond(response_class(key)())
+
+    call = Call(Cut(key, handle), key, version, three_topics(key))
+    of_all = error_response(call.request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    expected = codec.decode(
+        response_class(key), version, memoryview(bytearray(codec.encode(of_all, version)))
+    )
+    if key is ApiKey.ELECT_LEADERS and version == 0:  # says it at each element: parts are done
+        assert len(seen) > 1
+        assert parts_before or call.answer == expected
+        return
+    assert call.answer == expected
+    assert len(seen) == parts_before + 1
+
+
+def test_a_refusal_that_comes_later_names_all() -> None:
+    key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    waiting: list[Request] = []
+    call = Call(Cut(key, waiting.append), key, 0, three_topics(key))
+    assert call.waits
+    (part,) = waiting
+    part.fail(ErrorCode.NOT_CONTROLLER)
+    assert not call.waits
+    assert [len(topic.partitions) for topic in call.answer.responses] == [PARTITIONS] * 3
+    assert len(waiting) == 1
 
 
 async def test_a_large_request_through_the_network() -> None:
