@@ -369,8 +369,7 @@ _ROWS: Final[dict[ApiKey, Row]] = {
     ApiKey.ALTER_PARTITION: _BROKERS_ONLY,
     ApiKey.UPDATE_FEATURES: Row((_cluster(_A.ALTER),)),
     ApiKey.ENVELOPE: Row(
-        (_cluster(_A.CLUSTER_ACTION),),
-        note="Nothing is forwarded with ZooKeeper: the connection is closed.",
+        note="Nothing is forwarded with ZooKeeper: the connection is closed, whoever it is."
     ),
     ApiKey.DESCRIBE_CLUSTER: Row(
         by_handler=(ByHandler((_DESCRIBE_CLUSTER,), "no authorized operations on the cluster"),),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pybroker.broker.authorization.guard import AccessGuard
 from pybroker.broker.authorization.table import TABLE
+from pybroker.broker.handlers.envelope import EnvelopeHandler
 from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.broker.network.request import Request
 from pybroker.broker.observability.metrics import BrokerMetrics
@@ -21,6 +23,7 @@ from pybroker.protocol.api import API_TABLE, ApiKey, request_class
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages import group_admin, group_offsets, offsets, produce, transactions
 from pybroker.protocol.messages import transaction_admin as admin
+from pybroker.protocol.messages.cluster import EnvelopeRequest
 from pybroker.protocol.schema import Struct
 from tests.support.authorizers import Rules
 from tests.support.handlers import CLOSED, Call
@@ -122,6 +125,14 @@ def test_a_producer_id_takes_idempotent_write_or_any_topic() -> None:
     assert not is_served((READ, TOPIC, "x"))
     assert is_served((WRITE, TOPIC, "x"))
     assert is_served((AclOperation.IDEMPOTENT_WRITE, CLUSTER, CLUSTER_NAME))
+
+
+def test_an_envelope_is_closed_whoever_sends_it() -> None:
+    key, body = ApiKey.ENVELOPE, EnvelopeRequest(request_data=b"x", client_host_address=b"1234")
+    guard = AccessGuard(Rules(set()), DenialLog(lambda: 0.0), lambda: True)
+    handle = guard(key, EnvelopeHandler().envelope)
+    handlers = SimpleNamespace(handlers=lambda: {key: handle})
+    assert Call(handlers, key, 0, body).answer == CLOSED
 
 
 def commit(*topics: str) -> group_offsets.OffsetCommitRequest:
