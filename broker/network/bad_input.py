@@ -18,15 +18,18 @@ class BadInput(Exception):
     """The peer broke the wire protocol: its connection is closed, with this text in the log."""
 
 
-def describe_frame_start(data: bytes, size: int, max_size: int) -> str:
-    """Why the four bytes at the start of `data` cannot be the size of a request frame."""
+def describe_frame_start(data: bytes, size: int, max_size: int, protocol: str) -> str:
+    """Why the four bytes at the start of `data` cannot be the size of a request frame.
+
+    `protocol` is the security protocol of the listener.
+    """
     if data[:4] in _HTTP_METHODS:
         line = data.split(b"\r\n", 1)[0][:_SHOWN_BYTES]
         return f"an HTTP request ({line.decode('latin-1')!r}); this is a Kafka port"
     if len(data) >= 2 and data[0] == _TLS_HANDSHAKE and data[1] == _TLS_MAJOR_VERSION:
         return (
-            "a TLS handshake, but this listener speaks PLAINTEXT "
-            "(set security.protocol=PLAINTEXT in the client)"
+            f"a TLS handshake, but this listener speaks {protocol} "
+            f"(set security.protocol={protocol} in the client)"
         )
     if data[:4] == b"SSH-":
         return "an SSH greeting; this is a Kafka port"

@@ -261,7 +261,8 @@ class Connection:
         size: int = _SIZE(self.buffer, self.start)[0]
         if size < 0 or size > self.max_frame_bytes:
             first = bytes(self.view[self.start : min(self.end, self.start + 64)])
-            raise BadInput(describe_frame_start(first, size, self.max_frame_bytes))
+            protocol = self.peer.security_protocol
+            raise BadInput(describe_frame_start(first, size, self.max_frame_bytes, protocol))
         self.needed = size + SIZE_PREFIX_BYTES
         if held >= self.needed:
             return True

@@ -154,6 +154,7 @@ async def running_network(
     settings: SocketSettings | None = None,
     quotas: ConnectionQuotas | None = None,
     client_quotas: ClientQuotas | None = None,
+    protocol: str = "PLAINTEXT",
 ) -> AsyncIterator[RunningNetwork]:
     metrics = BrokerMetrics()
     dispatcher = Dispatcher(metrics)
@@ -171,7 +172,7 @@ async def running_network(
     server = SocketServer(
         dispatcher, quotas or ConnectionQuotas(), settings or SocketSettings(), metrics
     )
-    bound = server.bind([ListenerSpec(LISTENER, "PLAINTEXT", "127.0.0.1", 0)])
+    bound = server.bind([ListenerSpec(LISTENER, protocol, "127.0.0.1", 0)])
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield RunningNetwork(server, dispatcher, bound[LISTENER][1], heartbeats)

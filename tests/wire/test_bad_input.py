@@ -80,6 +80,18 @@ async def test_garbage_costs_one_connection_and_one_log_line(
         assert network.connections == 1
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+async def test_a_tls_client_is_told_what_the_listener_speaks(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_network(protocol=protocol) as network:
+        culprit = await network.connect()
+        with caplog.at_level(logging.INFO):
+            await culprit.send(CLIENT_HELLO)
+            assert await culprit.is_closed()
+        assert f"speaks {protocol} (set security.protocol={protocol} in" in caplog.text
+
+
 async def test_garbage_again_after_the_route_is_known() -> None:
     """The second request of an API takes the fast path: it checks as much as the first."""
     async with running_network() as network:
