@@ -22,7 +22,7 @@ from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create
 from pybroker.broker.cli.main import main
 from pybroker.client.errors import ClientError
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
-from tests.support.certificate_files import PASSWORD, Authority
+from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import PYBROKER, BrokerProcess, free_port, zookeeper_process
 
@@ -41,7 +41,7 @@ MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 class Secured(NamedTuple):
     is_ours: bool
     ports: Mapping[str, int]
-    authority: Authority
+    authority: AuthorityFiles
     directory: Path
 
     def bootstrap(self, listener: str, host: str = "127.0.0.1") -> str:
@@ -67,7 +67,7 @@ def kafka(
     kafka_jars()
     is_ours = request.param == "ours"
     directory = tmp_path_factory.mktemp("secured")
-    authority = Authority(directory / "certificates")
+    authority = AuthorityFiles(directory / "certificates")
     broker_pem = authority.issue("broker")
     plain_port = free_port(1 + len(LISTENERS))
     ports = {name: plain_port + 1 + index for index, name in enumerate(LISTENERS)}
@@ -217,7 +217,7 @@ async def test_what_is_wrong_is_named(
 ) -> None:
     settings = kafka.settings("SASL_SSL", "SCRAM-SHA-256", SCRAM_LOGIN) | changes
     if settings["ssl.truststore.location"] == "other":
-        settings["ssl.truststore.location"] = str(Authority(tmp_path, "other").ca)
+        settings["ssl.truststore.location"] = str(AuthorityFiles(tmp_path, "other").ca)
     with pytest.raises(ClientError, match=line):
         await metadata(kafka.bootstrap(listener), settings)
 

@@ -32,7 +32,7 @@ from pybroker.protocol.messages.credentials import (
     ExpireDelegationTokenResponse,
 )
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
-from tests.support.certificate_files import PASSWORD, Authority
+from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool
 from tests.support.processes import BrokerProcess, free_port, zookeeper_process
 
@@ -56,8 +56,8 @@ class Secured(NamedTuple):
         return ",".join(f"localhost:{port}" for port in self.ports.values())
 
 
-def settings(authority: Authority, node: int, port: int, secure_port: int) -> dict[str, str]:
-    store = authority.issue(f"broker-{node}", names=("localhost",)).with_suffix(".p12")
+def settings(authority: AuthorityFiles, node: int, port: int, secure_port: int) -> dict[str, str]:
+    store = authority.issue(f"broker-{node}", addresses=()).with_suffix(".p12")
     return {
         "listeners": f"PLAINTEXT://127.0.0.1:{port},BROKERS://localhost:{secure_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:SASL_SSL",
@@ -88,7 +88,7 @@ def settings(authority: Authority, node: int, port: int, secure_port: int) -> di
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     kafka_jars()
     directory = tmp_path_factory.mktemp("secured")
-    authority = Authority(directory / "certificates")
+    authority = AuthorityFiles(directory / "certificates")
     with ExitStack() as stack:
         connect = stack.enter_context(zookeeper_process(directory))
         for user in ("broker", "alice"):

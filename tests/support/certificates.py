@@ -1,7 +1,8 @@
 """Certificates for tests: an authority, servers and clients, written as key stores of all kinds.
 
 `Authority().server()` is good for localhost and 127.0.0.1. Elliptic keys, since making them takes
-no time. `jks` writes Java's own format, which keytool no longer makes by itself.
+no time. `write_jks` writes Java's own format, which keytool no longer makes by itself.
+`AuthorityFiles` is the same for who only wants files: it writes them into a directory.
 """
 
 from __future__ import annotations
@@ -111,15 +112,11 @@ class Authority:
         subject = name if isinstance(name, x509.Name) else _common_name(name)
         return self._sign(subject, [], ExtendedKeyUsageOID.CLIENT_AUTH, days, key)
 
-    def both(self, name: str) -> Pair:
+    def both(self, name: str, *, addresses: Sequence[str] = ("127.0.0.1",)) -> Pair:
         """For a broker that other brokers know by its certificate."""
-        return self._sign(
-            _common_name(name),
-            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))],
-            None,
-            365,
-            None,
-        )
+        others: list[x509.GeneralName] = [x509.DNSName("localhost")]
+        others += [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses]
+        return self._sign(_common_name(name), others, None, 365, None)
 
     def _sign(
         self,
@@ -146,6 +143,32 @@ class Authority:
         """As a trust store."""
         entry = pack(">I", 2) + _jks_text("authority") + bytes(8)
         path.write_bytes(_jks_file([entry + _jks_certificate(self.certificate)], password))
+        return path
+
+    def write_pkcs12(self, path: Path, password: str = PASSWORD) -> Path:
+        """As a trust store of Java."""
+        trusted = [pkcs12.PKCS12Certificate(self.certificate, b"authority")]
+        protection = serialization.BestAvailableEncryption(password.encode())
+        path.write_bytes(pkcs12.serialize_java_truststore(trusted, protection))
+        return path
+
+
+class AuthorityFiles:
+    """An authority with files in `directory`: its certificate in `ca` and `trust` (PKCS12), and
+    what it issues."""
+
+    def __init__(self, directory: Path, name: str = "ca") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._authority = Authority(name)
+        self.ca = self._authority.write_pem(directory / f"{name}.pem")
+        self.trust = self._authority.write_pkcs12(directory / f"{name}-trust.p12")
+
+    def issue(self, name: str, *, addresses: Sequence[str] = ("127.0.0.1",)) -> Path:
+        """Key and certificate for `CN=<name>` in one PEM file; a .p12 of the same stands beside."""
+        pair = self._authority.both(name, addresses=addresses)
+        path = pair.write_pem(self._directory / f"{name}.pem")
+        pair.write_pkcs12(path.with_suffix(".p12"))
         return path
 
 

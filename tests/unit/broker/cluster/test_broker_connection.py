@@ -20,7 +20,7 @@ from pybroker.protocol.api import ApiKey
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
-from tests.support.certificate_files import Authority
+from tests.support.certificates import AuthorityFiles
 
 ENDPOINT = Endpoint("IN", "SASL_SSL", "h", 9092)
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -117,7 +117,7 @@ def test_a_key_store_that_cannot_be_read_stops_the_start() -> None:
 
 async def test_a_changed_key_store_is_that_of_the_next_connection(tmp_path: Path) -> None:
     """Two brokers that know each other by certificates, whose authority is replaced."""
-    old, new = (Authority(tmp_path / name, name) for name in ("old", "new"))
+    old, new = (AuthorityFiles(tmp_path / name, name) for name in ("old", "new"))
     store, trust = tmp_path / "broker.pem", tmp_path / "ca.pem"
 
     store.write_bytes(old.issue("broker").read_bytes())

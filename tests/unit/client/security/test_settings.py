@@ -13,7 +13,7 @@ from pybroker.client.errors import SettingsError
 from pybroker.client.security.connector import OPEN
 from pybroker.client.security.settings import connector_from
 from pybroker.client.security.unsecured_token import unsecured_token
-from tests.support.certificate_files import PASSWORD, Authority
+from tests.support.certificates import PASSWORD, AuthorityFiles
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LOGIN = {
@@ -68,7 +68,7 @@ def test_a_wrong_login_is_named(changes: dict[str, str], line: str) -> None:
 
 
 def test_wrong_stores_are_named(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
+    authority = AuthorityFiles(tmp_path)
     empty = tmp_path / "empty"
     empty.touch()
     good = {

@@ -14,14 +14,14 @@ import trio
 from pybroker.client.frames import FrameReader, send_frame
 from pybroker.client.security.tls import TlsFailure, start_tls
 from pybroker.client.security.tls_stream import TlsStream
-from tests.support.certificate_files import Authority
+from tests.support.certificates import AuthorityFiles
 
 Serve = Callable[[trio.SSLStream[trio.SocketStream]], Awaitable[None]]
 
 
 class Place:
     def __init__(self, directory: Path) -> None:
-        self.authority = Authority(directory)
+        self.authority = AuthorityFiles(directory)
         self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.server.load_cert_chain(self.authority.issue("server"))
         self.client = ssl.create_default_context(cafile=str(self.authority.ca))
