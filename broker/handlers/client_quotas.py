@@ -9,7 +9,8 @@ removed is removed, known or not; what an entity would be as a whole is checked 
 and so not with `validate_only`; an address may be the name of a host that is known here, and no
 IPv6 address, whose colons are not in the form in which it is looked up.
 
-Mirrors ZkAdminManager.describeClientQuotas and alterClientQuotas. Leaves out authorization.
+Mirrors ZkAdminManager.describeClientQuotas and alterClientQuotas. Who may ask is decided before a
+request comes here.
 """
 
 from __future__ import annotations
