@@ -20,7 +20,7 @@ from ..protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..protocol.records.batch import iter_batch_headers, read_records
+from ..protocol.records.columns import decode_columns
 from ..protocol.records.record import Record
 from .cluster import (
     RETRY_BACKOFF_SECONDS,
@@ -207,10 +207,10 @@ class Consumer:
                 continue
             assert part.records is None or isinstance(part.records, (bytes, memoryview))
             records = part.records or b""
-            position = self._positions[index]
-            found = (r for r in read_records(records) if r.offset >= position)
-            received += [Received(index, record) for record in found]
+            columns = decode_columns(records)
+            first = columns.first_row(self._positions[index])
+            received += [Received(index, record) for record in columns.records(first)]
             # Also past batches that compaction has emptied, and control batches.
-            for _, header in iter_batch_headers(records):
-                self._positions[index] = max(self._positions[index], header.next_offset)
+            for batch in columns.batches:
+                self._positions[index] = max(self._positions[index], batch.header.next_offset)
         return received

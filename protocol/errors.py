@@ -17,6 +17,13 @@ class ProtocolError(Exception):
     """Bytes that are not the message they claim to be, or a message that cannot be written."""
 
 
+class InvalidRecord(ProtocolError):
+    """A batch whose bytes are intact but whose records break the format's rules.
+
+    The leader answers INVALID_RECORD for it, and CORRUPT_MESSAGE for any other ProtocolError.
+    """
+
+
 class ErrorCode(IntEnum):
     """The int16 error code of responses; `description` and `retriable` ride along."""
 

@@ -20,7 +20,8 @@ from ...protocol.messages.group_data import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ...protocol.records.record import NO_TIMESTAMP, SimpleRecord
+from ...protocol.records.batch import NO_TIMESTAMP
+from ...protocol.records.record import SimpleRecord
 from ...protocol.topics import TopicPartition
 from .group import Group
 from .members import Member, MemberProtocol

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import crc32c
 
-from ..errors import ProtocolError
+from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 from .compression import (
     MAX_DECOMPRESSED_BYTES,
@@ -26,6 +26,7 @@ from .compression import (
     decompress,
 )
 from .control import ControlRecordType, EndTxnMarker, parse_control_record_type
+from .loops.scan import NO_TIMESTAMP
 from .message_set import (
     LOG_OVERHEAD,
     MIN_MESSAGE_BYTES,
@@ -37,8 +38,6 @@ from .record import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
-    InvalidRecord,
     Record,
     SimpleRecord,
     TimestampType,

@@ -20,12 +20,12 @@ from .batch import (
 )
 from .compression import Compression, compress
 from .control import EndTxnMarker
+from .loops.scan import NO_TIMESTAMP
 from .record import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     SimpleRecord,
     TimestampType,
     encode_record,

@@ -7,7 +7,7 @@ batch by batch as it is sent, see `broker.network.down_conversion`.
 from collections.abc import Sequence
 from typing import Final
 
-from ..errors import ErrorCode, KafkaError, ProtocolError
+from ..errors import ErrorCode, InvalidRecord, KafkaError, ProtocolError
 from ..primitives import Buffer
 from .batch import (
     BatchHeader,
@@ -23,13 +23,7 @@ from .compression import (
     UnpacksTooLarge,
 )
 from .message_set import encode_message_set, read_message
-from .record import (
-    NO_PARTITION_LEADER_EPOCH,
-    InvalidRecord,
-    Record,
-    SimpleRecord,
-    TimestampType,
-)
+from .record import NO_PARTITION_LEADER_EPOCH, Record, SimpleRecord, TimestampType
 
 # How many records of one batch are made at once unless the caller knows better.
 MAX_RECORDS: Final = 1 << 20

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from ..errors import ProtocolError
+from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 from .compression import (
     MAX_DECOMPRESSED_BYTES,
@@ -27,13 +27,9 @@ from .compression import (
     compression_of,
     decompress,
 )
-from .record import (
-    MAX_INT64,
-    NO_TIMESTAMP,
-    InvalidRecord,
-    Record,
-    TimestampType,
-)
+from .loops.scan import NO_TIMESTAMP
+from .loops.varint import MAX_INT64
+from .record import Record, TimestampType
 
 LOG_OVERHEAD: Final = 12
 MIN_MESSAGE_BYTES: Final = (14, 22)

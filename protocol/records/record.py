@@ -6,40 +6,26 @@ each record fills exactly its declared length, the block holds exactly ``count``
 keys are text; bytes that are not UTF-8 become replacement characters, as in Java.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from ..errors import ProtocolError
-from .varint import (
-    encode_varlong,
-    read_varint,
-    varint_after,
-    varlong_after,
-    wrap_int64,
-)
+from ..errors import InvalidRecord
+from .loops.places import find_places, no_places
+from .loops.scan import MIN_RECORD_BYTES
+from .loops.varint import MAX_INT64, MIN_INT64, encode_varlong, read_varint
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-NO_TIMESTAMP: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
 
 MAX_INT32: Final = 2**31 - 1
-MIN_INT64: Final = -(2**63)
-MAX_INT64: Final = 2**63 - 1
 
-# length, attributes, timestamp delta, offset delta, key length, value length, header count
-MIN_RECORD_BYTES: Final = 7
+# So many records are looked at before the first of them is made.
+_PORTION: Final = 64
 
 Headers = Sequence[tuple[str, bytes | None]]
-
-
-class InvalidRecord(ProtocolError):
-    """A batch whose bytes are intact but whose records break the format's rules.
-
-    The leader answers INVALID_RECORD for it, and CORRUPT_MESSAGE for any other ProtocolError.
-    """
 
 
 class TimestampType(IntEnum):
@@ -109,6 +95,14 @@ def encode_record(
     return encode_varlong(len(body)) + body
 
 
+def check_block(count: int, size: int, base_offset: int) -> None:
+    """InvalidRecord unless ``count`` records from ``base_offset`` on can be in ``size`` bytes."""
+    if not 0 <= count <= size // MIN_RECORD_BYTES:
+        raise InvalidRecord(f"{count} records cannot be in {size} bytes")
+    if not MIN_INT64 + MAX_INT32 < base_offset < MAX_INT64 - MAX_INT32:
+        raise InvalidRecord(f"base offset {base_offset} leaves no room for offsets")
+
+
 def decode_records(
     block: bytes,
     count: int,
@@ -119,84 +113,61 @@ def decode_records(
 ) -> Iterator[Record]:
     """The records of one decompressed block. ``append_time`` replaces their own timestamps."""
     end = len(block)
-    if not 0 <= count <= end // MIN_RECORD_BYTES:
-        raise InvalidRecord(f"{count} records cannot be in {end} bytes")
-    if not MIN_INT64 + MAX_INT32 < base_offset < MAX_INT64 - MAX_INT32:
-        raise InvalidRecord(f"base offset {base_offset} leaves no room for offsets")
-    new_record = tuple.__new__  # without the named tuple's own __new__ in between
+    check_block(count, end, base_offset)
     position = 0
-    for _ in range(count):
-        try:
-            byte = block[position]
-            position += 1
-            if byte < 0x80:
-                length = (byte >> 1) ^ -(byte & 1)
-            else:
-                length, position = varint_after(block, position, byte)
-            record_end = position + length
-            if length < MIN_RECORD_BYTES - 1 or record_end > end:
-                raise InvalidRecord(f"a record of {length} bytes has {end - position} left")
-            position += 1  # the record's attributes are unused
-            byte = block[position]
-            position += 1
-            if byte < 0x80:
-                timestamp = base_timestamp + ((byte >> 1) ^ -(byte & 1))
-            else:
-                timestamp, position = varlong_after(block, position, byte)
-                timestamp += base_timestamp
-            if append_time is not None:
-                timestamp = append_time
-            elif not MIN_INT64 <= timestamp <= MAX_INT64:
-                timestamp = wrap_int64(timestamp)
-            offset_delta, position = read_varint(block, position)
-            key, position = _read_bytes(block, position, record_end)
-            value, position = _read_bytes(block, position, record_end)
-            header_count = block[position]
-            position += 1
-            headers: Headers = ()
-            if header_count:
-                headers, position = _read_headers(block, position - 1, record_end)
-        except IndexError:
-            raise InvalidRecord("a record runs past the end of its batch") from None
-        if position != record_end:
-            raise InvalidRecord(f"a record is {position - record_end} bytes off its length")
-        sequence = NO_SEQUENCE
-        if base_sequence >= 0:
-            sequence = (base_sequence + offset_delta) & MAX_INT32
-        yield new_record(
-            Record, (base_offset + offset_delta, timestamp, key, value, headers, sequence)
+    left = count
+    while left:
+        portion = min(left, _PORTION)
+        places = no_places()
+        position = find_places(
+            block, position, end, portion, base_offset, base_timestamp, 0, places
         )
+        left -= portion
+        yield from records_at(block, places, base_offset, base_sequence, append_time)
     if position != end:
         raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
 
 
-def _read_bytes(block: bytes, position: int, limit: int) -> tuple[bytes | None, int]:
-    """A nullable field; any negative length means null, as in Kafka."""
-    byte = block[position]
-    position += 1
-    if byte < 0x80:
-        length = (byte >> 1) ^ -(byte & 1)
-    else:
-        length, position = varint_after(block, position, byte)
-    if length < 0:
-        return None, position
-    field_end = position + length
-    if field_end > limit:
-        raise InvalidRecord(f"a field of {length} bytes has {limit - position} left")
-    return block[position:field_end], field_end
+def records_at(
+    block: bytes,
+    columns: Iterable[Sequence[int]],
+    base_offset: int = 0,
+    base_sequence: int = NO_SEQUENCE,
+    append_time: int | None = None,
+) -> Iterator[Record]:
+    """The objects of the rows of ``columns``, which are those of `Places`, in their order."""
+    new_record = tuple.__new__  # without the named tuple's own __new__ in between
+    sequence = NO_SEQUENCE
+    headers: Headers
+    for offset, timestamp, key_start, key, value_start, value, header_start, count in zip(
+        *columns, strict=True
+    ):
+        if base_sequence >= 0:
+            sequence = (base_sequence + offset - base_offset) & MAX_INT32
+        headers = headers_at(block, header_start, count) if count else ()
+        yield new_record(
+            Record,
+            (
+                offset,
+                timestamp if append_time is None else append_time,
+                None if key < 0 else block[key_start : key_start + key],
+                None if value < 0 else block[value_start : value_start + value],
+                headers,
+                sequence,
+            ),
+        )
 
 
-def _read_headers(
-    block: bytes, position: int, limit: int
-) -> tuple[list[tuple[str, bytes | None]], int]:
-    count, position = read_varint(block, position)
-    if not 0 <= count <= limit - position:
-        raise InvalidRecord(f"{count} record headers cannot be in {limit - position} bytes")
+def headers_at(block: bytes, position: int, count: int) -> list[tuple[str, bytes | None]]:
+    """The ``count`` record headers from ``position`` on, which `find_places` has found good."""
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        key, position = _read_bytes(block, position, limit)
-        if key is None:
-            raise InvalidRecord("a record header has no key")
-        value, position = _read_bytes(block, position, limit)
-        headers.append((key.decode("utf-8", "replace"), value))
-    return headers, position
+        size, position = read_varint(block, position)
+        name = block[position : position + size].decode("utf-8", "replace")
+        size, position = read_varint(block, position + size)
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, block[position : position + size]))
+            position += size
+    return headers

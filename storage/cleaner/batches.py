@@ -24,9 +24,8 @@ from ...protocol.records.batch import (
 )
 from ...protocol.records.builder import assemble, build_empty_batch
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, compression_of
+from ...protocol.records.loops.varint import MAX_INT64, MIN_INT64, encode_varlong, wrap_int64
 from ...protocol.records.message_set import encode_message_set
-from ...protocol.records.record import MAX_INT64, MIN_INT64
-from ...protocol.records.varint import encode_varlong, wrap_int64
 from .offset_map import OffsetMap
 from .record_scan import Chosen, choose_records, timestamp_delta
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...protocol.records.record import InvalidRecord
-from ...protocol.records.varint import read_varint, read_varlong, varint_after
+from ...protocol.errors import InvalidRecord
+from ...protocol.records.loops.varint import read_varint, read_varlong, varint_after
 
 
 class Chosen(NamedTuple):

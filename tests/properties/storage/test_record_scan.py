@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.records.record import InvalidRecord, Record, decode_records, encode_record
+from pybroker.protocol.errors import InvalidRecord, ProtocolError
+from pybroker.protocol.records.record import Record, decode_records, encode_record
 from pybroker.storage.cleaner.record_scan import choose_records, scan_keys, timestamp_delta
 from tests.support.record_strategies import header_lists, payloads
 

@@ -6,17 +6,24 @@ follows. Bits past the type's width are dropped, as Java drops them. The unsigne
 flexible messages are not here.
 
 Callers inline the one-byte case, which is nearly all of them, and come here with the first byte.
+No step leaves 64 bits, so that compiled and interpreted numbers are the same.
 """
 
-from typing import Final
+from __future__ import annotations
 
-from ..errors import ProtocolError
+from typing import TYPE_CHECKING, Final
 
-_MASK_32: Final = 0xFFFFFFFF
+from ...errors import InvalidRecord
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
+MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
 
 # Every one-byte encoding, indexed by value + 64.
-ONE_BYTE: Final = tuple(bytes([(n << 1) ^ (n >> 63)]) for n in range(-64, 64))
+ONE_BYTE: Final = tuple([bytes([(n << 1) ^ (n >> 63)]) for n in range(-64, 64)])
 
 
 def wrap_int64(value: int) -> int:
@@ -31,11 +38,11 @@ def encode_varlong(value: int) -> bytes:
         return ONE_BYTE[value + 64]
     if -8192 <= value < 8192:
         raw = (value << 1) ^ (value >> 63)
-        return bytes((raw & 0x7F | 0x80, raw >> 7))
-    if not -(2**63) <= value < 2**63:
+        return bytes([raw & 0x7F | 0x80, raw >> 7])
+    if not MIN_INT64 <= value <= MAX_INT64:
         value = wrap_int64(value)
     rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
+    out = []
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
@@ -43,50 +50,67 @@ def encode_varlong(value: int) -> bytes:
     return bytes(out)
 
 
-def varint_after(data: bytes, position: int, first: int) -> tuple[int, int]:
+def varint_after(data: bytes, position: i64, first: i64) -> tuple[i64, i64]:
     """The int32 whose first byte was ``first`` (>= 0x80); the rest starts at ``position``.
 
-    Returns the value and the position after it. Runs off the end with IndexError.
+    Returns the value and the position after it. Runs off the end with IndexError; InvalidRecord
+    if it does not end after 5 bytes.
     """
-    raw = first & 0x7F
-    byte = data[position]
+    raw: i64 = first & 0x7F
+    byte: i64 = data[position]
     if byte < 0x80:
         raw |= byte << 7
         return (raw >> 1) ^ -(raw & 1), position + 1
-    for shift in (7, 14, 21, 28):
+    shift: i64 = 7
+    while shift < 35:
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            raw &= _MASK_32
+            raw &= 0xFFFFFFFF
             return (raw >> 1) ^ -(raw & 1), position
-    raise ProtocolError("a varint does not end after 5 bytes")
+        shift += 7
+    raise InvalidRecord("a varint does not end after 5 bytes")
 
 
-def varlong_after(data: bytes, position: int, first: int) -> tuple[int, int]:
+def varlong_after(data: bytes, position: i64, first: i64) -> tuple[i64, i64]:
     """The int64 whose first byte was ``first`` (>= 0x80); see varint_after."""
-    raw = first & 0x7F
-    for shift in (7, 14, 21, 28, 35, 42, 49, 56, 63):
+    raw: i64 = first & 0x7F
+    byte: i64
+    shift: i64 = 7
+    while shift < 63:
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            raw &= _MASK_64
             return (raw >> 1) ^ -(raw & 1), position
-    raise ProtocolError("a varlong does not end after 10 bytes")
+        shift += 7
+    byte = data[position]
+    if byte >= 0x80:
+        raise InvalidRecord("a varlong does not end after 10 bytes")
+    return ((raw >> 1) | (byte & 1) << 62) ^ -(raw & 1), position + 1
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: i64) -> tuple[i64, i64]:
     """The int32 at ``position`` and the position after it. Runs off the end with IndexError."""
-    first = data[position]
+    first: i64 = data[position]
     if first < 0x80:
         return (first >> 1) ^ -(first & 1), position + 1
     return varint_after(data, position + 1, first)
 
 
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+def read_varlong(data: bytes, position: i64) -> tuple[i64, i64]:
     """The int64 at ``position`` and the position after it. Runs off the end with IndexError."""
-    first = data[position]
+    first: i64 = data[position]
     if first < 0x80:
         return (first >> 1) ^ -(first & 1), position + 1
     return varlong_after(data, position + 1, first)
+
+
+def add_int64(a: i64, b: i64) -> i64:
+    """The sum of two int64 in 64 bits, without a step that leaves them."""
+    if a >= 0 and b > MAX_INT64 - a:
+        return (a + MIN_INT64) + (b + MIN_INT64)
+    if a < 0 and b < MIN_INT64 - a:
+        return (a - MIN_INT64) + (b - MIN_INT64)
+    return a + b

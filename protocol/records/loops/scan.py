@@ -1,0 +1,207 @@
+"""Check every record of a block, as Kafka's leader does before it appends a batch.
+
+A record fills exactly its declared length, all lengths are those of something that is there, and
+the block holds exactly the declared number of records. What rules of the topic ask for is noted in
+passing: the bounds of the timestamps, records without a key, offsets that do not count up.
+
+The walk goes on in portions of a bounded number of steps (a record or a record's header each): in
+a thread of its own, a compiled loop would keep the interpreter from everybody else until it ends.
+
+Mirrors: DefaultRecord.readFrom and readPartiallyFrom, as LogValidator runs them.
+Stricter than Kafka: lengths count in compressed batches as well, where Kafka reads over them (its
+consumers do not).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from ...errors import InvalidRecord
+from .varint import MAX_INT64, MIN_INT64, add_int64, varint_after, varlong_after
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+# length, attributes, timestamp delta, offset delta, key length, value length, header count
+MIN_RECORD_BYTES: Final = 7
+NO_TIMESTAMP: Final = -1
+
+# Up to here from 0, a time and a small difference have a sum that needs no care.
+_FAR: Final = 2**62
+
+
+@final
+class RecordScan:
+    """One walk over ``block``, which claims to hold ``count`` records.
+
+    After it `highest` is the largest timestamp (int64 min without records), `lowest` the smallest
+    of those that are not NO_TIMESTAMP (int64 max if there is none), `keyless` the number of records
+    without a key, `in_order` whether the offset deltas are 0, 1, 2, ...
+    """
+
+    def __init__(self, block: bytes, count: int, base_timestamp: int) -> None:
+        """InvalidRecord if so many records cannot be in so few bytes."""
+        if not 0 <= count <= len(block) // MIN_RECORD_BYTES:
+            raise InvalidRecord(f"{count} records cannot be in {len(block)} bytes")
+        self._block = block
+        self._count: i64 = count
+        self._base: i64 = base_timestamp
+        self._position: i64 = 0
+        self._index: i64 = 0
+        self._record_end: i64 = 0
+        self._headers_left: i64 = 0
+        self.highest: i64 = MIN_INT64
+        self.lowest: i64 = MAX_INT64
+        self.keyless: i64 = 0
+        self.in_order = True
+
+    def advance(self, steps: i64) -> bool:
+        """Go on for at most ``steps`` records and headers; whether all have been seen.
+
+        InvalidRecord where one breaks the format's rules.
+        """
+        try:
+            return self._advance(steps)
+        except IndexError:
+            raise InvalidRecord("a record runs past the end of its batch") from None
+
+    def _advance(self, steps: i64) -> bool:
+        block = self._block
+        end: i64 = len(block)
+        count: i64 = self._count
+        base: i64 = self._base
+        near = -_FAR < base < _FAR
+        position: i64 = self._position
+        index: i64 = self._index
+        record_end: i64 = self._record_end
+        headers_left: i64 = self._headers_left
+        highest: i64 = self.highest
+        lowest: i64 = self.lowest
+        keyless: i64 = self.keyless
+        in_order = self.in_order
+        byte: i64
+        second: i64
+        length: i64
+        delta: i64
+        timestamp: i64
+        while steps > 0 and index < count:
+            steps -= 1
+            if headers_left:
+                position = skip_header(block, position, record_end)
+                headers_left -= 1
+            else:
+                byte = block[position]
+                if byte < 0x80:
+                    position += 1
+                    length = (byte >> 1) ^ -(byte & 1)
+                else:
+                    second = block[position + 1]
+                    if second < 0x80:
+                        length = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
+                        position += 2
+                    else:
+                        length, position = varint_after(block, position + 1, byte)
+                record_end = position + length
+                if length < MIN_RECORD_BYTES - 1 or record_end > end:
+                    raise InvalidRecord(f"a record of {length} bytes has {end - position} left")
+                byte = block[position + 1]  # after the record's attributes, which are unused
+                position += 2
+                if byte < 0x80 and near:
+                    timestamp = base + ((byte >> 1) ^ -(byte & 1))
+                else:
+                    delta = (byte >> 1) ^ -(byte & 1)
+                    if byte >= 0x80:
+                        delta, position = varlong_after(block, position, byte)
+                    timestamp = add_int64(base, delta)
+                if timestamp > highest:
+                    highest = timestamp
+                if timestamp < lowest and timestamp != NO_TIMESTAMP:
+                    lowest = timestamp
+                byte = block[position]
+                position += 1
+                if byte < 0x80:
+                    delta = (byte >> 1) ^ -(byte & 1)
+                else:
+                    delta, position = varint_after(block, position, byte)
+                if delta != index:
+                    in_order = False
+                byte = block[position]
+                position += 1
+                if byte < 0x80:
+                    length = (byte >> 1) ^ -(byte & 1)
+                else:
+                    length, position = varint_after(block, position, byte)
+                if length < 0:
+                    keyless += 1
+                else:
+                    position += length
+                    if position > record_end:
+                        raise InvalidRecord(f"a key of {length} bytes leaves its record")
+                byte = block[position]
+                position += 1
+                if byte < 0x80:
+                    length = (byte >> 1) ^ -(byte & 1)
+                else:
+                    second = block[position]
+                    if second < 0x80:
+                        length = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
+                        position += 1
+                    else:
+                        length, position = varint_after(block, position, byte)
+                if length > 0:
+                    position += length
+                    if position > record_end:
+                        raise InvalidRecord(f"a value of {length} bytes leaves its record")
+                byte = block[position]
+                position += 1
+                if byte:
+                    headers_left = (byte >> 1) ^ -(byte & 1)
+                    if byte >= 0x80:
+                        headers_left, position = varint_after(block, position, byte)
+                    if not 0 <= headers_left <= record_end - position:
+                        raise InvalidRecord(
+                            f"{headers_left} record headers cannot be in "
+                            f"{record_end - position} bytes"
+                        )
+            if headers_left == 0:
+                if position != record_end:
+                    raise InvalidRecord(f"a record is {position - record_end} bytes off its length")
+                index += 1
+        if index == count and position != end:
+            raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
+        self._position = position
+        self._index = index
+        self._record_end = record_end
+        self._headers_left = headers_left
+        self.highest = highest
+        self.lowest = lowest
+        self.keyless = keyless
+        self.in_order = in_order
+        return index == count
+
+
+def skip_header(block: bytes, position: i64, limit: i64) -> i64:
+    """The position after the record header at ``position``."""
+    length: i64
+    byte: i64 = block[position]
+    position += 1
+    if byte < 0x80:
+        length = (byte >> 1) ^ -(byte & 1)
+    else:
+        length, position = varint_after(block, position, byte)
+    if length < 0:
+        raise InvalidRecord("a record header has no key")
+    position += length
+    if position > limit:
+        raise InvalidRecord(f"a header's key of {length} bytes leaves its record")
+    byte = block[position]
+    position += 1
+    if byte < 0x80:
+        length = (byte >> 1) ^ -(byte & 1)
+    else:
+        length, position = varint_after(block, position, byte)
+    if length > 0:
+        position += length
+        if position > limit:
+            raise InvalidRecord(f"a header's value of {length} bytes leaves its record")
+    return position
