@@ -55,6 +55,16 @@ SIZE_PREFIX_BYTES = 4
 FrameHandler: TypeAlias = "Callable[[Connection], float]"
 
 
+class Gatekeeper(Protocol):
+    """Takes the frames of a connection while it stands before the dispatcher."""
+
+    def __call__(self, connection: Connection) -> float:
+        """As a FrameHandler."""
+
+    def connection_closed(self) -> None:
+        """It will take no frame any more."""
+
+
 class Transport(Protocol):
     """A non-blocking socket, as far as a connection reads from it."""
 
@@ -111,8 +121,9 @@ class Connection:
         self.owner = owner
         self.max_frame_bytes = max_frame_bytes
         self.state: MuteState = READING
-        # Takes the frames while it stands before the dispatcher: see `listener_security`.
-        self.gatekeeper: FrameHandler | None = None
+        # Before the dispatcher: see `listener_security`. Both know each other until
+        # the connection ends, or the memory of both would wait for the next full collection.
+        self.gatekeeper: Gatekeeper | None = None
         self.closed = False
         self.events = READ  # what the selector watches
 
@@ -179,6 +190,9 @@ class Connection:
             logger.warning("Closing the connection of %s (%s): %s", self.peer,
                         self.peer.listener_name, reason)  # fmt: skip
         self.owner.closed(self)
+        if self.gatekeeper is not None:
+            self.gatekeeper.connection_closed()
+            self.gatekeeper = _CLOSED
         self.transport.close()
         self.out.clear()
         self.unsent.clear()
@@ -448,3 +462,18 @@ class Connection:
         self.throttled_until = perf_counter() + throttle_ms / 1000
         self.owner.throttled(self)
         self.state = next_state(self.state, MuteEvent.RESPONSE_SENT)
+
+
+class _Closed:
+    """Before a connection that has closed with a gatekeeper: nothing gets past it."""
+
+    __slots__ = ()
+
+    def __call__(self, connection: Connection) -> float:
+        raise AssertionError(f"a frame of {connection.peer}, which is closed")
+
+    def connection_closed(self) -> None:
+        pass
+
+
+_CLOSED = _Closed()

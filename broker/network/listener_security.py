@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .connection import Connection, FrameHandler
+from .connection import Connection, Gatekeeper
 
 
 class ListenerSecurity(NamedTuple):
@@ -21,7 +21,7 @@ class ListenerSecurity(NamedTuple):
     """
 
     new_connection: Callable[..., Connection] = Connection
-    new_gatekeeper: Callable[[Connection], FrameHandler] | None = None
+    new_gatekeeper: Callable[[Connection], Gatekeeper] | None = None
 
 
 OPEN = ListenerSecurity()

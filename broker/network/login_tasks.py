@@ -40,7 +40,8 @@ class LoginTasks:
     def expect(self, connection: Connection) -> None:
         self._strangers[connection] = perf_counter() + LOGIN_SECONDS
 
-    def known(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
+        """It is known, or closed."""
         self._strangers.pop(connection, None)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -68,8 +69,8 @@ class LoginTasks:
         await trio.sleep(_LOOK_SECONDS)
         now = perf_counter()
         for connection, until in list(self._strangers.items()):
-            if connection.closed or until < now:
-                del self._strangers[connection]
+            if until < now:
+                self.forget(connection)
                 connection.close(f"it did not log in within {LOGIN_SECONDS:.0f} s")
 
     async def _call_delayed(self) -> None:

@@ -37,7 +37,7 @@ from ..observability.metrics import BrokerMetrics
 from ..security.sasl.gssapi import GSSAPI
 from ..security.sasl.login import Login, LoginRules, Outcome, Turn
 from .bad_input import BadInput
-from .connection import SIZE_PREFIX_BYTES, Connection, FrameHandler
+from .connection import SIZE_PREFIX_BYTES, Connection, FrameHandler, Gatekeeper
 from .login_tasks import LoginTasks
 from .request import Request
 
@@ -81,7 +81,7 @@ class SaslListener(NamedTuple):
     epoch_ms: Callable[[], int]
     counts: LoginCounts
 
-    def new_gatekeeper(self, connection: Connection) -> FrameHandler:
+    def new_gatekeeper(self, connection: Connection) -> Gatekeeper:
         return SaslGatekeeper(self, connection)
 
 
@@ -122,6 +122,9 @@ class SaslGatekeeper:
         elif key != ApiKey.SASL_HANDSHAKE:
             raise BadInput(f"{_what(key)} before its login")
         return listener.handle_frame(connection)
+
+    def connection_closed(self) -> None:
+        self._listener.tasks.forget(self._connection)
 
     # What the handlers of the two APIs do with it
 
@@ -204,7 +207,7 @@ class SaslGatekeeper:
             connection.peer.principal = login.principal
             connection.max_frame_bytes = self._max_frame_bytes
             connection.gatekeeper = None if login.expires_ms is None else self
-            self._listener.tasks.known(connection)
+            self._listener.tasks.forget(connection)
         answer(outcome)
 
     # Who is in, and who is not let in

@@ -66,7 +66,7 @@ async def test_who_does_not_log_in_is_closed(monkeypatch: pytest.MonkeyPatch) ->
     slow, known = Stranger(), Stranger()
     tasks.expect(slow)
     tasks.expect(known)
-    tasks.known(known)
+    tasks.forget(known)
     async with trio.open_nursery() as nursery:
         await nursery.start(tasks.run)
         with trio.fail_after(5):
