@@ -27,6 +27,8 @@ from .request import ConnectionInfo
 logger = logging.getLogger("pybroker.broker.network")
 
 MAX_ACCEPTS_PER_ROUND = 64
+# A connection over TLS is more work than a plain one.
+ROUND_SECONDS = 0.002
 OUT_OF_FILES_PAUSE_SECONDS = 0.05
 TOLD_EVERY_SECONDS = 10.0
 _numbers = count(1)
@@ -114,8 +116,9 @@ class Acceptor:
         while True:
             await self.quotas.wait_for_slot(self.listener)
             await trio.lowlevel.wait_readable(self.sock)
+            ends = perf_counter() + ROUND_SECONDS
             for _ in range(MAX_ACCEPTS_PER_ROUND):
-                if not self.quotas.slot_available(self.listener):
+                if not self.quotas.slot_available(self.listener) or perf_counter() > ends:
                     break
                 try:
                     sock, address = self.sock.accept()

@@ -9,6 +9,8 @@ Invariants:
 - What was received is decrypted as far as there is room: only while a whole request is in the
   buffer, or it may not grow, does `_Wire` hold more, and `frame_ready` takes it up. Epoll says
   nothing of it.
+- Of one connection at most RECORDS_AT_ONCE records are decrypted before others have their turn;
+  a socket with room for an answer, which epoll tells at once, brings it back to the rest.
 - What is encrypted leaves before anything else is; it is the first part of the queue meanwhile, so
   that a queue without parts has sent all.
 - A handshake is a step of a round like a large request: it takes milliseconds, so `needed` is
@@ -42,6 +44,8 @@ from .send_queue import MAX_SENT_BYTES_PER_ROUND, Rest, SendQueue
 # that is not counted among receive buffers. Twice as much is hardly faster.
 PIECE_BYTES: Final = 128 * 1024
 RECORD_BYTES: Final = 16 * 1024
+# In a piece there may be thousands of records of a byte each, some microseconds for every one.
+RECORDS_AT_ONCE: Final = 500
 # While more than that of a large frame is missing, the kernel is to speak up only when so much has
 # come: clients send record by record, and a round for each of 16 KB costs more than all else.
 LOW_WATER_BYTES: Final = 128 * 1024
@@ -60,7 +64,7 @@ _plain: Final = memoryview(bytearray(PIECE_BYTES))
 class _Wire:
     """The socket as the connection's `transport`: what is received from it is decrypted."""
 
-    __slots__ = ("ended", "fileno", "incoming", "outgoing", "socket", "tls")
+    __slots__ = ("ended", "fileno", "has_paused", "incoming", "outgoing", "socket", "tls")
 
     def __init__(self, sock: socket.socket, server: ServerTls) -> None:
         self.socket = sock
@@ -68,6 +72,7 @@ class _Wire:
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = server.new_connection(self.incoming, self.outgoing)
         self.ended = False
+        self.has_paused = False  # the last time, since there were many records
 
     def take_in(self) -> int:
         """Receive once; 0 at the end of the stream, BlockingIOError if nothing is there."""
@@ -89,8 +94,10 @@ class _Wire:
         """Of what was received. BlockingIOError if that makes no byte."""
         tls, incoming = self.tls, self.incoming
         filled, size = 0, len(target)
+        records_left = RECORDS_AT_ONCE
         try:
-            while filled < size:
+            while filled < size and records_left:
+                records_left -= 1
                 # The stubs know of the other form of this call only, which gives bytes.
                 count: Any = tls.read(size - filled, target[filled:])
                 if not count:
@@ -105,6 +112,7 @@ class _Wire:
             self.ended = True
         except ssl.SSLError as error:
             raise BadInput(f"a TLS record that cannot be read ({_reason(error)})") from None
+        self.has_paused = not records_left
         if self.outgoing.pending > MAX_CONTROL_BYTES:
             raise BadInput("TLS records that ask for answers, and reads none")
         if not filled and not self.ended:
@@ -279,6 +287,9 @@ class TlsConnection(Connection):
             if not self._decrypt_more():
                 return False
             ready = Connection.frame_ready(self)
+            if wire.has_paused and not ready:
+                self.watch(self.events | WRITE)
+                break
         return ready
 
     def _decrypt_more(self) -> bool:

@@ -26,6 +26,7 @@ from pybroker.broker.network.tls_connection import (
     HANDSHAKE,
     HANDSHAKE_SECONDS,
     PIECE_BYTES,
+    RECORDS_AT_ONCE,
     TlsConnection,
 )
 from pybroker.broker.security.tls.principal_mapping import parse_rules
@@ -412,3 +413,26 @@ def test_requests_are_bounded_as_without_tls() -> None:
         shortage.keep_within(connection, 0.0)
         assert pool.available == 1000
         assert not connection.waits_for_memory
+
+
+def test_records_of_a_byte_come_in_turns() -> None:
+    """Thousands in one piece: some are decrypted, the rest when the socket says that it has room,
+    although nothing more comes in."""
+    frame = (3000).to_bytes(4, "big") + os.urandom(3000)
+    with sockets() as (ours, theirs):
+        connection, watched = connection_over(ours)
+        peer = Peer(theirs)
+        shake_hands(connection, peer)
+        for byte in frame:
+            peer.tls.write(bytes([byte]))
+        theirs.sendall(peer.outgoing.read())
+        turns = 0
+        assert connection.receive()
+        while not connection.frame_ready():
+            assert connection.end - connection.start <= (turns + 2) * 2 * RECORDS_AT_ONCE
+            assert watched.events & WRITE
+            watched.events = connection.events = READ
+            turns += 1
+        assert turns > 1
+        assert list(frames_of(connection)) == [frame[4:]]
+        assert watched.events == READ
