@@ -2,7 +2,8 @@
 
 Invariants:
 - Messages are matched as `ScramMessages` does: what does not match is a `SaslError`, in time linear
-  in the length of the message.
+  in the length of the message, which is bounded: matching half a megabyte, as a server without such
+  a bound takes from strangers, would hold up all others for 50 ms.
 - Nothing shows a key, a salt or a proof in its repr.
 
 Mirrors `ScramFormatter`, `ScramMechanism`, `ScramCredential(Utils)`, `ScramMessages`. The signed
@@ -28,6 +29,8 @@ MIN_ITERATIONS = 4096
 MAX_CLIENT_ITERATIONS = 200_000
 SALT_CHARACTERS = 26  # as Kafka's tools make them
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+# Of a message. Kafka's bound is that of frames, sasl.server.max.receive.size.
+MAX_MESSAGE_BYTES = 16 * 1024
 TOKEN_AUTH = "tokenauth"  # the extension of a login by delegation token
 
 
@@ -263,7 +266,9 @@ def signed_text(first: ClientFirst, answer: ServerFirst, final: ClientFinal) -> 
 
 
 def _match(pattern: re.Pattern[str], token: bytes, which: str) -> re.Match[str]:
-    match = pattern.fullmatch(str(token, "utf-8", "replace"))
+    match = None
+    if len(token) <= MAX_MESSAGE_BYTES:
+        match = pattern.fullmatch(str(token, "utf-8", "replace"))
     if match is None:
         raise SaslError(f"Invalid SCRAM {which} message format")
     return match

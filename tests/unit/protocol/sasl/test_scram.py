@@ -8,6 +8,7 @@ import pytest
 
 from pybroker.protocol.sasl.errors import SaslAuthenticationError, SaslError
 from pybroker.protocol.sasl.scram import (
+    MAX_MESSAGE_BYTES,
     ClientFinal,
     ClientFirst,
     ScramCredential,
@@ -223,3 +224,14 @@ def test_no_repr_shows_a_secret() -> None:
     for secret in (b"secret", SALT, CREDENTIAL.stored_key, CREDENTIAL.server_key):
         assert repr(secret) not in shown
         assert b64encode(secret).decode() not in shown.replace(ServerFirst.parse(answer).text, "")
+
+
+def test_long_messages_are_not_matched() -> None:
+    """Strangers may send up to sasl.server.max.receive.size bytes; the loop would be held."""
+    start = b"n,,n=alice,r="
+    longest = start + b"x" * (MAX_MESSAGE_BYTES - len(start))
+    assert ClientFirst.parse(longest).nonce == "x" * (MAX_MESSAGE_BYTES - len(start))
+    with pytest.raises(SaslError, match="Invalid SCRAM client first message format"):
+        ClientFirst.parse(longest + b"x")
+    with pytest.raises(SaslError, match="Invalid SCRAM client final message format"):
+        ClientFinal.parse(b"c=biws,r=abc,p=" + b"A" * MAX_MESSAGE_BYTES)
