@@ -54,6 +54,8 @@ ABUSE_BY_HAND = [
     "--ignore=tests/abuse/test_largest_requests.py",
     "--ignore=tests/abuse/test_slow_readers.py",
     "--deselect=tests/abuse/test_half_open.py::test_half_open_requests[large]",
+    "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
+    "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]

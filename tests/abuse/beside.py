@@ -53,7 +53,14 @@ TABLE: list[Row] = []
 class Bystander:
     """The broker and the good client beside it."""
 
-    def __init__(self, broker: BrokerProcess, holds: Path, topic: str, rate: float) -> None:
+    def __init__(
+        self,
+        broker: BrokerProcess,
+        holds: Path,
+        topic: str,
+        rate: float,
+        comes_by: Mapping[str, str],
+    ) -> None:
         self.broker = broker
         self.bootstrap = broker.bootstrap
         self.target = Topic("", b"")  # for a test's own use
@@ -61,7 +68,7 @@ class Bystander:
         self._holds = holds
         command = [sys.executable, "-m", "tests.abuse.good_client"]
         self._process = subprocess.Popen(
-            [*command, broker.bootstrap, topic, str(rate)],
+            [*command, json.dumps(comes_by), topic, str(rate)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -131,7 +138,9 @@ def bystander(
     rate: float = RECORDS_PER_SECOND,
     program: list[str] = WATCHED,
     port: int | None = None,
+    comes_by: Mapping[str, str] | None = None,
 ) -> Iterator[Bystander]:
+    """`comes_by`: the settings of the good client; without them, by the plain listener."""
     holds = directory / "holds.log"
     with zookeeper_process(directory) as connect:
         broker = BrokerProcess(directory / "broker", connect, config, port=port)
@@ -141,7 +150,8 @@ def bystander(
         try:
             with WireClient(broker.bootstrap) as client:
                 topic = client.create_topic(4, name="good").name
-            good = Bystander(broker, holds, topic, rate)
+            settings = comes_by or {"bootstrap.servers": broker.bootstrap}
+            good = Bystander(broker, holds, topic, rate, settings)
             try:
                 yield good
             finally:

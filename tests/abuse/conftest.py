@@ -1,4 +1,4 @@
-"""One broker for many abuses, and the table of what each cost the good client."""
+"""Two brokers for many abuses, one with TLS and logins; the table of what the good client saw."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.abuse.beside import TABLE, WATCHED, Bystander, bystander, format_table
+from tests.abuse.secured import Secured, secured_bystander
 from tests.support.processes import free_port
 
 
@@ -19,6 +20,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bystander]:
     with bystander(tmp_path_factory.mktemp("abuse"), program=program) as beside:
         beside.metrics_port = port
         yield beside
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A broker with TLS and logins, and the good client that comes by both."""
+    with secured_bystander(tmp_path_factory.mktemp("secured")) as running:
+        yield running
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -1,6 +1,7 @@
 """A well-behaved producer and consumer in a process of their own, measured while others misbehave.
 
-Job: confluent-kafka with acks=all and everything else at its defaults sends records at a steady
+Job: confluent-kafka with acks=all, the settings by which it comes to the broker (JSON, its first
+argument) and everything else at its defaults sends records at a steady
 rate and reads them back as a member of a group. `begin` and `end NAME` on the standard input cut
 out a window; its answer is one line of JSON: how many records were sent in it, how long their
 acknowledgement and their way to the consumer took, errors and losses.
@@ -16,6 +17,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Message, Producer
@@ -41,7 +43,7 @@ class Window(NamedTuple):
 
 
 class GoodClient:
-    def __init__(self, bootstrap: str, topic: str, rate: float) -> None:
+    def __init__(self, comes_by: Mapping[str, Any], topic: str, rate: float) -> None:
         self.topic = topic
         self.period = 1 / rate
         self.sent: list[float] = []  # by number, when
@@ -50,7 +52,7 @@ class GoodClient:
         self.errors: list[tuple[float, str]] = []
         self.is_reading = threading.Event()
         common = {
-            "bootstrap.servers": bootstrap,
+            **comes_by,
             "error_cb": lambda error: self.note(f"client: {error}"),
         }
         # librdkafka's own waiting for more records is no latency of the broker.
@@ -125,8 +127,8 @@ def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
-def main(bootstrap: str, topic: str, rate: str) -> None:
-    client = GoodClient(bootstrap, topic, float(rate))
+def main(comes_by: str, topic: str, rate: str) -> None:
+    client = GoodClient(json.loads(comes_by), topic, float(rate))
     for work in (client.produce, client.consume):
         threading.Thread(target=work, daemon=True).start()
     client.is_reading.wait()
