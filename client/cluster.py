@@ -8,8 +8,10 @@ Mirrors: Metadata and ClusterConnectionStates of the Java client.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from enum import IntEnum
 from types import TracebackType
 from typing import TypeVar
 
@@ -17,6 +19,7 @@ import trio
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.groups import FindCoordinatorRequest, FindCoordinatorResponse
 from ..protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -25,16 +28,19 @@ from ..protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ..protocol.schema import Message
-from .connection import Connection
-from .errors import ClientError, LoginError
+from .connection import Connection, Connections, Question
+from .errors import ClientError, LoginError, Refused
 from .refusals import Asked, NotAllowed
-from .security.connector import OPEN
+from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
 RETRY_BACKOFF_SECONDS = 0.1
 RETRY_TIMEOUT_SECONDS = 30.0
 LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
 LEADERLESS_TIMEOUT_SECONDS = 10.0  # of partitions all of whose brokers are absent
+
+FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
+FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: before it, a broker that creates topics always does
 
 R = TypeVar("R", bound=Message)
 
@@ -47,11 +53,24 @@ async def retrying() -> AsyncIterator[float]:
         await trio.sleep(RETRY_BACKOFF_SECONDS)
 
 
+class CoordinatorKind(IntEnum):
+    """Of what a broker is the coordinator: of a group id, or of a transactional id."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+    @property
+    def label(self) -> str:
+        return "group" if self is CoordinatorKind.GROUP else "transactional id"
+
+
 class Cluster:
     """`async with Cluster("host:port,host:port") as cluster: ...`
 
     `tell` is given a line for whoever wonders why nothing happens. `security` has the settings of
-    Kafka's clients for TLS and logins: security.protocol, sasl.* and ssl.*.
+    Kafka's clients for TLS and logins: security.protocol, sasl.* and ssl.*. `network` opens streams
+    of bytes instead of TCP, for tests that play one.
+    Its connections may be used by many tasks at once, inside the block.
     """
 
     def __init__(
@@ -60,18 +79,27 @@ class Cluster:
         tell: Callable[[str], None] | None = None,
         *,
         security: Mapping[str, str] | None = None,
+        network: Reach | None = None,
     ) -> None:
         self.tell = tell or _tell_nobody
         self._connector = connector_from(security) if security else OPEN
+        if network is not None:
+            self._connector = self._connector._replace(reach=network)
         self._bootstrap = [parse_address(text) for text in bootstrap.split(",") if text.strip()]
         if not self._bootstrap:
             raise ClientError("name at least one broker as HOST:PORT")
-        self._connections: dict[int, Connection] = {}
+        self._opened = Connections()
+        # By broker and purpose; opened by one task at a time.
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._opening: defaultdict[tuple[int, str], trio.Lock] = defaultdict(trio.Lock)
         self._any: Connection | None = None
+        self._any_opening = trio.Lock()
         self._addresses: dict[int, tuple[str, int]] = {}
+        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self.controller_id = -1
 
     async def __aenter__(self) -> Cluster:
+        await self._opened.__aenter__()
         return self
 
     async def __aexit__(
@@ -80,8 +108,7 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for connection in [*self._connections.values(), *([self._any] if self._any else [])]:
-            await connection.aclose()
+        await self._opened.__aexit__(kind, error, trace)
 
     def asks(self, operation: str, name: str = "") -> Asked:
         """What a refusal is explained with."""
@@ -89,7 +116,7 @@ class Cluster:
         who = None if login is None or login.user is None else f"User:{login.user}"
         return Asked(who, operation, name)
 
-    async def ask_anyone(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
+    async def ask_anyone(self, key: ApiKey, message: Question, answer_class: type[R]) -> R:
         """The answer of the first broker that gives one. Raises ClientError."""
         if self._any is not None and self._any.is_open:
             with suppress(ClientError):
@@ -97,31 +124,104 @@ class Cluster:
         failure: ClientError | None = None
         for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
             try:
-                self._any = await Connection.open(host, port, self._connector)
-                return await self._any.request(key, message, answer_class)
+                connection = await self._open_any(host, port)
+                return await connection.request(key, message, answer_class)
             except ClientError as error:
                 failure = failure or error
         assert failure is not None
         raise failure
 
-    async def connection(self, broker_id: int) -> Connection:
-        """A connection to one broker that the last metadata named. Raises ClientError."""
-        existing = self._connections.get(broker_id)
+    async def _open_any(self, host: str, port: int) -> Connection:
+        """One connection to this address for all who want it at the same time."""
+        async with self._any_opening:
+            known = self._any
+            if known is not None and known.is_open and known.address == f"{host}:{port}":
+                return known
+            connection = await self._opened.open(host, port, self._connector)
+            if known is not None and known.is_open and not known.in_flight_count:
+                known.close()
+            self._any = connection
+            return connection
+
+    async def connection(self, broker_id: int, purpose: str = "") -> Connection:
+        """A connection to one broker that the last metadata named. Raises ClientError.
+
+        A broker answers what comes over one connection in order, a fetch that waits for records
+        included: whoever cannot wait behind others has a `purpose` of its own.
+        """
+        key = (broker_id, purpose)
+        existing = self._connections.get(key)
         if existing is not None and existing.is_open:
             return existing
-        address = self._addresses.get(broker_id)
-        if address is None:
-            raise ClientError(f"broker {broker_id} is not alive")
-        connection = self._connections[broker_id] = await Connection.open(*address, self._connector)
-        return connection
+        async with self._opening[key]:
+            existing = self._connections.get(key)
+            if existing is not None and existing.is_open:
+                return existing
+            address = self._addresses.get(broker_id)
+            if address is None:
+                raise ClientError(f"broker {broker_id} is not alive")
+            connection = await self._opened.open(*address, self._connector)
+            self._connections[key] = connection
+            return connection
+
+    async def coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
+        """A connection to the coordinator of a group or a transactional id, for nothing else.
+
+        Who is coordinator is asked once; call `forget_coordinator` when it says that it is not.
+        Waits for one. Raises ClientError.
+        """
+        problem = ""
+        async for _ in retrying():
+            try:
+                broker_id = self._coordinators.get((kind, key))
+                if broker_id is None:
+                    broker_id, problem = await self._find_coordinator(kind, key)
+                if broker_id is not None:
+                    return await self.connection(broker_id, "coordinator")
+            except (LoginError, Refused):
+                raise
+            except ClientError as error:
+                if not self._addresses:
+                    raise
+                problem = str(error)
+            self.forget_coordinator(kind, key)
+        raise ClientError(f"{kind.label} {key!r} has no coordinator: {problem}")
+
+    def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
+        """It was NOT_COORDINATOR, or it does not answer: the next `coordinator` asks again."""
+        self._coordinators.pop((kind, key), None)
+
+    async def _find_coordinator(self, kind: CoordinatorKind, key: str) -> tuple[int | None, str]:
+        """Its broker, or why there is none at the moment. Raises ClientError."""
+
+        def question(version: int) -> FindCoordinatorRequest:
+            if version >= FIRST_WITH_MANY_KEYS:
+                return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            return FindCoordinatorRequest(key_type=kind, key=key)
+
+        answer = await self.ask_anyone(ApiKey.FIND_COORDINATOR, question, FindCoordinatorResponse)
+        found = answer.coordinators[0] if answer.coordinators else answer
+        code = ErrorCode(found.error_code)
+        if code.retriable:
+            return None, found.error_message or code.description
+        self.asks("describe", key).check(code, found.error_message, f"{kind.label} {key!r}")
+        # It may be newer than the last metadata, or have another address by now.
+        self._addresses[found.node_id] = (found.host, found.port)
+        self._coordinators[kind, key] = found.node_id
+        return found.node_id, ""
 
     async def metadata(
         self, topics: Sequence[str] | None, *, create_missing: bool = False
     ) -> MetadataResponse:
         """Brokers and the named topics (None: all). Raises ClientError."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=create_missing)
-        answer = await self.ask_anyone(ApiKey.METADATA, request, MetadataResponse)
+
+        def question(version: int) -> MetadataRequest:
+            if version < FIRST_THAT_CREATES_IF_TOLD:
+                return MetadataRequest(topics=[] if names is None and version == 0 else names)
+            return MetadataRequest(topics=names, allow_auto_topic_creation=create_missing)
+
+        answer = await self.ask_anyone(ApiKey.METADATA, question, MetadataResponse)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.controller_id = answer.controller_id
         return answer
@@ -155,7 +255,7 @@ class Cluster:
                 )
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 asked = self.asks(await self._denied_of_topic(name, create_missing), name)
-                raise NotAllowed(asked.refusal(code))
+                raise NotAllowed(asked.refusal(code) or "", code)
             if not code.retriable:
                 raise ClientError(f"topic {name!r}: {code.description}")
             problem = f"topic {name!r} is not ready: {code.description}"
@@ -192,7 +292,7 @@ class Cluster:
             wait.go_on(found, leaderless)
         raise ClientError(why_leaderless(found, leaderless))
 
-    async def ask_controller(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
+    async def ask_controller(self, key: ApiKey, message: Question, answer_class: type[R]) -> R:
         """Send to the controller, as administration must be. Raises ClientError."""
         problem = "the cluster has no controller"
         async for _ in retrying():

@@ -1,16 +1,24 @@
-"""One connection to one broker: requests out, answers back, in order.
+"""A connection to a broker: many requests on their way, answers in the same order.
 
-Invariants: one request at a time (a lock makes callers wait), so an answer always belongs to the
-request before it; a connection that failed or timed out is closed and never used again; frames
-longer than `frames.MAX_FRAME_BYTES` are refused before anything is allocated.
-A session with an end is left for a new connection before that (KIP-368).
-Mirrors: NetworkClient with max.in.flight.requests.per.connection = 1; KIP-35 and KIP-511.
+Invariants: requests go out in the order in which `request` was called; a caller that is cancelled
+or gives up loses its answer only, which is read and dropped; a connection that failed, or on which
+an answer did not come in its time, fails all that is on its way with ConnectionFailed, is closed,
+and never used again. At most MAX_IN_FLIGHT requests are on their way, others wait.
+A session with an end is left for a new stream before that (KIP-368), once nothing is on its way.
+
+The tasks that read and write live in the nursery of `Connections`. A cancellation from outside does
+not reach them: whoever is cancelled may still say goodbye in a shielded scope.
+Mirrors: NetworkClient, InFlightRequests; KIP-35 and KIP-511.
+Leaves out: a login on a stream in use; connections that are closed because they are idle.
 """
 
 from __future__ import annotations
 
 import ssl
-from typing import TypeVar, cast
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeAlias, TypeVar, cast
 
 import trio
 
@@ -18,9 +26,10 @@ from ..protocol.api import API_TABLE, ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
-from .errors import ClientError
-from .exchanges import STREAM_ERRORS, Exchanges
-from .security.connector import OPEN, Connector, Link, reach
+from .errors import ClientError, ConnectionFailed
+from .exchanges import STREAM_ERRORS, Exchanges, SentRequest
+from .frames import FramesReader, send_some
+from .security.connector import OPEN, Connector, Link
 from .security.tls import explained
 
 # What may be missing where a connection is ended before anything was answered.
@@ -34,106 +43,321 @@ CLIENT_VERSION = "0.1"
 CONNECT_TIMEOUT_SECONDS = 5.0
 HANDSHAKE_TIMEOUT_SECONDS = 10.0  # a frozen broker's kernel still takes connections
 REQUEST_TIMEOUT_SECONDS = 40.0
+MAX_IN_FLIGHT = 100
 
 R = TypeVar("R", bound=Message)
+# A message, or what makes it for the version that both sides know.
+Question: TypeAlias = Message | Callable[[int], Message]
+
+
+class _Awaited:
+    """A request on its way, and whoever waits for its answer."""
+
+    __slots__ = ("answer", "error", "is_dropped", "sent", "settled")
+
+    def __init__(self, sent: SentRequest) -> None:
+        self.sent = sent
+        self.settled = trio.Event()
+        self.answer: Message | None = None
+        self.error: BaseException | None = None
+        self.is_dropped = False
 
 
 class Connection:
-    """Use `Connection.open`; close with `aclose`."""
+    """Made by `Connections.open`."""
 
-    def __init__(self, link: Link, host: str, port: int, connector: Connector) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, link: Link, host: str, port: int, connector: Connector
+    ) -> None:
+        self._nursery = nursery
         self._link = link
         self._host, self._port = host, port
         self._connector = connector
-        self._lock = trio.Lock()  # held from a request to its answer
         self._exchanges = Exchanges(CLIENT_ID)
+        self._in_flight: deque[_Awaited] = deque()  # oldest first, in the order of the stream
+        self._outgoing: deque[bytes] = deque()  # what the socket has not taken yet
+        self._is_sending = False  # a task is bringing that out
+        self._tasks: set[trio.CancelScope] = set()
+        self._turn = trio.Lock()  # held by whoever waits for room, or for a new stream
+        self._progress = trio.Event()  # set, and made anew, when an answer has come
         self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
         self._serves_us = False  # it has answered more than ApiVersions, which anyone may ask
         self.is_open = True
+        nursery.start_soon(self._read_answers, link)
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
         return f"{self._host}:{self._port}"
 
-    @classmethod
-    async def open(cls, host: str, port: int, connector: Connector = OPEN) -> Connection:
-        """Connect, log in if need be, and agree on versions. Raises ClientError."""
-        connection = cls(await _open_link(host, port, connector), host, port, connector)
-        try:
-            with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
-                await connection._agree_on_versions()
-        except trio.TooSlowError as error:
-            await connection.aclose()
-            raise _silent(connection._address) from error
-        except BaseException:
-            await connection.aclose()
-            raise
-        return connection
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
+    def close(self) -> None:
+        """At once; what is on its way fails with ConnectionFailed."""
+        self._fail(trio.ClosedResourceError("it was closed"))
 
     async def aclose(self) -> None:
-        self.is_open = False
-        await trio.aclose_forcefully(self._link.stream)
+        self.close()
+        await trio.lowlevel.checkpoint()
 
-    async def _agree_on_versions(self) -> None:
+    def version(self, key: ApiKey, newest: int | None = None) -> int:
+        """The newest version of an API that both sides know, `newest` at most.
+
+        Raises ClientError.
+        """
+        ours = API_TABLE[key]
+        theirs = self._versions.get(key)
+        if theirs is not None:
+            found = min(ours.max_version, theirs[1])
+            if newest is not None:
+                found = min(found, newest)
+            if found >= max(ours.min_version, theirs[0]):
+                return found
+        raise ClientError(f"{self.address} does not serve {ours.name} in a version we know")
+
+    async def request(
+        self,
+        key: ApiKey,
+        message: Question,
+        answer_class: type[R],
+        *,
+        newest: int | None = None,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> R:
+        """Send one request, wait for its answer; `newest` is the last version to be used.
+
+        Raises ClientError: ConnectionFailed if it may have had an effect.
+        """
+        version = self.version(key, newest)
+        if callable(message):
+            message = message(version)
+        answer = await self._exchange(version, message, timeout_seconds)
+        assert isinstance(answer, answer_class)
+        self._serves_us = True
+        return answer
+
+    async def tell(self, key: ApiKey, message: Question) -> None:
+        """Send a request that has no answer (a Produce with acks=0). Raises ClientError."""
+        version = self.version(key)
+        await self._wait_for_turn()
+        self._send(message(version) if callable(message) else message, version)
+        while self._is_sending and self.is_open:
+            await self._progress.wait()
+        await trio.lowlevel.checkpoint()
+
+    async def agree_on_versions(self) -> None:
+        """What the broker serves. Raises ClientError."""
         key = ApiKey.API_VERSIONS
         request = ApiVersionsRequest(
             client_software_name=CLIENT_ID, client_software_version=CLIENT_VERSION
         )
         self._versions = {key: (0, API_TABLE[key].max_version)}
-        answer = cast(ApiVersionsResponse, await self._exchange(self.version(key), request))
+        answer = await self._ask_versions(self.version(key), request)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = cast(ApiVersionsResponse, await self._exchange(0, ApiVersionsRequest()))
+            answer = await self._ask_versions(0, ApiVersionsRequest())
         if answer.error_code:
-            raise ClientError(f"{self._address} refuses: {ErrorCode(answer.error_code).name}")
+            raise ClientError(f"{self.address} refuses: {ErrorCode(answer.error_code).name}")
         self._versions = {
             api.api_key: (api.min_version, api.max_version) for api in answer.api_keys
         }
 
-    def version(self, key: ApiKey) -> int:
-        """The newest version of an API that both sides know. Raises ClientError."""
-        ours = API_TABLE[key]
-        theirs = self._versions.get(key)
-        if theirs is not None:
-            newest = min(ours.max_version, theirs[1])
-            if newest >= max(ours.min_version, theirs[0]):
-                return newest
-        raise ClientError(f"{self._address} does not serve {ours.name} in a version we know")
+    async def _ask_versions(self, version: int, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        answer = await self._exchange(version, request, REQUEST_TIMEOUT_SECONDS)
+        return cast(ApiVersionsResponse, answer)
 
-    async def request(self, key: ApiKey, message: Message, answer_class: type[R]) -> R:
-        """Send one request, wait for its answer. Raises ClientError."""
-        answer = await self._exchange(self.version(key), message)
-        assert isinstance(answer, answer_class)
-        self._serves_us = True
-        return answer
+    # One request
 
-    async def _exchange(self, version: int, message: Message) -> Message:
-        async with self._lock:
-            if not self.is_open:
-                raise ClientError(f"the connection to {self._address} is closed")
+    async def _exchange(self, version: int, message: Message, timeout_seconds: float) -> Message:
+        with trio.move_on_after(timeout_seconds):
+            if self._must_wait():
+                await self._wait_for_turn()
+            awaited = _Awaited(self._send(message, version))
+            self._in_flight.append(awaited)
             try:
-                if trio.current_time() >= self._link.good_until:
-                    self._link.close()
-                    self._link = await _open_link(self._host, self._port, self._connector)
-                with trio.fail_after(REQUEST_TIMEOUT_SECONDS):
-                    return await self._exchanges.ask(self._link.stream, message, version)
-            except (*STREAM_ERRORS, ProtocolError, trio.TooSlowError) as error:
-                await self.aclose()
-                what = _reason(error) or "no answer in time"
-                hint = "" if self._serves_us else _HINTS.get(self._connector.protocol, "")
-                raise ClientError(
-                    f"the connection to {self._address} failed: {what}{hint}"
-                ) from error
-            except (ClientError, trio.Cancelled):
-                await self.aclose()
-                raise
+                await awaited.settled.wait()
+            finally:
+                awaited.is_dropped = awaited.answer is None
+            if awaited.answer is not None:
+                return awaited.answer
+            assert awaited.error is not None
+            raise self._failed(awaited.error) from awaited.error
+        self._fail(trio.TooSlowError())
+        raise self._failed(trio.TooSlowError())
+
+    def _must_wait(self) -> bool:
+        return (
+            len(self._in_flight) >= MAX_IN_FLIGHT
+            or self._turn.locked()
+            or trio.current_time() >= self._link.good_until
+        )
+
+    async def _wait_for_turn(self) -> None:
+        """In the order of the calls; returns when a request may be sent, and before others can."""
+        async with self._turn:
+            while self.is_open and len(self._in_flight) >= MAX_IN_FLIGHT:
+                await self._progress.wait()
+            if self.is_open and trio.current_time() >= self._link.good_until:
+                while self.is_open and (self._in_flight or self._is_sending):
+                    await self._progress.wait()
+                if self.is_open:
+                    await self._renew()
+
+    async def _renew(self) -> None:
+        """Leave the stream, on which nothing is on its way, for a new one."""
+        self._stop_tasks()
+        self._link.close()
+        try:
+            link = await open_link(self._host, self._port, self._connector)
+        except BaseException:
+            self._fail(trio.ClosedResourceError("its session has ended"))
+            raise
+        if not self.is_open:  # closed in the meantime
+            link.close()
+            return
+        self._link = link
+        self._nursery.start_soon(self._read_answers, link)
+
+    def _send(self, message: Message, version: int) -> SentRequest:
+        """Without waiting: what the socket does not take is left to a task."""
+        if not self.is_open:
+            raise ConnectionFailed(f"the connection to {self.address} is closed")
+        try:
+            sent, frame = self._exchanges.encode(message, version)
+        except ProtocolError as error:
+            raise ClientError(f"{self.address} cannot be told that: {error}") from error
+        if self._is_sending:
+            self._outgoing.append(frame)
+            return sent
+        try:
+            count = send_some(self._link.stream, frame)
+        except OSError as error:
+            self._fail(error)
+            raise self._failed(error) from error
+        if count < len(frame):
+            self._outgoing.append(frame[count:])
+            self._is_sending = True
+            self._nursery.start_soon(self._send_rest, self._link)
+        return sent
+
+    # Tasks
+
+    async def _send_rest(self, link: Link) -> None:
+        with trio.CancelScope(shield=True) as scope:
+            self._tasks.add(scope)
+            try:
+                while self._outgoing:
+                    await link.stream.send_all(self._outgoing.popleft())
+            except STREAM_ERRORS as error:
+                self._fail(error)
+        self._tasks.discard(scope)
+        self._is_sending = False
+        self._show_progress()
+
+    async def _read_answers(self, link: Link) -> None:
+        frames = FramesReader()
+        with trio.CancelScope(shield=True) as scope:
+            self._tasks.add(scope)
+            try:
+                while link is self._link and self.is_open:
+                    self._take(await frames.read(link.stream))
+            except (*STREAM_ERRORS, ProtocolError) as error:
+                if link is self._link:
+                    self._fail(error)
+        self._tasks.discard(scope)
+
+    def _take(self, frame: memoryview) -> None:
+        if not self._in_flight:
+            raise ProtocolError("an answer that nobody asked for")
+        awaited = self._in_flight[0]
+        if awaited.is_dropped:
+            awaited.sent.drop(frame)
+        else:
+            awaited.answer = awaited.sent.read(frame)
+            awaited.settled.set()
+        self._in_flight.popleft()
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
+
+    # The end
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._stop_tasks()
+        self._link.close()
+        self._outgoing.clear()
+        for awaited in self._in_flight:
+            awaited.error = error
+            awaited.settled.set()
+        self._in_flight.clear()
+        self._show_progress()
+
+    def _stop_tasks(self) -> None:
+        for scope in self._tasks:
+            scope.cancel()
+
+    def _failed(self, error: BaseException) -> ConnectionFailed:
+        what = _reason(error) or "no answer in time"
+        hint = "" if self._serves_us else _HINTS.get(self._connector.protocol, "")
+        return ConnectionFailed(f"the connection to {self.address} failed: {what}{hint}")
 
 
-async def _open_link(host: str, port: int, connector: Connector) -> Link:
-    """Raises ClientError."""
+class Connections:
+    """The nursery of connections: `async with Connections() as connections: ...`
+
+    At its end they are closed. What the block raises is passed on as it is.
+    """
+
+    def __init__(self) -> None:
+        self._nurseries = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+        self._open: set[Connection] = set()
+
+    async def __aenter__(self) -> Connections:
+        self._nursery = await self._nurseries.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for connection in self._open:
+            connection.close()
+        # Not its error: it would come back in a group.
+        await self._nurseries.__aexit__(None, None, None)
+
+    async def open(self, host: str, port: int, connector: Connector = OPEN) -> Connection:
+        """Connect, log in if need be, and agree on versions. Raises ClientError."""
+        assert self._nursery is not None, "use it with `async with`"
+        self._open = {connection for connection in self._open if connection.is_open}
+        link = await open_link(host, port, connector)
+        connection = Connection(self._nursery, link, host, port, connector)
+        self._open.add(connection)
+        try:
+            with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
+                await connection.agree_on_versions()
+        except trio.TooSlowError as error:
+            connection.close()
+            raise _silent(connection.address) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+async def open_link(host: str, port: int, connector: Connector) -> Link:
+    """A stream that is ready for requests. Raises ClientError."""
     address = f"{host}:{port}"
     try:
         with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
-            tcp = await reach(host, port)
+            tcp = await connector.reach(host, port)
     except (OSError, trio.TooSlowError) as error:
         raise ClientError(
             f"no broker answers at {address}; is one running? start one with: pybroker start"

@@ -201,7 +201,7 @@ class Consumer:
             if code != ErrorCode.NONE:
                 refusal = self._cluster.asks("read", self._topic).refusal(code)
                 if refusal is not None:
-                    raise NotAllowed(refusal)
+                    raise NotAllowed(refusal, code)
                 await trio.sleep(RETRY_BACKOFF_SECONDS)
                 await self._refresh()
                 continue

@@ -1,5 +1,7 @@
 """What goes wrong between a client and its cluster, in words for whoever runs it."""
 
+from ..protocol.errors import ErrorCode
+
 
 class ClientError(Exception):
     """The cluster cannot be reached or refuses; the message says what to do."""
@@ -11,3 +13,15 @@ class SettingsError(ClientError):
 
 class LoginError(ClientError):
     """The broker was reached, but it is not who it should be, or it does not let us in."""
+
+
+class ConnectionFailed(ClientError):
+    """No answer came: whether the request had an effect is not known."""
+
+
+class Refused(ClientError):
+    """The cluster has said no, and will again: `code` has its reason."""
+
+    def __init__(self, message: str, code: ErrorCode) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,20 +1,24 @@
-"""A request and its answer over a stream: what connections of clients and brokers have in common.
+"""Requests and their answers: what connections of clients and brokers have in common.
 
-Invariants: one exchange at a time; correlation ids go up, and an answer with another one than its
-request is an error. After any error, a cancellation included, nobody knows what the stream says
-next: whoever asked closes it.
+`Exchanges` numbers requests and makes their frames; `SentRequest` is one on its way, and reads its
+answer. Neither waits for anything. `ask` is an exchange of its own for who has one at a time (a
+login, a broker's connection to another); `connection.Connection` has many on their way.
+Invariants: correlation ids go up, and an answer with another one than its request is an error.
+After any error of `ask`, a cancellation included, nobody knows what the stream says next: whoever
+asked closes it.
 Mirrors: the correlation of NetworkClient and InFlightRequests; KIP-511.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import trio
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.framing import decode_response, encode_request
+from ..protocol.primitives import Buffer
 from ..protocol.schema import Message
 from .frames import MAX_FRAME_BYTES, FrameReader, send_frame
 
@@ -24,6 +28,31 @@ MAX_CORRELATION_ID = 2**31
 STREAM_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 _UNSUPPORTED = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+_NUMBER_BYTES = 4
+
+
+class SentRequest(NamedTuple):
+    """What its answer is read with."""
+
+    number: int
+    api_key: int
+    api_version: int
+
+    def read(self, frame: Buffer) -> Message:
+        """The answer. Raises ProtocolError."""
+        version = self.api_version
+        if self.api_key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED:
+            version = 0  # an unsupported version is answered in version 0
+        answered, response = decode_response(self.api_key, version, frame)
+        if answered != self.number:
+            raise ProtocolError(f"answer {answered} to request {self.number}")
+        return response
+
+    def drop(self, frame: Buffer) -> None:
+        """Nobody waits for this answer any more; it still has to be the right one."""
+        answered = int.from_bytes(frame[:_NUMBER_BYTES], "big", signed=True)
+        if len(frame) < _NUMBER_BYTES or answered != self.number:
+            raise ProtocolError(f"answer {answered} to request {self.number}")
 
 
 class Exchanges:
@@ -39,16 +68,16 @@ class Exchanges:
         self._correlation_id = -1  # of the last request
         self._frames = FrameReader(reuse_buffer=reuse_buffer, max_frame_bytes=max_frame_bytes)
 
-    async def ask(self, stream: trio.abc.Stream, message: Message, api_version: int) -> Message:
-        """Send `message`, wait for its answer."""
-        number = self._correlation_id = (self._correlation_id + 1) % MAX_CORRELATION_ID
+    def encode(self, message: Message, api_version: int) -> tuple[SentRequest, bytes]:
+        """The next request and its frame. Raises ProtocolError if the version cannot say it."""
+        number = (self._correlation_id + 1) % MAX_CORRELATION_ID
         api_key = message._spec.api_key
         parts = encode_request(api_key, api_version, number, self._client_id, message)
-        await send_frame(stream, b"".join(cast(list[bytes], parts)))
-        frame = await self._frames.read(stream)
-        if api_key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED:
-            api_version = 0  # an unsupported version is answered in version 0
-        answered, response = decode_response(api_key, api_version, frame)
-        if answered != number:
-            raise ProtocolError(f"answer {answered} to request {number}")
-        return response
+        self._correlation_id = number
+        return SentRequest(number, api_key, api_version), b"".join(cast(list[bytes], parts))
+
+    async def ask(self, stream: trio.abc.Stream, message: Message, api_version: int) -> Message:
+        """Send `message`, wait for its answer: nothing else may be on its way."""
+        sent, frame = self.encode(message, api_version)
+        await send_frame(stream, frame)
+        return sent.read(await self._frames.read(stream))

@@ -1,8 +1,9 @@
 """Size-prefixed frames over a stream: the one reader and writer of clients and brokers.
 
 Invariants: a size is checked before anything is allocated; a big frame is received straight into
-its own buffer, so that its bytes are copied once, by the kernel. The frame is a view of the
-reader's buffer: with `reuse_buffer` it is good until the next frame is read.
+its own buffer, so that its bytes are copied once, by the kernel. `FrameReader` is for one request
+on its way; its frame is a view of the reader's buffer: with `reuse_buffer` it is good until the
+next frame is read. `FramesReader` is for many requests on their way.
 
 Mirrors: org.apache.kafka.common.network.NetworkReceive.
 """
@@ -28,17 +29,19 @@ LARGE_PAGE_BYTES = 2 * 1024 * 1024
 _SIZE = Struct(">i")
 
 
+def send_some(stream: trio.abc.SendStream, frame: bytes) -> int:
+    """How many bytes of it a plain socket takes at once; 0 of other streams. Raises OSError."""
+    if isinstance(stream, trio.SocketStream):
+        with suppress(BlockingIOError):
+            return os.write(stream.socket.fileno(), frame)
+    return 0
+
+
 async def send_frame(stream: trio.abc.SendStream, frame: bytes) -> None:
     """Send it all. Without a checkpoint if the socket takes it: the answer is waited for anyway."""
-    if isinstance(stream, trio.SocketStream):
-        try:
-            sent = os.write(stream.socket.fileno(), frame)
-        except BlockingIOError:
-            sent = 0
-        if sent == len(frame):
-            return
-        frame = frame[sent:]
-    await stream.send_all(frame)
+    sent = send_some(stream, frame)
+    if sent < len(frame):
+        await stream.send_all(frame[sent:] if sent else frame)
 
 
 class FrameReader:
@@ -57,7 +60,7 @@ class FrameReader:
     async def read(self, stream: trio.abc.ReceiveStream) -> memoryview:
         """The next frame, without its size. ProtocolError, or trio's errors of a broken stream."""
         buffer = self._buffer
-        filled = await self._fill(stream, memoryview(buffer), 0, _SIZE.size)
+        filled = await _fill(stream, memoryview(buffer), 0, _SIZE.size)
         (size,) = _SIZE.unpack_from(buffer)
         if not 0 <= size <= self._max_frame_bytes:
             raise ProtocolError(f"a frame of {size} bytes; is that a Kafka broker?")
@@ -68,7 +71,7 @@ class FrameReader:
             buffer = self._buffer = grown
         view = memoryview(buffer)
         if filled < end:
-            filled = await self._fill(stream, view[:end], filled, end)
+            filled = await _fill(stream, view[:end], filled, end)
         if filled > end:
             raise ProtocolError("more bytes than the frame has: nobody asked for them")
         return self._give(view[_SIZE.size : end], end)
@@ -88,29 +91,77 @@ class FrameReader:
             self._small_frames = 0
         return frame
 
-    @staticmethod
-    async def _fill(
-        stream: trio.abc.ReceiveStream, view: memoryview, filled: int, needed: int
-    ) -> int:
-        while filled < needed:
-            if isinstance(stream, trio.SocketStream):
-                # Straight to the descriptor: a checkpoint and a system call for what has come.
-                fd = stream.socket.fileno()
-                await trio.lowlevel.wait_readable(fd)
-                try:
-                    count = os.readv(fd, [view[filled:]])
-                except BlockingIOError:
-                    continue
-            elif isinstance(stream, TlsStream):
-                count = await stream.receive_into(view[filled:])
-            else:
-                data = await stream.receive_some(len(view) - filled)
-                count = len(data)
-                view[filled : filled + count] = data
-            if not count:
-                raise trio.BrokenResourceError("the broker closed the connection")
-            filled += count
-        return filled
+
+class FramesReader:
+    """Reads one frame after the other, however many have come at once.
+
+    A frame's bytes are its own: they stay what they are. Those of a big frame are not copied.
+    """
+
+    __slots__ = ("_buffer", "_end", "_max_frame_bytes", "_start")
+
+    def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        self._start = self._end = 0  # what has come and is in no frame yet
+
+    async def read(self, stream: trio.abc.ReceiveStream) -> memoryview:
+        """The next frame, without its size. ProtocolError, or trio's errors of a broken stream.
+
+        A checkpoint only if it has to wait. After a cancellation the stream cannot be read on.
+        """
+        await self._have(stream, _SIZE.size)
+        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        if not 0 <= size <= self._max_frame_bytes:
+            raise ProtocolError(f"a frame of {size} bytes; is that a Kafka broker?")
+        needed = _SIZE.size + size
+        if needed > FIRST_BUFFER_BYTES:
+            return await self._read_big(stream, needed)
+        await self._have(stream, needed)
+        frame = self._buffer[self._start + _SIZE.size : self._start + needed]
+        self._start += needed
+        return memoryview(bytes(frame))
+
+    async def _have(self, stream: trio.abc.ReceiveStream, needed: int) -> None:
+        """Bring at least so many bytes into the buffer."""
+        come = self._end - self._start
+        if come >= needed:
+            return
+        if self._start:
+            self._buffer[:come] = self._buffer[self._start : self._end]
+            self._start, self._end = 0, come
+        self._end = await _fill(stream, memoryview(self._buffer), come, needed)
+
+    async def _read_big(self, stream: trio.abc.ReceiveStream, needed: int) -> memoryview:
+        frame = memoryview(bytearray(needed))
+        come = self._end - self._start
+        frame[:come] = memoryview(self._buffer)[self._start : self._end]
+        self._start = self._end = 0
+        await _fill(stream, frame, come, needed)
+        return frame[_SIZE.size :]
+
+
+async def _fill(stream: trio.abc.ReceiveStream, view: memoryview, filled: int, needed: int) -> int:
+    """Receive until `needed` bytes of `view` are filled, and what else has come and fits."""
+    while filled < needed:
+        if isinstance(stream, trio.SocketStream):
+            # Straight to the descriptor: a checkpoint and a system call for what has come.
+            fd = stream.socket.fileno()
+            await trio.lowlevel.wait_readable(fd)
+            try:
+                count = os.readv(fd, [view[filled:]])
+            except BlockingIOError:
+                continue
+        elif isinstance(stream, TlsStream):
+            count = await stream.receive_into(view[filled:])
+        else:
+            data = await stream.receive_some(len(view) - filled)
+            count = len(data)
+            view[filled : filled + count] = data
+        if not count:
+            raise trio.BrokenResourceError("the broker closed the connection")
+        filled += count
+    return filled
 
 
 def _lasting_buffer(size: int) -> mmap.mmap:

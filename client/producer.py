@@ -133,7 +133,7 @@ class Producer:
                         return result.base_offset
                     refusal = self._cluster.asks("write", self._topic).refusal(code)
                     if refusal is not None:
-                        raise NotAllowed(refusal)
+                        raise NotAllowed(refusal, code)
                     problem = result.error_message or code.description
                     if not code.retriable:
                         break

@@ -9,7 +9,7 @@ import shlex
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ErrorCode
-from .errors import ClientError
+from .errors import Refused
 
 # Of the resource: the option of `pybroker acls`, which is also the word for it.
 _REFUSED_ON: Final = {
@@ -30,7 +30,7 @@ ADVICE: Final = {
 }
 
 
-class NotAllowed(ClientError):
+class NotAllowed(Refused):
     """An ACL is missing, or denies it."""
 
 
@@ -60,13 +60,13 @@ class Asked(NamedTuple):
         )
 
     def check(self, code: int, message: str | None, what: str) -> None:
-        """Raises ClientError unless the code is 0."""
+        """Raises Refused unless the code is 0."""
         if not code:
             return
         error = ErrorCode(code)
         refusal = self.refusal(error)
         if refusal is not None:
-            raise NotAllowed(f"{what}: {refusal}")
+            raise NotAllowed(f"{what}: {refusal}", error)
         text = message or error.description
         advice = f"; {ADVICE[error]}" if error in ADVICE else ""
-        raise ClientError(f"{what}: {text} ({error.name}){advice}")
+        raise Refused(f"{what}: {text} ({error.name}){advice}", error)

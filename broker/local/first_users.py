@@ -11,13 +11,13 @@ ZooKeeper, and reaches the brokers a moment after the answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
 from ...client.cluster import Cluster
-from ...client.connection import Connection
+from ...client.connection import Connection, Connections
 from ...client.errors import ClientError, LoginError
 from ...client.security.connector import Connector
 from ...client.security.settings import connector_from
@@ -113,22 +113,25 @@ async def _wait_for_broker(
         permission_type=AclPermission.ANY,
     )
     for user in users:
-        await (await _logged_in(address, connector_from(files.client_settings(user)))).aclose()
+        async with _logged_in(address, connector_from(files.client_settings(user))):
+            pass
     if not acl_count:
         return
-    connection = await _logged_in(address, connector_from(files.client_settings(ADMIN)))
-    try:
+    async with _logged_in(address, connector_from(files.client_settings(ADMIN))) as connection:
         known = 0
         while known < acl_count:
             answer = await connection.request(ApiKey.DESCRIBE_ACLS, request, DescribeAclsResponse)
             known = sum(len(found.acls) for found in answer.resources)
             await trio.sleep(POLL_SECONDS)
-    finally:
-        await connection.aclose()
 
 
-async def _logged_in(address: tuple[str, int], connector: Connector) -> Connection:
-    while True:
-        with suppress(LoginError):
-            return await Connection.open(*address, connector)
-        await trio.sleep(POLL_SECONDS)
+@asynccontextmanager
+async def _logged_in(address: tuple[str, int], connector: Connector) -> AsyncIterator[Connection]:
+    async with Connections() as connections:
+        connection = None
+        while connection is None:
+            with suppress(LoginError):
+                connection = await connections.open(*address, connector)
+            if connection is None:
+                await trio.sleep(POLL_SECONDS)
+        yield connection

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import random
 import ssl
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
 
 import trio
 
@@ -49,11 +50,16 @@ async def reach(host: str, port: int) -> trio.SocketStream:
     return tcp
 
 
+# From a host and a port to a stream of bytes; raises OSError. Tests that play a network have one.
+Reach: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
+
+
 class Connector(NamedTuple):
-    """What all connections of one client have in common. Nothing of it: plain text."""
+    """What all connections of one client have in common. Nothing of it: plain text over TCP."""
 
     tls: ssl.SSLContext | None = None
     login: Login | None = None
+    reach: Reach = reach
 
     @property
     def protocol(self) -> str:
@@ -64,20 +70,21 @@ class Connector(NamedTuple):
 
     async def open(self, host: str, port: int, client_id: str) -> Link:
         """LoginError, OSError, or trio's errors of a broken stream."""
-        return await self.secure(await reach(host, port), host, port, client_id)
+        return await self.secure(await self.reach(host, port), host, port, client_id)
 
-    async def secure(self, tcp: trio.SocketStream, host: str, port: int, client_id: str) -> Link:
+    async def secure(self, tcp: trio.abc.Stream, host: str, port: int, client_id: str) -> Link:
         """The rest of `open`; `tcp` is closed if that fails."""
         try:
             stream: trio.abc.Stream = tcp
             if self.tls is not None:
+                assert isinstance(tcp, trio.SocketStream)
                 stream = await self._encrypted(tcp, host, port)
             if self.login is None:
                 return Link(stream)
             began = trio.current_time()
             lifetime_ms = await self._logged_in(stream, self.login, f"{host}:{port}", client_id)
         except BaseException:
-            tcp.socket.close()
+            Link(tcp).close()
             raise
         if lifetime_ms <= 0:
             return Link(stream)

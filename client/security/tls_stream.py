@@ -1,9 +1,10 @@
 """A client's end of a TLS connection, for big answers: what has come is decrypted straight to where
 it is wanted.
 
-Invariants: one task at a time sends or receives; a connection that ends without TLS's goodbye has
-ended (a frame says itself where it ends); what OpenSSL complains of is a BrokenResourceError whose
-cause it is. After an error or a cancellation the stream is only good to be closed.
+Invariants: one task at a time sends, and one receives; what is encrypted leaves in its order, also
+when both have some; a connection that ends without TLS's goodbye has ended (a frame says itself
+where it ends); what OpenSSL complains of is a BrokenResourceError whose cause it is. After an error
+or a cancellation the stream is only good to be closed.
 
 Mirrors SslTransportLayer. Instead of `trio.SSLStream`, which receives 16 KiB at a time and copies
 each: half the CPU time for frames of a megabyte.
@@ -32,6 +33,7 @@ class TlsStream(trio.abc.Stream):
             self._incoming, self._outgoing, server_hostname=server_hostname
         )
         self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        self._flushing = trio.Lock()
 
     async def do_handshake(self) -> None:
         """Raises ssl.SSLError or OSError."""
@@ -75,7 +77,9 @@ class TlsStream(trio.abc.Stream):
                 return 0
             except ssl.SSLError as error:
                 raise trio.BrokenResourceError(str(error)) from error
-            await self._flush()  # TLS may have something to say by itself
+            # TLS may have something to say by itself; whoever is sending says it, too.
+            if self._outgoing.pending and not self._flushing.locked():
+                await self._flush()
             await self._receive()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
@@ -92,9 +96,11 @@ class TlsStream(trio.abc.Stream):
         self._socket.close()
 
     async def _flush(self) -> None:
-        rest = memoryview(self._outgoing.read())
-        while rest:
-            rest = rest[await self._socket.send(rest) :]
+        async with self._flushing:
+            while self._outgoing.pending:
+                rest = memoryview(self._outgoing.read())
+                while rest:
+                    rest = rest[await self._socket.send(rest) :]
 
     async def _receive(self) -> None:
         count = await self._socket.recv_into(self._buffer)

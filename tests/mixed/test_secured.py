@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
-from pybroker.client.connection import Connection
+from pybroker.client.connection import Connections
 from pybroker.client.errors import LoginError
 from pybroker.client.security.connector import Connector
 from pybroker.client.security.settings import connector_from
@@ -171,56 +171,59 @@ def by_token(secured: Secured, token: CreateDelegationTokenResponse) -> Connecto
 @pytest.mark.parametrize(("maker", "user"), [(OURS, KAFKA_A), (KAFKA_A, OURS), (OURS, OURS)])
 async def test_a_token_holds_at_all_brokers(secured: Secured, maker: int, user: int) -> None:
     alice = connector_from(secured.client)
-    made_at = await Connection.open("localhost", secured.ports[maker], alice)
-    key = ApiKey.CREATE_DELEGATION_TOKEN
-    token = await made_at.request(
-        key, CreateDelegationTokenRequest(max_lifetime_ms=-1), CreateDelegationTokenResponse
-    )
-    assert token.error_code == ErrorCode.NONE
-    assert (token.principal_name, len(token.hmac)) == ("alice", 64)
-
-    async def logs_in() -> bool:
-        try:
-            used = await Connection.open("localhost", secured.ports[user], by_token(secured, token))
-        except LoginError:
-            return False
-        # Whoever comes by token gets no further ones.
-        more = await used.request(
-            key, CreateDelegationTokenRequest(), CreateDelegationTokenResponse
+    async with Connections() as connections:
+        made_at = await connections.open("localhost", secured.ports[maker], alice)
+        key = ApiKey.CREATE_DELEGATION_TOKEN
+        token = await made_at.request(
+            key, CreateDelegationTokenRequest(max_lifetime_ms=-1), CreateDelegationTokenResponse
         )
-        assert more.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        assert more.principal_name == "alice"
-        await used.aclose()
-        return True
+        assert token.error_code == ErrorCode.NONE
+        assert (token.principal_name, len(token.hmac)) == ("alice", 64)
 
-    await until(logs_in)
-    asked_at = await Connection.open("localhost", secured.ports[user], alice)
-    shown = await asked_at.request(
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        DescribeDelegationTokenRequest(owners=None),
-        DescribeDelegationTokenResponse,
-    )
-    described = {one.token_id: (bytes(one.hmac), one.expiry_timestamp) for one in shown.tokens}
-    assert described[token.token_id] == (bytes(token.hmac), token.expiry_timestamp_ms)
-    ended = await asked_at.request(
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=-1),
-        ExpireDelegationTokenResponse,
-    )
-    assert ended.error_code == ErrorCode.NONE
-    await asked_at.aclose()
+        async def logs_in() -> bool:
+            try:
+                used = await connections.open(
+                    "localhost", secured.ports[user], by_token(secured, token)
+                )
+            except LoginError:
+                return False
+            # Whoever comes by token gets no further ones.
+            more = await used.request(
+                key, CreateDelegationTokenRequest(), CreateDelegationTokenResponse
+            )
+            assert more.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            assert more.principal_name == "alice"
+            await used.aclose()
+            return True
 
-    async def is_gone() -> bool:
-        gone = await made_at.request(
+        await until(logs_in)
+        asked_at = await connections.open("localhost", secured.ports[user], alice)
+        shown = await asked_at.request(
+            ApiKey.DESCRIBE_DELEGATION_TOKEN,
+            DescribeDelegationTokenRequest(owners=None),
+            DescribeDelegationTokenResponse,
+        )
+        described = {one.token_id: (bytes(one.hmac), one.expiry_timestamp) for one in shown.tokens}
+        assert described[token.token_id] == (bytes(token.hmac), token.expiry_timestamp_ms)
+        ended = await asked_at.request(
             ApiKey.EXPIRE_DELEGATION_TOKEN,
-            ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=1),
+            ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=-1),
             ExpireDelegationTokenResponse,
         )
-        return gone.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        assert ended.error_code == ErrorCode.NONE
+        await asked_at.aclose()
 
-    await until(is_gone)
-    assert not await logs_in()
-    await made_at.aclose()
+        async def is_gone() -> bool:
+            gone = await made_at.request(
+                ApiKey.EXPIRE_DELEGATION_TOKEN,
+                ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=1),
+                ExpireDelegationTokenResponse,
+            )
+            return gone.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+        await until(is_gone)
+        assert not await logs_in()
+        await made_at.aclose()
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
