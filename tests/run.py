@@ -6,7 +6,9 @@ promises once, `make mixed` all; both skip them, with the reason, where Java or 
 the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
-wait for processes to start and end, run side by side; what they print comes one after the other.
+wait for processes to start and end, run side by side, or have more workers than there are cores;
+what they print comes one after the other. The table has the CPU seconds of each: those of two
+cores in its time are twice its seconds, and what is missing was waited for.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
@@ -27,10 +29,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
-# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools; a log
-# directory that goes from each kind to the other, after clean and unclean stops; which configs may
-# be set; what a coordinator that is none any more says.
-MIXED_IN_EVERY_RUN = [
+# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools.
+MIXED_CLUSTERS = [
     f"{MIXED}/{test}"
     for test in (
         "test_replication.py::test_sigkill_of_either_kind[real-1]",
@@ -39,6 +39,13 @@ MIXED_IN_EVERY_RUN = [
         "test_administration.py::test_kafkas_tools[real-2]",
         "test_replication.py::test_sigkill_of_either_kind[embedded-2]",
         "test_administration.py::test_kafkas_tools[embedded-1]",
+    )
+]
+# A log directory that goes from each kind to the other, after clean and unclean stops; which
+# configs may be set; what a coordinator that is none any more says.
+MIXED_BROKERS = [
+    f"{MIXED}/{test}"
+    for test in (
         "test_log_directories.py::test_brokers_take_turns[theirs-first-end_cleanly]",
         "test_log_directories.py::test_brokers_take_turns[theirs-first-end_by_kill]",
         "test_config_verdicts.py::test_the_verdicts_are_apache_kafkas[some]",
@@ -59,8 +66,11 @@ ABUSE_BY_HAND = [
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
-# Two files side by side: the tests of one share a broker.
-BY_FILE = ["-n", "2", "--dist=loadfile"]
+# As many workers as there are cores, for what computes; more for what waits for other processes.
+COMPUTING = ["-n", "2"]
+WAITING_A_LITTLE, WAITING = ["-n", "3"], ["-n", "4"]
+# Files side by side: the tests of one share a broker.
+BY_FILE = ["--dist=loadfile"]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = [
     "tests/unit/broker",
@@ -88,6 +98,7 @@ class Result(NamedTuple):
     stage: Stage
     passed: bool
     seconds: float
+    cpu_seconds: float  # of it and of those of its processes that were waited for
 
 
 def stages() -> list[Stage]:
@@ -96,18 +107,18 @@ def stages() -> list[Stage]:
     return [
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."]),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."]),
-        Stage("types", "lint", [str(BIN / "mypy")]),
         Stage("layers", "lint", [str(BIN / "lint-imports")]),
+        Stage("types", "lint", [str(BIN / "mypy")]),
+        Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
         Stage(
             "unit and property tests",
             "test",
-            [*pytest, "-n", "2", "tests/unit", "tests/properties"],
+            [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
-        Stage("the installed wheel", "test", [*pytest, "tests/package"]),
-        Stage("simulation", "test", [*pytest, "-n", "2", "tests/simulation"]),
-        Stage("wire tests", "test", [*pytest, *BY_FILE, "tests/wire"]),
-        Stage("real clients", "test", [*pytest, *BY_FILE, "tests/compat"]),
-        Stage("faults", "test", [*pytest, "-n", "2", "tests/faults"]),
+        Stage("simulation", "test", [*pytest, *COMPUTING, "tests/simulation"]),
+        Stage("wire tests", "test", [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/wire"]),
+        Stage("real clients", "test", [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/compat"]),
+        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
         Stage(
             "abuse",
             "test",
@@ -116,13 +127,14 @@ def stages() -> list[Stage]:
             ],
         ),
         Stage("torture", "test", [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN]),
-        Stage("mixed", "test", [*pytest, *MIXED_IN_EVERY_RUN], beside=True),
+        Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], beside=True),
+        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], beside=True),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",
             "posix",
-            ["env", "PYBROKER_MACHINE=posix", *pytest, *BY_FILE, *WITH_POSIX],
+            ["env", "PYBROKER_MACHINE=posix", *pytest, *COMPUTING, *BY_FILE, *WITH_POSIX],
         ),
     ]
 
@@ -159,15 +171,17 @@ def _run_one(stage: Stage, temporary: Path, output: Path | None) -> Result:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
     with nullcontext() if output is None else output.open("wb") as file:
-        done = subprocess.run(
+        process = subprocess.Popen(
             stage.command,
             cwd=ROOT,
             env=environment,
-            check=False,
             stdout=file,
             stderr=None if file is None else subprocess.STDOUT,
         )
-    return Result(stage, done.returncode == 0, time.monotonic() - started)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds, cpu_seconds = time.monotonic() - started, usage.ru_utime + usage.ru_stime
+    return Result(stage, process.returncode == 0, seconds, cpu_seconds)
 
 
 def _headline(stage: Stage) -> None:
@@ -202,9 +216,10 @@ def main() -> int:
         together.append(stage)
     results += run(together, temporary)
     print("\n=== summary")
-    for stage, passed, seconds in results:
+    for stage, passed, seconds, cpu_seconds in results:
         beside = " (beside the one before)" if stage.beside else ""
-        print(f"{'ok    ' if passed else 'FAILED'} {seconds:7.1f} s  {stage.name}{beside}")
+        verdict = "ok    " if passed else "FAILED"
+        print(f"{verdict} {seconds:7.1f} s {cpu_seconds:7.1f} CPU s  {stage.name}{beside}")
     failed = sum(not result.passed for result in results)
     if failed:
         print(f"what the failed tests left is in {temporary}")
