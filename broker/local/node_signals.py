@@ -43,12 +43,21 @@ def behave_as_node(kind: str, supervisor_pid: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     if kind == "zookeeper":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _signal_with_parent(signal.SIGCONT)
+    if os.getppid() != supervisor_pid:
+        raise ProcessLookupError("the supervisor was gone before this node had begun")
+
+
+def stop_with_parent() -> None:
+    """For a supervisor that is forked by a process without which it has no purpose (Linux)."""
+    _signal_with_parent(signal.SIGTERM)
+
+
+def _signal_with_parent(number: signal.Signals) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
-    if os.getppid() != supervisor_pid:
-        raise ProcessLookupError("the supervisor was gone before this node had begun")
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
 def end_of_lifeline() -> None:

@@ -49,8 +49,12 @@ SESSION_RETRY_SECONDS = 0.5  # while ZooKeeper does not answer
 class Supervisor:
     """Starts the nodes of a `ClusterSpec`, waits, and stops them in order."""
 
-    def __init__(self, spec: ClusterSpec, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, spec: ClusterSpec, report: Callable[[str], None], owner: int | None = None
+    ) -> None:
+        """Something to read on the descriptor `owner`, or its end, is an order to stop."""
         self.spec = spec
+        self._owner = owner
         self.state = ClusterState(
             os.getpid(), str(spec.data_dir), spec.ephemeral, "", secured=spec.security is not None
         )
@@ -91,6 +95,7 @@ class Supervisor:
         try:
             with ControlSocket(data_dir) as self._control:
                 self._mine = [lock, self._control.fileno(), self._wake_read, self._wake_write]
+                self._mine += [] if self._owner is None else [self._owner]
                 nodes_lock = cluster_state.claim_nodes(data_dir, self._report)
                 try:
                     check_ports(self.spec)
@@ -300,6 +305,7 @@ class Supervisor:
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_read, selectors.EVENT_READ, None)
             selector.register(self._control, selectors.EVENT_READ, self._control)
+            self._watch_owner(selector)
             for child in pending:
                 selector.register(child.status_fd, selectors.EVENT_READ, child)
             while pending and not self._stopping:
@@ -311,7 +317,9 @@ class Supervisor:
                         f"its log is {pending[0].state.log_file}"
                     )
                 for key, _ in selector.select(remaining):
-                    if key.data is None:
+                    if key.fd == self._owner:
+                        self._stopping = True
+                    elif key.data is None:
                         self._drain_wakeups()
                         self._tend(waiting)
                         self._need_zookeeper()
@@ -320,6 +328,10 @@ class Supervisor:
                     elif not self._stopping and self._read_status(key.data):
                         selector.unregister(key.data.status_fd)
                         pending.remove(key.data)
+
+    def _watch_owner(self, selector: selectors.BaseSelector) -> None:
+        if self._owner is not None:
+            selector.register(self._owner, selectors.EVENT_READ, None)
 
     def _need_zookeeper(self, advice: str = "") -> None:
         """Raises ClusterError if it is gone: brokers that start would wait for it in vain."""
@@ -382,6 +394,7 @@ class Supervisor:
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_read, selectors.EVENT_READ)
             selector.register(control, selectors.EVENT_READ, control)
+            self._watch_owner(selector)
             while not self._stopping:
                 if self._tend():
                     self._save_state()
@@ -389,6 +402,8 @@ class Supervisor:
                 for key, _ in selector.select(SESSION_RETRY_SECONDS if unclosed else None):
                     if key.data is control:
                         control.serve_one(self._obey)
+                    elif key.fd == self._owner:
+                        self._stopping = True
                 self._drain_wakeups()
         return 0
 
@@ -463,9 +478,14 @@ class Supervisor:
     def _stop_all(self) -> None:
         """Brokers first, together; ZooKeeper after them, since they say goodbye to it.
 
-        Nobody hands leaderships over: there would be nobody to take them.
+        Nobody hands leaderships over: there would be nobody to take them. What keeps nothing, and
+        has said nothing to anybody's ZooKeeper, is killed.
         """
         self._reap()
+        if self.spec.ephemeral and self.spec.zookeeper_connect is None:
+            for child in self._children:
+                if child.exit_status is None:
+                    os.kill(child.state.pid, signal.SIGKILL)
         for child in self._children:
             if child.exit_status is None:
                 os.kill(child.state.pid, signal.SIGCONT)

@@ -48,7 +48,7 @@ def imports() -> list[Import]:
 
 
 def _imports() -> Iterator[Import]:
-    files = [ROOT / "__init__.py", ROOT / "__main__.py"]
+    files = list(ROOT.glob("*.py"))
     for folder in (*rooms(), *(ROOT / name for name in OUTSIDE)):
         files.extend(folder.rglob("*.py"))
     for path in files:

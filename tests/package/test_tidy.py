@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 
+from pybroker import testing
 from tests import run
 from tests.support.processes import ROOT
 
@@ -42,6 +43,8 @@ FOR_TESTS = {
     ),
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",
 }
+# All public methods of these are for people's tests.
+HANDED_OUT = [getattr(testing, name) for name in testing.__all__]
 _WORD = re.compile(r"\w+")
 # A function or a class that takes less than this says by itself what it does.
 SHORT_LINES = 12
@@ -131,9 +134,12 @@ def unused(trees: dict[str, ast.Module]) -> dict[str, ast.stmt]:
 
 
 def is_called_from_elsewhere(place: str, node: ast.stmt) -> bool:
-    """By a decorator's doing, or since a class of another package has a method of this name."""
+    """By pytest, by a decorator's doing, by tests that hold the class out of `pybroker.testing`, or
+    since a class of another package has a method of this name."""
     if not isinstance(node, Described):
         return False
+    if node.name.startswith("pytest_"):
+        return True
     for decorator in node.decorator_list:
         call = decorator.func if isinstance(decorator, ast.Call) else decorator
         if ast.unparse(call).rpartition(".")[2] not in PLAIN_DECORATORS:
@@ -143,6 +149,8 @@ def is_called_from_elsewhere(place: str, node: ast.stmt) -> bool:
     if not method:
         return False
     module = importlib.import_module("pybroker." + path.removesuffix(".py").replace("/", "."))
+    if not method.startswith("_") and getattr(module, cls) in HANDED_OUT:
+        return True
     bases = getattr(module, cls).__mro__[1:]
     return any(method in vars(base) for base in bases if not base.__module__.startswith("pybroker"))
 

@@ -1,0 +1,396 @@
+"""A Kafka cluster for a test: started in a moment, harmed on purpose, gone afterwards.
+
+The nodes are those of `pybroker start`, under a supervisor that the fork server makes: there is one
+way to start them. This class is the test's side, synchronous throughout.
+
+Invariants: after `stop`, and after the test process has ended in any way, no process of it runs and
+its own temporary directory is gone; what is asked of a cluster that does not run is a ClusterError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from ..local import cluster_state
+from ..local.cluster_spec import MAX_BROKERS, ephemeral_directory
+from ..local.cluster_state import ClusterError, ClusterState
+from .asynchronous import in_thread
+from .faults import Fault
+from .launching import Channel, shared_launcher
+from .options import ClusterOptions, config_texts
+from .story import Story
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ...client.cluster import Cluster
+    from .inspection import Address
+    from .records import KafkaRecord
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+T = TypeVar("T")
+
+
+class KafkaCluster:
+    """`with KafkaCluster(brokers=3) as kafka: ...`, or `async with`, or `start` and `stop`.
+
+    brokers: how many, with the ids 1 to N. config: any keys of server.properties, and {id} in a
+    value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
+    the data there; without it all is in a temporary directory that goes with the cluster. Ports
+    are free ones unless given. zookeeper: an ensemble to use instead of the embedded one.
+
+    Methods may be called from any thread, and from asyncio and trio too; they block their caller
+    until done. Raises ClusterError, whose text says what to do.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        config: Mapping[str, object] | None = None,
+        secure: bool = False,
+        data_dir: str | Path | None = None,
+        port: int = 0,
+        zookeeper_port: int = 0,
+        zookeeper: str | None = None,
+        zookeeper_credentials: str | Path | None = None,
+        metrics_port: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        if not 1 <= brokers <= MAX_BROKERS:
+            raise ClusterError(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+        self._kept_directory = None if data_dir is None else Path(data_dir).absolute()
+        self._options = ClusterOptions(
+            data_dir="",
+            ephemeral=data_dir is None,
+            brokers=brokers,
+            config=config_texts(config or {}),
+            secure=secure,
+            port=port,
+            zookeeper_port=zookeeper_port,
+            zookeeper=zookeeper,
+            zookeeper_credentials=str(zookeeper_credentials) if zookeeper_credentials else None,
+            metrics_port=metrics_port,
+            verbose=verbose,
+        )
+        self._lock = threading.RLock()
+        self._channel: Channel | None = None
+        self._directory: Path | None = None
+        self._bootstrap = ""
+        self._faults: list[Fault] = []
+        self._numbers = itertools.count(2)
+        self.topics: list[str] = []  # those that `topic` has made
+        self._used: set[str] = set()  # the names that it has tried
+        self.story = Story()
+
+    # Life
+
+    def start(self) -> KafkaCluster:
+        """Returns itself once a produce would succeed."""
+        with self._lock:
+            if self._channel is not None:
+                raise ClusterError("this cluster runs already")
+            began = time.monotonic()
+            self._directory = self._kept_directory or ephemeral_directory()
+            self._options.data_dir = str(self._directory)
+            try:
+                channel = shared_launcher().launch(self._options)
+                try:
+                    channel.wait_until_ready()
+                    self._channel = channel
+                    self._bootstrap = self._state().bootstrap
+                except BaseException:
+                    self._channel = None
+                    channel.close()
+                    raise
+            except BaseException:
+                self._remove_directory()
+                raise
+            self.story.tell(f"started after {time.monotonic() - began:.2f} s at {self._bootstrap}")
+        return self
+
+    def stop(self) -> None:
+        """End all processes; the temporary directory goes. Without effect if it does not run."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+            for fault in self._faults:
+                fault.is_active = False
+            self._faults.clear()
+            if channel is not None:
+                channel.close()
+                self.story.tell("stopped")
+            self._remove_directory()
+
+    def _remove_directory(self) -> None:
+        """The supervisor does it, if it lives."""
+        if self._kept_directory is None and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def is_running(self) -> bool:
+        return self._channel is not None
+
+    def __enter__(self) -> KafkaCluster:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> KafkaCluster:
+        return await in_thread(self.start)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await in_thread(self.stop)
+
+    def __repr__(self) -> str:
+        return f"<KafkaCluster {self._bootstrap if self.is_running else 'that does not run'}>"
+
+    # Where it is
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,host:port`, for `bootstrap_servers` and its like."""
+        self._check_running()
+        return self._bootstrap
+
+    def get_bootstrap_server(self) -> str:
+        """`bootstrap`, under the name that testcontainers gives it."""
+        return self.bootstrap
+
+    @property
+    def zookeeper(self) -> str:
+        """ZooKeeper's `host:port`."""
+        return self._state().zookeeper_connect
+
+    @property
+    def data_dir(self) -> Path:
+        """`broker-1`, `broker-2`, ... with the brokers' files, and `logs` with their log files."""
+        self._check_running()
+        assert self._directory is not None
+        return self._directory
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of all brokers, those that do not run as well."""
+        return list(range(1, self._options.brokers + 1))
+
+    def client_settings(self, user: str = "admin") -> dict[str, str]:
+        """Of a Java client, as a properties file has them; of a secured cluster with the login of
+        `admin`, who may do everything, or `user`, who may create, write and read topics."""
+        return {"bootstrap.servers": self.bootstrap, **self._security(user)}
+
+    def _security(self, user: str) -> dict[str, str]:
+        if not self._options.secure:
+            return {}
+        from ..local.secured import SecurityFiles
+
+        return SecurityFiles(self.data_dir).client_settings(user)
+
+    # Topics and records
+
+    def topic(
+        self,
+        name: str = "topic",
+        partitions: int = 1,
+        *,
+        replication_factor: int = -1,
+        config: Mapping[str, object] | None = None,
+    ) -> str:
+        """Create a topic; returns its name: the given one, or if that is taken, a fresh one that
+        begins with it; no name comes twice. -1 replicas: as many as brokers, 3 at most."""
+        from .inspection import make_topic
+
+        configs = config_texts(config or {})
+        while True:
+            fresh = name if name not in self._used else f"{name}-{next(self._numbers)}"
+            self._used.add(fresh)
+            question = partial(
+                make_topic,
+                name=fresh,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+            )
+            if self._ask(question):
+                break
+        self.topics.append(fresh)
+        self.story.tell(f"created topic {fresh}")
+        return fresh
+
+    def delete_topics(self, *names: str) -> None:
+        """Have topics deleted, without waiting until their files are gone."""
+        from .inspection import delete_topics
+
+        if names:
+            self._ask(lambda cluster: delete_topics(cluster, list(names)))
+
+    def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        at_least: int = 0,
+        committed: bool = False,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> list[KafkaRecord]:
+        """All records in a topic, by partition and offset.
+
+        Waits until there are `at_least` so many, for `timeout` seconds at most. `committed`:
+        without those of transactions that are open or aborted, as `read_committed` has it.
+        """
+        from .inspection import read_topic
+
+        return self._ask(
+            lambda cluster: read_topic(cluster, topic, partition, at_least, committed), timeout
+        )
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition; waits until there is one."""
+        from .inspection import wait_until
+
+        found = self._ask(
+            lambda cluster: wait_until(
+                cluster, topic, lambda one: one.partitions[partition].leader_id > 0
+            )
+        )
+        leaders = {part.partition_index: part.leader_id for part in found.partitions}
+        return leaders[partition]
+
+    def wait_for_isr(
+        self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
+    ) -> None:
+        """Until each partition has a leader and so many replicas in sync; None: as many as run."""
+        from .inspection import wait_until
+
+        running = {
+            node.node_id
+            for node in self._state().brokers
+            if node.status == cluster_state.NodeStatus.RUNNING
+        }
+        self._ask(
+            lambda cluster: wait_until(
+                cluster,
+                topic,
+                lambda found: all(
+                    part.leader_id > 0
+                    and (
+                        set(part.isr_nodes) == running & set(part.replica_nodes)
+                        if size is None
+                        else len(part.isr_nodes) == size
+                    )
+                    for part in found.partitions
+                ),
+            ),
+            timeout,
+        )
+
+    def _ask(
+        self,
+        question: Callable[[Cluster], Awaitable[T]],
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> T:
+        from .inspection import ask
+
+        return ask(self._address(), question, timeout)
+
+    def _address(self) -> Address:
+        from .inspection import Address
+
+        return Address(self.bootstrap, self._security("admin"))
+
+    # Faults
+
+    def kill(self, node: int | str, *, as_lost: bool = False) -> Fault:
+        """SIGKILL, as a crash; undone by a restart. `node` is a broker's id or "zookeeper".
+
+        The cluster hears of it at once; `as_lost` is as if the machine had vanished: the cluster
+        misses it when its session has expired, after 6 s.
+        """
+        return self._harm("kill-as-lost" if as_lost else "kill", node, self.restart)
+
+    def shut_down(self, node: int | str) -> Fault:
+        """In order: a broker hands its leaderships over first. Undone by a restart."""
+        return self._harm("stop", node, self.restart)
+
+    def pause(self, node: int | str) -> Fault:
+        """SIGSTOP: alive for the system, dead for the cluster. Undone by `resume`."""
+        return self._harm("pause", node, self.resume)
+
+    def resume(self, node: int | str) -> None:
+        """Let a paused node go on."""
+        self._forget_faults(f"pause {node}")
+        self._command("resume", node)
+
+    def restart(self, node: int | str) -> None:
+        """Stop the node in order if it runs, start it again, and wait until it is ready."""
+        for name in ("kill", "kill-as-lost", "stop", "pause"):
+            self._forget_faults(f"{name} {node}")
+        self._command("restart", node)
+
+    def heal(self) -> None:
+        """Undo all faults, the last one first."""
+        for fault in self._faults[::-1]:
+            fault.undo()
+
+    def _harm(self, command: str, node: int | str, undo: Callable[[int | str], None]) -> Fault:
+        self._command(command, node)
+        return self._add_fault(f"{command} {node}", lambda: undo(node))
+
+    def _add_fault(self, name: str, undo: Callable[[], None]) -> Fault:
+        def undo_once(fault: Fault) -> None:
+            with contextlib.suppress(ValueError):
+                self._faults.remove(fault)
+            undo()
+
+        fault = Fault(name, undo_once)
+        self._faults.append(fault)
+        return fault
+
+    def _forget_faults(self, name: str) -> None:
+        for fault in [one for one in self._faults if one.name == name]:
+            fault.is_active = False
+            self._faults.remove(fault)
+
+    def _command(self, command: str, node: int | str) -> None:
+        from ..local.cluster_control import command_node
+
+        told = command_node(self.data_dir, command, str(node))
+        self.story.tell(f"{command} {node}: {told}")
+
+    # What is known of it
+
+    @property
+    def is_whole(self) -> bool:
+        """It runs, all nodes of it run, and no fault is left."""
+        return (
+            self.is_running
+            and not self._faults
+            and all(node.status == cluster_state.NodeStatus.RUNNING for node in self._state().nodes)
+        )
+
+    def _check_running(self) -> None:
+        if self._channel is None:
+            raise ClusterError("this cluster does not run; start it with start() or a with block")
+
+    def _state(self) -> ClusterState:
+        return cluster_state.load(self.data_dir)

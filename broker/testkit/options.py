@@ -1,0 +1,40 @@
+"""What a test's cluster is to be: the options of `pybroker start`, in a form that can be sent.
+
+Invariant: imports nothing of the broker, since the pytest plugin reads options of tests that may
+never start a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class ClusterOptions:
+    """As `KafkaCluster` has them, whose documentation says what they are."""
+
+    data_dir: str
+    ephemeral: bool
+    brokers: int = 1
+    config: dict[str, str] = field(default_factory=dict)
+    secure: bool = False
+    port: int = 0
+    zookeeper_port: int = 0
+    zookeeper: str | None = None
+    zookeeper_credentials: str | None = None
+    metrics_port: int | None = None
+    verbose: bool = False
+
+
+def config_texts(config: Mapping[str, object]) -> dict[str, str]:
+    """As `server.properties` has them: true and false, lists with commas, None left out."""
+    return {key: _text(value) for key, value in config.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    return str(value)

@@ -1,0 +1,74 @@
+"""The pytest plugin: the fixture `kafka`, the marker of the same name, options.
+
+Invariants: nothing of the broker is imported, and no process started, before a test wants a
+cluster. A cluster is shared by all tests of a session (with xdist, of a worker) that want one like
+it, as long as they leave it whole; the topics that a test has made go with the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .cluster import KafkaCluster
+    from .pool import ClusterPool
+
+MARKER = (
+    "kafka(brokers=1, config={}, secure=False, fresh=False): the cluster that the fixture `kafka` "
+    "gives to this test; fresh: one that no other test uses"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `kafka` is like where no marker says so: options, and the ini file's keys."""
+    group = parser.getgroup("kafka", "Kafka clusters of pybroker")
+    group.addoption(
+        "--kafka-brokers", type=int, metavar="N", help="How many brokers the fixture kafka has."
+    )
+    group.addoption(
+        "--kafka-config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="A key of server.properties for its brokers; may be repeated.",
+    )
+    parser.addini("kafka_brokers", "How many brokers the fixture kafka has.", default="1")
+    parser.addini(
+        "kafka_config", "Keys of server.properties, KEY=VALUE a line.", type="linelist", default=[]
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture(scope="session")
+def kafka_clusters(request: pytest.FixtureRequest) -> Iterator[ClusterPool]:
+    """The clusters of this session, by what they are like."""
+    from .pool import ClusterPool, default_options
+
+    pool = ClusterPool(default_options(request.config))
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(kafka_clusters: ClusterPool) -> KafkaCluster:
+    """The session's cluster, for fixtures that live longer than a test."""
+    return kafka_clusters.take({})
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, kafka_clusters: ClusterPool) -> Iterator[KafkaCluster]:
+    """A Kafka cluster: `kafka.bootstrap`, `kafka.topic("orders")`, `kafka.records(...)`."""
+    wanted: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers("kafka"))):
+        if marker.args:
+            raise pytest.UsageError("the marker kafka takes keywords only, such as brokers=3")
+        wanted.update(marker.kwargs)
+    cluster = kafka_clusters.take(wanted)
+    yield cluster
+    kafka_clusters.give_back(cluster)

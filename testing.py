@@ -1,0 +1,14 @@
+"""Kafka in a test: `KafkaCluster`, and the fixtures of the pytest plugin; docs/TESTING.md shows it.
+
+KafkaCluster    a cluster in a temporary directory, ready in a fraction of a second
+KafkaRecord     what `KafkaCluster.records` returns
+ClusterError    no cluster can be started, or it is not as asked for; the message says more
+Fault           something that was done to a cluster, and its undoing
+"""
+
+from .broker.local.cluster_state import ClusterError
+from .broker.testkit.cluster import KafkaCluster
+from .broker.testkit.faults import Fault
+from .broker.testkit.records import KafkaRecord
+
+__all__ = ["ClusterError", "Fault", "KafkaCluster", "KafkaRecord"]

@@ -1,0 +1,202 @@
+"""`pybroker.testing` as its users have it: the plugin, other loops, threads, and the end of it all.
+
+The module's own clusters are of one broker where that will do, and shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+from kafka import KafkaProducer
+
+from pybroker.testing import ClusterError, KafkaCluster
+
+PYTEST_SECONDS = 100.0
+GONE_SECONDS = 60.0
+POLL_SECONDS = 0.05
+
+FIVE_LINES = """
+from kafka import KafkaProducer
+
+def test_orders(kafka):
+    orders = kafka.topic("orders", partitions=3)
+    KafkaProducer(bootstrap_servers=kafka.bootstrap).send(orders, b"x").get(5)
+    assert kafka.records(orders)[0].value == b"x"
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as kafka:
+        yield kafka
+
+
+def send(kafka: KafkaCluster, topic: str, *values: bytes) -> None:
+    producer = KafkaProducer(bootstrap_servers=kafka.get_bootstrap_server())
+    for value in values:
+        producer.send(topic, value, partition=0).get(30)
+    producer.close()
+
+
+def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """In a project of its own, that knows nothing but what is installed."""
+    (folder / "test_it.py").write_text(textwrap.dedent(text))
+    return subprocess.run(
+        pytest_command(*options),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PYTEST_SECONDS,
+        check=False,
+    )
+
+
+def pytest_command(*options: str) -> list[str]:
+    plain = ["-p", "no:cacheprovider", "-p", "no:randomly"]
+    return [sys.executable, "-P", "-m", "pytest", "-q", *plain, *options]
+
+
+def processes_that_have(text: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(text in file.path for file in process.open_files()):
+                found.append(process)
+    return found
+
+
+def wait_until_gone(directory: str) -> None:
+    deadline = time.monotonic() + GONE_SECONDS
+    while processes_that_have(directory) or Path(directory).exists():
+        assert time.monotonic() < deadline, (processes_that_have(directory), directory)
+        time.sleep(POLL_SECONDS)
+
+
+def test_records_of_a_topic(cluster: KafkaCluster) -> None:
+    topic = cluster.topic("orders", partitions=2)
+    assert cluster.records(topic) == []
+    send(cluster, topic, b"one", b"two")
+    records = cluster.records(topic)
+    assert [(one.partition, one.offset, one.value) for one in records] == [
+        (0, 0, b"one"), (0, 1, b"two"),
+    ]  # fmt: skip
+    assert cluster.records(topic, partition=1) == []
+    assert cluster.topic("orders") == "orders-2"
+    with pytest.raises(ClusterError, match="no answer"):
+        cluster.records(topic, at_least=3, timeout=0.3)
+
+
+def test_from_asyncio_trio_and_threads(cluster: KafkaCluster) -> None:
+    async def within_a_loop() -> int:
+        async with KafkaCluster() as own:
+            assert own.bootstrap != cluster.bootstrap
+            return len(own.records(own.topic()))
+
+    assert asyncio.run(within_a_loop()) == 0
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(lambda _: trio.run(within_a_loop), range(3))) == [0, 0, 0]
+
+
+def test_what_does_not_run_says_so() -> None:
+    kafka = KafkaCluster(config={"log.retention.ms": "soon"})
+    with pytest.raises(ClusterError, match=r"log.retention.ms"):
+        kafka.start()
+    with pytest.raises(ClusterError, match="does not run"):
+        _ = kafka.bootstrap
+    kafka.stop()
+
+
+def test_nodes_die_and_come_back() -> None:
+    with KafkaCluster(brokers=3, config={"min.insync.replicas": 2}) as kafka:
+        topic = kafka.topic("orders")
+        kafka.wait_for_isr(topic, 3)
+        with kafka.kill(kafka.leader(topic)):
+            kafka.wait_for_isr(topic, 2)
+            send(kafka, topic, b"x")
+        kafka.wait_for_isr(topic, 3)
+        kafka.pause("zookeeper")
+        kafka.heal()
+        assert kafka.is_whole
+        directory = str(kafka.data_dir)
+        assert [one.value for one in kafka.records(topic)] == [b"x"]
+    wait_until_gone(directory)
+
+
+def test_five_lines_with_the_plugin(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, FIVE_LINES)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_workers_of_xdist_and_a_marker(tmp_path: Path) -> None:
+    text = """
+        import pytest
+
+        @pytest.mark.kafka(brokers=2)
+        @pytest.mark.parametrize("number", range(2))
+        def test_two(kafka, number):
+            assert kafka.brokers == [1, 2]
+            assert kafka.topic("a").startswith("a")
+
+        def test_ini(kafka):
+            assert "x" in kafka.topic("x")
+    """
+    done = run_pytest(tmp_path, text, "-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+
+
+def test_who_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
+    text = """
+        import sys
+
+        def test_nothing():
+            heavy = {"trio", "pybroker.broker.server", "pybroker.broker.testkit.cluster"}
+            assert not heavy & set(sys.modules)
+    """
+    done = run_pytest(tmp_path, text, "-p", "no:trio", "-p", "no:pytest_trio")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_outlives_pytest(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "test_it.py").write_text(
+        textwrap.dedent("""
+            import pathlib, threading, pytest
+
+            @pytest.mark.kafka(brokers=2)
+            def test_forever(kafka):
+                pathlib.Path("told").write_text(str(kafka.data_dir))
+                threading.Event().wait(100)
+        """)
+    )
+    process = subprocess.Popen(
+        pytest_command(), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    told = tmp_path / "told"
+    deadline = time.monotonic() + GONE_SECONDS
+    while not (told.exists() and told.read_text()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(POLL_SECONDS)
+    directory = told.read_text()
+    nodes = json.loads((Path(directory) / "cluster.json").read_text())["nodes"]
+    assert len(nodes) == 3
+    os.kill(process.pid, number)
+    process.wait(GONE_SECONDS)
+    wait_until_gone(directory)
+    assert not any(psutil.pid_exists(node["pid"]) for node in nodes)
