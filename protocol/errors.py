@@ -24,6 +24,11 @@ class InvalidRecord(ProtocolError):
     """
 
 
+class EndlessLength(InvalidRecord):
+    """The length of a record is a number that does not end, which Kafka has no code of its own for
+    where the batch is not compressed."""
+
+
 class ErrorCode(IntEnum):
     """The int16 error code of responses; `description` and `retriable` ride along."""
 

@@ -18,8 +18,13 @@ from ..protocol.records.batch import (
     crc_is_valid,
     iter_records,
 )
-from ..protocol.records.compression import DamagedBlock, UnpacksTooLarge
+from ..protocol.records.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    DamagedBlock,
+    UnpacksTooLarge,
+)
 from ..protocol.records.convert import MAX_RECORDS, check_record_count
+from ..protocol.records.loops.scan import RecordScan
 from .append_info import AppendOrigin, InvalidRecords, RecordError
 from .log_config import LogConfig
 
@@ -40,6 +45,7 @@ class AppendRequest:
         "config",
         "full",
         "leader_epoch",
+        "max_unpacked_bytes",
         "name",
         "next_offset",
         "now_ms",
@@ -66,6 +72,7 @@ class AppendRequest:
         self.request_version = request_version
         self.name = name
         self.full = full
+        self.max_unpacked_bytes = MAX_DECOMPRESSED_BYTES
 
 
 def check_may_be_empty(request: AppendRequest) -> None:
@@ -172,6 +179,22 @@ def records_of(records: Records, header: BatchHeader, request: AppendRequest) ->
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{error} in topic partition {name}") from None
     except ProtocolError as error:
         raise corrupt(error, name) from None
+
+
+def breaks_a_rule(scan: RecordScan, header: BatchHeader, request: AppendRequest) -> bool:
+    """Whether `check_records` would refuse the records of this scan."""
+    config = request.config
+    if config.compact and scan.keyless:
+        return True
+    lowest, highest = scan.lowest, scan.highest
+    if header.attributes & TIMESTAMP_TYPE_BIT:
+        if config.log_append_time or header.max_timestamp == NO_TIMESTAMP:
+            return True
+        lowest = highest = header.max_timestamp
+    return not config.log_append_time and (
+        lowest < request.now_ms - config.message_timestamp_before_max_ms
+        or highest > request.now_ms + config.message_timestamp_after_max_ms
+    )
 
 
 def check_records(found: Iterable[Record], header: BatchHeader, request: AppendRequest) -> None:

@@ -141,6 +141,7 @@ class LogConfig:
         "overrides",
         "preallocate",
         "record_version",
+        "records_have_no_rules",
         "remote_log_copy_disable",
         "remote_log_delete_on_disable",
         "remote_storage_enable",
@@ -200,6 +201,7 @@ class LogConfig:
     batches_stay_opaque: bool
     flushes_itself: bool
     record_version: int
+    records_have_no_rules: bool
     zstd_forbidden: bool
     overrides: Mapping[str, str]
     _values: dict[str, Any]
@@ -230,14 +232,19 @@ class LogConfig:
             min(self.max_compaction_lag_ms, self.segment_ms) if self.compact else self.segment_ms
         )
         self.flushes_itself = self.flush_messages != LONG_MAX or self.flush_ms != LONG_MAX
-        # No rule asks for single records, nor for the batch to be rewritten.
+        self.records_have_no_rules = not self.compact and (
+            self.log_append_time
+            or (
+                self.message_timestamp_before_max_ms == LONG_MAX
+                and self.message_timestamp_after_max_ms == LONG_MAX
+            )
+        )
+        # Nor has the batch to be rewritten.
         self.batches_stay_opaque = (
-            not self.compact
+            self.records_have_no_rules
             and not self.log_append_time
             and record_version == message_format.NEWEST_RECORD_VERSION
             and self.target_compression is None
-            and self.message_timestamp_before_max_ms == LONG_MAX
-            and self.message_timestamp_after_max_ms == LONG_MAX
         )
 
     def _apply_deprecated_difference(self) -> None:

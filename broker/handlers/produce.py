@@ -36,7 +36,13 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.topics import TopicPartition
 from ...replication.types import ACKS_ALL, ProduceResult, ProduceResults
-from ...storage.validation import QUICK_BYTES, PreValidatedBatch, needs_record_scan, pre_validate
+from ...storage.validation import (
+    QUICK_BYTES,
+    PreValidatedBatch,
+    needs_record_scan,
+    pre_validate,
+    pre_validate_quickly,
+)
 from ..network.request import Handler, Request
 from ..replicas.settled_replicas import SettledReplicas
 from .leaders import current_leader
@@ -124,7 +130,9 @@ class ProduceHandler:
             or len(records) > QUICK_BYTES
             or request.api_version < _FIRST_VERSION_OF_V2
         ) and self._needs_record_scan(key, records):
-            return False
+            records = self._examine_quickly(key, records, request)
+            if records is None:
+                return False
         acks = body.acks
         now_ms = self._clock()
         appends = self._appends
@@ -182,7 +190,11 @@ class ProduceHandler:
             long = [
                 key for key, records in entries.items() if self._needs_record_scan(key, records)
             ]
-            if long:
+            if len(long) == 1 and (
+                examined := self._examine_quickly(long[0], entries[long[0]], request)
+            ):
+                entries[long[0]] = examined
+            elif long:
                 # In the connection's buffer they would not outlive this call for sure.
                 copies = {key: bytearray(records) for key, records in entries.items()}
                 self._spawn(partial(self._examine, copies, long, guards, refused), request)
@@ -197,6 +209,15 @@ class ProduceHandler:
             return False
         log = partition.log
         return needs_record_scan(records, log.config, log.validate_fully)
+
+    def _examine_quickly(
+        self, key: TopicPartition, records: Any, request: Request
+    ) -> PreValidatedBatch | None:
+        """Look at all records of a small compressed batch here and now; None if it takes longer."""
+        log = self._replicas.hosted.partitions[key].log
+        return pre_validate_quickly(
+            records, log.config, self._clock(), request.api_version, log.name, log.validate_fully
+        )
 
     async def _examine(
         self, entries: dict[TopicPartition, Any], keys: Iterable[TopicPartition], guards: Guards,

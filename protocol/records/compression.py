@@ -6,6 +6,7 @@ Lz4BlockOutputStream, ZstdCompression) and KAFKA-3160 (the lz4 header checksum o
 - ``decompress`` raises only ProtocolError and gives up once the output would pass ``max_bytes``:
   gzip, lz4 and zstd are unpacked in slices, a snappy block's declared length is looked at before
   it is unpacked. A bomb costs at most ``max_bytes`` and the codec's own window.
+- Data that are cut short are damaged; gzip's are InvalidRecord: to Kafka the records end early.
 - snappy is written as one xerial stream of 32 KiB blocks; read are xerial streams, several of them
   one after the other, and a bare raw block.
 - lz4 frames are written without checksums or content size, in independent 64 KiB blocks. Reading
@@ -23,7 +24,7 @@ import lz4.frame
 import snappy
 import zstandard
 
-from ..errors import ProtocolError
+from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 
 # What one batch may unpack to unless the caller knows better.
@@ -110,7 +111,7 @@ def decompress(codec: Compression, data: Buffer, *, max_bytes: int, magic: int =
     output = _Output(max_bytes)
     try:
         _DECOMPRESSORS[codec](memoryview(data), output, magic)
-    except UnpacksTooLarge:
+    except (UnpacksTooLarge, InvalidRecord):
         raise
     except (
         zlib.error, zstandard.ZstdError, snappy.UncompressError, RuntimeError, ProtocolError
@@ -164,7 +165,7 @@ def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> None:
             chunk = member.decompress(pending, output.next_slice_bytes())
             output.add(chunk)
             if not pending and not chunk and not member.eof:
-                raise ProtocolError("gzip data ends early")
+                raise InvalidRecord("gzip data ends early")
         position -= len(member.unused_data)
         # Java's GZIPInputStream goes on only if another member follows, and ignores other bytes.
         if not _starts_with(data, position, _GZIP_MAGIC):

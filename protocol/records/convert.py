@@ -7,16 +7,15 @@ batch by batch as it is sent, see `broker.network.down_conversion`.
 from collections.abc import Sequence
 from typing import Final
 
-from ..errors import ErrorCode, InvalidRecord, KafkaError, ProtocolError
+from ..errors import ErrorCode, InvalidRecord, KafkaError
 from ..primitives import Buffer
 from .batch import (
     BatchHeader,
     iter_batch_headers,
     iter_records,
     read_batch_header,
-    records_block,
 )
-from .builder import assemble, build_batch
+from .builder import build_batch
 from .compression import (
     MAX_DECOMPRESSED_BYTES,
     Compression,
@@ -165,19 +164,3 @@ def down_convert(
         log_append_time=header.max_timestamp if is_log_append else None,
     )
     return converted, len(kept)
-
-
-def recompress(
-    batch: Buffer,
-    compression: Compression,
-    level: int | None = None,
-    *,
-    position: int = 0,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> bytearray:
-    """The v2 batch at ``position`` with its records block in another codec; all else stays."""
-    header = read_batch_header(batch, position)
-    if header.magic != 2:
-        raise ProtocolError(f"a batch of magic {header.magic} cannot be recompressed")
-    block = records_block(batch, position, header, max_decompressed_bytes=max_decompressed_bytes)
-    return assemble(header._replace(attributes=header.attributes & ~7 | compression), block, level)

@@ -22,7 +22,7 @@ CODECS = (Compression.GZIP, Compression.LZ4, Compression.ZSTD)
 
 def test_the_memory_of_bombs_goes_back(tmp_path: Path) -> None:
     value = bytes(UNPACKED_MB * MEGABYTE)
-    with running_broker(tmp_path, {"record.validation": "full"}) as broker:
+    with running_broker(tmp_path) as broker:
         with WireClient(broker.bootstrap) as client:
             topic = client.create_topic().name
             before = resident_mb(broker.pid)

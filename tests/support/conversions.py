@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.primitives import Buffer
 from pybroker.protocol.records.batch import (
     DELETE_HORIZON_BIT,
@@ -15,6 +16,8 @@ from pybroker.protocol.records.batch import (
     SimpleRecord,
     TimestampType,
     iter_batch_headers,
+    read_batch_header,
+    records_block,
 )
 from pybroker.protocol.records.builder import assemble, build_empty_batch
 from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
@@ -123,3 +126,19 @@ def rebuild(
         record_count=len(parts),
     )
     return assemble(kept, b"".join(parts), level)
+
+
+def recompress(
+    batch: Buffer,
+    compression: Compression,
+    level: int | None = None,
+    *,
+    position: int = 0,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> bytearray:
+    """The v2 batch at ``position`` with its records block in another codec; all else stays."""
+    header = read_batch_header(batch, position)
+    if header.magic != 2:
+        raise ProtocolError(f"a batch of magic {header.magic} cannot be recompressed")
+    block = records_block(batch, position, header, max_decompressed_bytes=max_decompressed_bytes)
+    return assemble(header._replace(attributes=header.attributes & ~7 | compression), block, level)

@@ -22,7 +22,8 @@ from pybroker.protocol.messages.produce import (
 )
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression, compress
-from pybroker.protocol.records.record import SimpleRecord
+from pybroker.protocol.records.loops.varint import encode_varlong
+from pybroker.protocol.records.record import SimpleRecord, encode_record
 from tests.support.wire import Topic, WireClient
 
 HOUR_MS = 3_600_000
@@ -37,6 +38,7 @@ class Case:
     build: Callable[[], bytes]
     configs: Mapping[str, str] = field(default_factory=dict)
     before: Sequence[Callable[[], bytes]] = ()
+    taken: int = 1  # records, if it is not refused
 
 
 def now_ms() -> int:
@@ -85,10 +87,48 @@ def bomb(**options: Any) -> bytes:
     return one(bytes(100 << 20), compression=Compression.ZSTD, **options)
 
 
-def nested_bomb() -> bytes:
-    """Claims one small record and unpacks to 256 MB."""
-    block = compress(Compression.ZSTD, a_record() + bytes(256 << 20))
-    return with_block(bytes(block), Compression.ZSTD)
+def nested_bomb(codec: Compression, megabytes: int) -> bytes:
+    """Claims one small record and unpacks to so much."""
+    return with_block(compress(codec, a_record() + bytes(megabytes << 20)), codec)
+
+
+def packed(block: bytes, codec: Compression, cut: int = 0) -> bytes:
+    """One record that is these bytes, compressed; the end of the compressed data may be missing."""
+    data = compress(codec, block)
+    return with_block(data[: len(data) - cut], codec)
+
+
+def record_with(fields: bytes) -> bytes:
+    """A record of these bytes under a right length."""
+    return encode_varlong(len(fields)) + fields
+
+
+def at_offsets(*deltas: int, codec: Compression = Compression.NONE) -> bytes:
+    block = b"".join(encode_record(delta, 0, b"k", b"v", ()) for delta in deltas)
+    return with_block(compress(codec, block), codec, len(deltas))
+
+
+HUGE = encode_varlong(2**31 - 1)
+BEFORE_KEY, NO_KEY, NO_VALUE = b"\0\0\0", b"\x01", b"\x01"
+# Records that are not what they say, by what is wrong with them.
+WRONG_RECORDS = {
+    "bytes that are all ones": b"\xff" * 40,
+    "bytes that are all zero": bytes(40),
+    "garbage": bytes(range(40, 80)),
+    "no bytes at all": b"",
+    "a negative record length": b"\x01" + bytes(20),
+    "a record length of 2 GB": HUGE + bytes(20),
+    "a record shorter than its fields": record_with(BEFORE_KEY + NO_KEY + NO_VALUE),
+    "a key of 2 GB": record_with(BEFORE_KEY + HUGE + bytes(20)),
+    "a value of 2 GB": record_with(BEFORE_KEY + NO_KEY + HUGE + bytes(20)),
+    "two billion headers": record_with(BEFORE_KEY + NO_KEY + NO_VALUE + HUGE + bytes(20)),
+    "a negative number of headers": record_with(BEFORE_KEY + NO_KEY + NO_VALUE + b"\x01"),
+    "a header without a key": record_with(BEFORE_KEY + NO_KEY + NO_VALUE + b"\x02\x01\x01"),
+    "a header of 2 GB": record_with(BEFORE_KEY + NO_KEY + NO_VALUE + b"\x02\0" + HUGE),
+    "a time of eleven bytes": record_with(b"\0" + b"\xff" * 11 + b"\0\x01\x01\0"),
+    "an offset of six bytes": record_with(b"\0\0" + b"\xff" * 6 + b"\x01\x01\0"),
+}
+CODECS = [codec for codec in Compression if codec]
 
 
 E = ErrorCode
@@ -166,13 +206,53 @@ CASES: dict[str, Case] = {
     "fewer records than it says": Case(
         E.INVALID_RECORD, lambda: with_block(a_record(), count=2), KEYED
     ),
-    "a bomb, not looked into": Case(E.NONE, lambda: bomb()),
+    "a bomb": Case(E.NONE, lambda: bomb()),
     "a bomb, compacted": Case(E.NONE, lambda: bomb(), KEYED),
     "a bomb without a key, compacted": Case(E.INVALID_RECORD, lambda: bomb(key=None), KEYED),
-    "a bomb behind its records": Case(E.INVALID_RECORD, nested_bomb, KEYED),
+    "a null key by an odd number": Case(
+        E.NONE, lambda: with_block(record_with(BEFORE_KEY + b"\x03\x03\0"))
+    ),
+    "offsets that do not count up": Case(E.NONE, lambda: at_offsets(0, 0), taken=2),
+    "offsets that do not count up, compressed": Case(
+        E.UNKNOWN_SERVER_ERROR, lambda: at_offsets(5, 2, codec=Compression.GZIP)
+    ),
+    "offsets that do not count up, to be compressed": Case(
+        E.NONE, lambda: at_offsets(5, 2), {"compression.type": "lz4"}, taken=2
+    ),
+    "two billion records": Case(E.INVALID_RECORD, lambda: with_block(a_record(), count=2**31 - 1)),
+    "two billion records, compressed": Case(
+        E.INVALID_RECORD,
+        lambda: with_block(compress(Compression.ZSTD, a_record()), Compression.ZSTD, 2**31 - 1),
+    ),
     "a bomb to be packed anew": Case(
         E.MESSAGE_TOO_LARGE, lambda: bomb(), {"compression.type": "uncompressed"}
     ),
+}
+
+
+CASES |= {
+    what: Case(
+        E.UNKNOWN_SERVER_ERROR if what == "bytes that are all ones" else E.INVALID_RECORD,
+        partial(with_block, block),
+    )
+    for what, block in WRONG_RECORDS.items()
+}
+CASES |= {
+    f"{what}, compressed": Case(E.INVALID_RECORD, partial(packed, block, Compression.LZ4))
+    for what, block in WRONG_RECORDS.items()
+}
+CASES |= {
+    f"a bomb of {codec.name.lower()} behind its records": Case(
+        E.INVALID_RECORD, partial(nested_bomb, codec, megabytes)
+    )
+    for codec, megabytes in zip(CODECS, (64, 16, 64, 256), strict=True)
+}
+CASES |= {
+    f"{codec.name.lower()} cut short": Case(
+        E.INVALID_RECORD if codec is Compression.GZIP else E.UNKNOWN_SERVER_ERROR,
+        partial(packed, a_record() * 100, codec, 9),
+    )
+    for codec in CODECS
 }
 
 

@@ -9,12 +9,12 @@ DEFINITIONS = (
     key(
         "record.validation",
         STRING,
-        "batch",
+        "full",
         LOW,
         valid=OneOf(("batch", "full")),
-        doc="What a leader checks before it appends. batch: the batch's header, CRC and producer "
-        "sequence, and its records only where a rule of the topic is about records. full: each "
-        "record of every batch as well, decompressed if need be, as Apache Kafka does.",
+        doc="What a leader checks before it appends. full: the batch's header, CRC and producer "
+        "sequence, and each record, decompressed if need be, as Apache Kafka does. batch: records "
+        "only where a rule of the topic is about records.",
     ),
     key(
         "pybroker.coordinator.proof",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from ...errors import InvalidRecord
+from ...errors import EndlessLength, InvalidRecord
 from .varint import MAX_INT64, MIN_INT64, add_int64, varint_after, varlong_after
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RecordScan:
     def advance(self, steps: i64) -> bool:
         """Go on for at most ``steps`` records and headers; whether all have been seen.
 
-        InvalidRecord where one breaks the format's rules.
+        InvalidRecord where one breaks the format's rules, EndlessLength for one of these rules.
         """
         try:
             return self._advance(steps)
@@ -100,7 +100,7 @@ class RecordScan:
                         length = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
                         position += 2
                     else:
-                        length, position = varint_after(block, position + 1, byte)
+                        length, position = _length_after(block, position + 1, byte)
                 record_end = position + length
                 if length < MIN_RECORD_BYTES - 1 or record_end > end:
                     raise InvalidRecord(f"a record of {length} bytes has {end - position} left")
@@ -178,6 +178,13 @@ class RecordScan:
         self.keyless = keyless
         self.in_order = in_order
         return index == count
+
+
+def _length_after(block: bytes, position: i64, first: i64) -> tuple[i64, i64]:
+    try:
+        return varint_after(block, position, first)
+    except InvalidRecord as error:
+        raise EndlessLength(str(error)) from None
 
 
 def skip_header(block: bytes, position: i64, limit: i64) -> i64:

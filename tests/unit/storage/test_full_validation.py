@@ -12,9 +12,9 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import Compression, iter_records, update_crc
-from pybroker.protocol.records.convert import recompress
 from pybroker.storage.append_info import InvalidRecords
 from pybroker.storage.log import Log
+from tests.support.conversions import recompress
 from tests.unit.storage.helpers import batch_of, log_of
 
 NOW_MS = 1_000_000

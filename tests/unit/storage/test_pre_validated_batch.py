@@ -20,10 +20,16 @@ from pybroker.protocol.records.batch import (
 from pybroker.protocol.records.builder import assemble, build_batch
 from pybroker.protocol.records.compression import UnpacksTooLarge
 from pybroker.protocol.records.convert import MAX_RECORDS, read_produced
+from pybroker.protocol.records.loops import COMPILED
 from pybroker.storage.append_info import InvalidRecords
 from pybroker.storage.log import Log
 from pybroker.storage.log_config import LogConfig
-from pybroker.storage.validation import QUICK_BYTES, needs_record_scan, pre_validate
+from pybroker.storage.validation import (
+    QUICK_BYTES,
+    needs_record_scan,
+    pre_validate,
+    pre_validate_quickly,
+)
 from tests.support.conversions import build_message_set
 from tests.unit.storage.helpers import log_of
 
@@ -93,6 +99,47 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, Any]) -> None:
     direct.close()
     examined.close()
     assert len(outcomes) > 2, "some are appended, others are refused for different reasons"
+
+
+@pytest.mark.parametrize("overrides", [{}, {"max.message.bytes": "200"}], ids=str)
+def test_the_same_is_found_on_the_spot(tmp_path: Path, overrides: dict[str, Any]) -> None:
+    direct = log_of(tmp_path / "direct", None, **overrides)
+    examined = log_of(tmp_path / "examined", None, **overrides)
+    direct.validate_fully = examined.validate_fully = True
+    seen = 0
+    for version, sent in batches():
+        if len(sent) < HEADER_SIZE:
+            continue
+        found = pre_validate_quickly(
+            bytearray(sent), examined.config, EARLIER_MS, version, examined.name, True
+        )
+        if found is not None:
+            seen += 1
+            expected = outcome(direct, bytearray(sent), version)
+            assert outcome(examined, found, version) == expected, (version, sent)
+    assert seen > 3
+    direct.close()
+    examined.close()
+
+
+@pytest.mark.parametrize(
+    ("unpacked", "overrides", "quick"),
+    [
+        (1_000, {}, True),
+        (1_000_000, {}, False),
+        (1_000, {"cleanup.policy": "compact"}, False),
+        (1_000, {"compression.type": "zstd"}, False),
+        (1_000, {"message.timestamp.type": "LogAppendTime"}, True),
+    ],
+)
+def test_what_is_looked_at_on_the_spot(
+    unpacked: int, overrides: dict[str, str], quick: bool
+) -> None:
+    config = LogConfig.from_overrides(overrides, {})
+    records = [SimpleRecord(EARLIER_MS, b"k", bytes(unpacked))]
+    sent = build_batch(records, compression=Compression.LZ4)
+    found = pre_validate_quickly(sent, config, NOW_MS, 9, "t-0", True)
+    assert (found is not None) is quick
 
 
 @pytest.mark.parametrize(
@@ -172,8 +219,10 @@ def test_what_needs_a_record_scan(sent: bytearray, overrides: dict[str, str], an
 
 def test_full_validation_needs_a_record_scan() -> None:
     config = LogConfig.from_overrides({}, {})
-    assert needs_record_scan(build_batch(LARGE), config, True)
+    assert needs_record_scan(build_batch(LARGE), config, True) is not COMPILED
     assert not needs_record_scan(build_batch(RECORDS), config, True)
+    claimed = build_batch(LARGE, log_append_time=5)
+    assert needs_record_scan(claimed, config, True)
 
 
 def test_more_records_than_are_made(tmp_path: Path) -> None:
@@ -181,7 +230,8 @@ def test_more_records_than_are_made(tmp_path: Path) -> None:
     log = log_of(tmp_path, None, **{"cleanup.policy": "compact"})
     count = max(MAX_RECORDS, log.config.max_message_bytes) + 1
     header = read_batch_header(build_batch(RECORDS, compression=Compression.ZSTD))
-    bomb = assemble(header._replace(record_count=count, last_offset_delta=count - 1), b"", None)
+    header = header._replace(record_count=count, last_offset_delta=count - 1)
+    bomb = assemble(header, b"\x0c\0\0\0\x01\x01\0" * count, None)
     code, message, _ = outcome(log, pre_validate(bytes(bomb), log.config, 0, 9, "t-0", False), 9)
     assert code is ErrorCode.INVALID_RECORD
     assert f"a batch of {count} records" in message

@@ -20,10 +20,9 @@ from pybroker.protocol.records.batch import (
     update_crc,
 )
 from pybroker.protocol.records.builder import build_end_txn_marker
-from pybroker.protocol.records.convert import recompress
 from pybroker.storage.append_info import AppendOrigin, InvalidRecords
 from pybroker.storage.log import Log
-from tests.support.conversions import build_message_set
+from tests.support.conversions import build_message_set, recompress
 from tests.unit.storage.helpers import batch_of, log_of
 
 NOW_MS = 1_000_000
@@ -293,17 +292,19 @@ def test_full_validation_looks_at_records(tmp_path: Path, codec: Compression) ->
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
-def test_full_validation_renumbers_compressed_records(tmp_path: Path, codec: Compression) -> None:
-    log = log_of(tmp_path)
-    log.validate_fully = True
+def test_offsets_in_compressed_batches_have_to_count_up(tmp_path: Path, codec: Compression) -> None:
+    """Kafka stumbles over them. Under another codec it builds the batch anew, and numbers it."""
     plain = batch_of(b"a", b"b", producer_id=7, epoch=0, sequence=0)
     plain[61 + 3] = 2  # the first record's offset delta: 1, as the second's
     update_crc(plain, 0)
-    batch = recompress(plain, codec)
-    stored = append(log, batch)
+    log = log_of(tmp_path)
+    log.validate_fully = True
+    assert refused(log, recompress(plain, codec)).code is ErrorCode.UNKNOWN_SERVER_ERROR
+    log = log_of(tmp_path / "lz4", compression_type="lz4")
+    stored = append(log, recompress(plain, codec))
     assert [(r.offset, r.value) for r in iter_records(stored)] == [(0, b"a"), (1, b"b")]
     header = read_batch_header(stored)
-    assert (header.compression, header.producer_id, header.base_sequence) == (codec, 7, 0)
+    assert (header.compression, header.producer_id, header.base_sequence) == (Compression.LZ4, 7, 0)
 
 
 def test_full_validation_corrects_the_largest_timestamp(tmp_path: Path) -> None:

@@ -18,8 +18,13 @@ from pybroker.protocol.records.batch import (
 )
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression, compress, decompress
-from pybroker.protocol.records.convert import recompress
-from tests.support.conversions import build_message_set, down_convert_all, rebuild, up_convert
+from tests.support.conversions import (
+    build_message_set,
+    down_convert_all,
+    rebuild,
+    recompress,
+    up_convert,
+)
 from tests.support.golden_records import GOLDEN
 
 MUTATIONS = 40_000

@@ -14,10 +14,9 @@ from pybroker.protocol.records.batch import (
 )
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression
-from pybroker.protocol.records.convert import recompress
 from pybroker.protocol.records.loops.varint import encode_varlong, read_varint, read_varlong
 from pybroker.protocol.records.message_set import encode_message_set
-from tests.support.conversions import build_message_set, down_convert_all, up_convert
+from tests.support.conversions import build_message_set, down_convert_all, recompress, up_convert
 from tests.support.dumb_records import Cursor, DumbRecord, dumb_decode, dumb_encode, dumb_varint
 from tests.support.record_strategies import (
     codecs,

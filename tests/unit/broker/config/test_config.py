@@ -305,7 +305,7 @@ def test_passwords_are_sensitive() -> None:
 @pytest.mark.parametrize(("text", "fully"), [("batch", False), ("full", True)])
 def test_record_validation_reaches_the_logs(text: str, fully: bool) -> None:
     assert log_manager_config(config_of(record_validation=text)).validate_fully is fully
-    assert not log_manager_config(config_of()).validate_fully
+    assert log_manager_config(config_of()).validate_fully
     with pytest.raises(ConfigError, match=r"record\.validation"):
         config_of(record_validation="none")
 

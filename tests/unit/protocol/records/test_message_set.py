@@ -20,7 +20,7 @@ from pybroker.protocol.records.batch import (
 )
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
 from pybroker.protocol.records.compression import Compression, compress
-from pybroker.protocol.records.convert import read_produced, recompress
+from pybroker.protocol.records.convert import read_produced
 from pybroker.protocol.records.message_set import read_message
 from tests.support.conversions import build_message_set, down_convert_all, up_convert
 
@@ -201,11 +201,6 @@ def test_zstd_cannot_be_down_converted() -> None:
     with pytest.raises(KafkaError) as caught:
         down_convert_all(build_batch(RECORDS, compression=Compression.ZSTD), 1, 0)
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-
-
-def test_recompression_is_for_v2() -> None:
-    with pytest.raises(ProtocolError, match="magic 1"):
-        recompress(build_message_set(RECORDS, magic=1), Compression.GZIP)
 
 
 def test_empty_message_sets_and_null_fields() -> None:
