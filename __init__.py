@@ -8,6 +8,7 @@ What a program may import is in `__all__`, and nothing else here is public:
     Consumer        reads all partitions of a topic, from EARLIEST, LATEST or a timestamp
     SimpleRecord    what a producer is given: key, value, headers, timestamp
     Received        what a consumer returns: a record and its partition
+    Admin           administration of a cluster, by subject: topics, groups, configs, and so on
     create_topic, list_topics, delete_topic
     ClientError     the cluster cannot be reached or refuses; the message says what to do
     kafka_session   a SparkSession that reads and writes topics (needs the extra `spark`)
@@ -21,7 +22,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
-    from .client.admin import create_topic, delete_topic, list_topics
+    from .client.admin.admin import Admin
+    from .client.admin.topics import create_topic, delete_topic, list_topics
     from .client.cluster import Cluster
     from .client.consumer import EARLIEST, LATEST, Consumer, Received
     from .client.errors import ClientError
@@ -34,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothin
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Admin",
     "ClientError",
     "Cluster",
     "Consumer",
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Admin": ".client.admin.admin",
     "EARLIEST": ".client.consumer",
     "LATEST": ".client.consumer",
     "ClientError": ".client.errors",
@@ -56,10 +60,10 @@ _MODULES = {
     "Producer": ".client.producer",
     "Received": ".client.consumer",
     "SimpleRecord": ".protocol.records.record",
-    "create_topic": ".client.admin",
-    "delete_topic": ".client.admin",
+    "create_topic": ".client.admin.topics",
+    "delete_topic": ".client.admin.topics",
     "kafka_session": ".spark_jobs.session",
-    "list_topics": ".client.admin",
+    "list_topics": ".client.admin.topics",
 }
 
 if not TYPE_CHECKING:

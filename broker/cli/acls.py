@@ -13,14 +13,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from ...client.admin.acls import Acl, Acls
 from ...client.cluster import Cluster
-from ...protocol.messages.security import (
-    AclCreation,
-    AclDescription,
-    DeleteAclsFilter,
-    DeleteAclsMatchingAcl,
-    DescribeAclsRequest,
-)
+from ...protocol.messages.security import DeleteAclsFilter, DescribeAclsRequest
 from ..security.authorizer import (
     CLUSTER_NAME,
     WILDCARD,
@@ -188,14 +183,14 @@ def add(
     else:
         pairs = list(itertools.product(resources, operations or [AclOperation.ALL]))
     creations = [
-        AclCreation(
+        Acl(
             resource_type=resource.type,
             resource_name=resource.name,
-            resource_pattern_type=_pattern(resource, prefix),
+            pattern_type=_pattern(resource, prefix),
             principal=entry.principal,
             host=host,
             operation=operation,
-            permission_type=entry.permission,
+            permission=entry.permission,
         )
         for resource, operation in pairs
         for entry in entries
@@ -203,17 +198,11 @@ def add(
     ]
 
     async def run() -> None:
-        from ...client.security_admin import create_acls
-
         async with Cluster(bootstrap, security=security) as cluster:
-            await create_acls(cluster, creations)
+            await Acls(cluster).create(creations)
 
     run_client(run)
-    rows = [
-        _row(acl.resource_type, acl.resource_name, acl.resource_pattern_type, acl)
-        for acl in creations
-    ]
-    _show(rows, "added", as_json=as_json)
+    _show([_row(acl) for acl in creations], "added", as_json=as_json)
 
 
 def _pattern(resource: Resource, prefix: bool) -> PatternType:
@@ -278,15 +267,8 @@ def list_command(
     ]
 
     async def run() -> list[dict[str, str]]:
-        from ...client.security_admin import describe_acls
-
         async with Cluster(bootstrap, security=security) as cluster:
-            return [
-                _row(found.resource_type, found.resource_name, found.pattern_type, acl)
-                for request in requests
-                for found in await describe_acls(cluster, request)
-                for acl in found.acls
-            ]
+            return [_row(acl) for request in requests for acl in await Acls(cluster).list(request)]
 
     found = run_client(run)  # one may concern several of the resources
     _show([row for at, row in enumerate(found) if row not in found[:at]], "", as_json=as_json)
@@ -351,27 +333,20 @@ def remove(
     ]
 
     async def run() -> list[dict[str, str]]:
-        from ...client.security_admin import delete_acls
-
         async with Cluster(bootstrap, security=security) as cluster:
-            return [
-                _row(acl.resource_type, acl.resource_name, acl.pattern_type, acl)
-                for acl in await delete_acls(cluster, filters)
-            ]
+            return [_row(acl) for acl in await Acls(cluster).delete(filters)]
 
     _show(run_client(run), "removed", as_json=as_json)
 
 
-def _row(
-    kind: int, name: str, pattern: int, acl: AclCreation | AclDescription | DeleteAclsMatchingAcl
-) -> dict[str, str]:
+def _row(acl: Acl) -> dict[str, str]:
     return {
-        "permission": AclPermission(acl.permission_type).name.lower(),
+        "permission": AclPermission(acl.permission).name.lower(),
         "principal": acl.principal,
         "operation": AclOperation(acl.operation).name.lower(),
-        "resource": ResourceType(kind).name.lower().replace("_", "-"),
-        "name": name,
-        "pattern": PatternType(pattern).name.lower(),
+        "resource": ResourceType(acl.resource_type).name.lower().replace("_", "-"),
+        "name": acl.resource_name,
+        "pattern": PatternType(acl.pattern_type).name.lower(),
         "host": acl.host,
     }
 

@@ -15,13 +15,20 @@ import click
 from ..local import cluster_state
 from ..local.secured import ADMIN, USER, SecurityFiles
 from ..resources.descriptors import TooFewDescriptors
+from .addresses import (
+    BOOTSTRAP_KEY,
+    USUAL_BOOTSTRAP,
+    AddressError,
+    bootstrap_of,
+    profile_named,
+    read_properties,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_STATUS_USER_ERROR = 2
-USUAL_BOOTSTRAP = "127.0.0.1:9092"
-LOCAL_USER = "pybroker.local_user"  # in a context's `meta`
+LOCAL_USER, PROFILE = "pybroker.local_user", "pybroker.profile"  # in a context's `meta`
 PIPE_COLUMNS = 1000  # a program that reads tables gets whole lines
 T = TypeVar("T")
 
@@ -46,18 +53,25 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--bootstrap-server",
         "bootstrap",
-        default=_default_bootstrap,
-        show_default=f"the cluster in $PYBROKER_DATA_DIR or ~/.pybroker, else {USUAL_BOOTSTRAP}",
+        default=default_bootstrap,
+        show_default="of --profile, $PYBROKER_BOOTSTRAP, the cluster in $PYBROKER_DATA_DIR or "
+        f"~/.pybroker, one that runs here, {USUAL_BOOTSTRAP}",
         is_eager=True,
         help="HOST:PORT of any broker, several separated by commas.",
     )(command)
 
 
-def _default_bootstrap() -> str:
-    """Of the cluster that runs in the default data directory, on whatever ports it is."""
-    with contextlib.suppress(cluster_state.ClusterError):
-        return cluster_state.load(cluster_state.default_data_dir().absolute()).bootstrap
-    return USUAL_BOOTSTRAP
+def default_bootstrap() -> str:
+    """Of the cluster that is meant if none is named. Raises UserError."""
+    try:
+        return bootstrap_of(_profile(click.get_current_context(silent=True)))
+    except AddressError as error:
+        raise UserError(str(error)) from None
+
+
+def _profile(context: click.Context | None) -> Path | None:
+    """Raises AddressError."""
+    return profile_named(None if context is None else context.meta.get(PROFILE))
 
 
 def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +84,15 @@ def command_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         help="Properties for TLS and logins, as Kafka's tools have them: security.protocol, ...  "
         "[default: the admin's, if it is the secured cluster in $PYBROKER_DATA_DIR or ~/.pybroker]",
+    )(command)
+    command = click.option(
+        "--profile",
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_profile,
+        metavar="NAME",
+        help="Address and login out of ~/.config/pybroker/NAME.properties.  "
+        "[default: $PYBROKER_PROFILE]",
     )(command)
     return click.option(
         "--as",
@@ -124,17 +147,22 @@ def _keep_local_user(context: click.Context, parameter: click.Parameter, user: s
     context.meta[LOCAL_USER] = user
 
 
+def _keep_profile(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    context.meta[PROFILE] = name
+
+
 def _read_properties(
     context: click.Context, _parameter: click.Parameter, path: Path | None
 ) -> dict[str, str]:
-    if path is None:
-        return _local_login(context.params.get("bootstrap", ""), context.meta.get(LOCAL_USER))
-    import javaproperties
-
     try:
-        return dict(javaproperties.loads(path.read_text("utf-8")))
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(f"{path} cannot be read as properties: {error}") from None
+        profile = _profile(context) if path is None else None
+        if path is None and profile is None:
+            return _local_login(context.params.get("bootstrap", ""), context.meta.get(LOCAL_USER))
+        found = read_properties(path or profile or Path())
+    except AddressError as error:
+        raise click.BadParameter(str(error)) from None
+    found.pop(BOOTSTRAP_KEY, None)
+    return found
 
 
 def _local_login(bootstrap: str, user: str | None) -> dict[str, str]:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import click
 
+from ...client.admin.quotas import EntityQuotas, Quotas
 from ...client.cluster import Cluster
-from ...protocol.messages.quotas import ComponentData, DescribeClientQuotasResponseEntryData
 from .options import (
     UserError,
     bootstrap_option,
@@ -96,39 +96,21 @@ def describe(
     entity: dict[str, str | None], bootstrap: str, security: dict[str, str], as_json: bool
 ) -> None:
     """Show all quotas, or those of exactly the given user, client id or address."""
-    from ...client.security_admin import MATCH_DEFAULT, MATCH_EXACT, describe_quotas
 
-    components = [
-        ComponentData(
-            entity_type=kind,
-            match_type=MATCH_DEFAULT if name is None else MATCH_EXACT,
-            match=name,
-        )
-        for kind, name in entity.items()
-    ]
-
-    async def run() -> list[DescribeClientQuotasResponseEntryData]:
+    async def run() -> list[EntityQuotas]:
         async with Cluster(bootstrap, security=security) as cluster:
-            return await describe_quotas(cluster, components, strict=bool(components))
+            return await Quotas(cluster).describe(entity)
 
     found = run_client(run)
     if as_json:
-        show_json(
-            [
-                {
-                    "entity": {one.entity_type: one.entity_name for one in entry.entity},
-                    "quotas": {value.key: value.value for value in entry.values},
-                }
-                for entry in found
-            ]
-        )
+        show_json([{"entity": dict(one.entity), "quotas": dict(one.quotas)} for one in found])
         return
     made = table("user", "client id", "address", "quota", "value", "")
     for entry in found:
-        names = {one.entity_type: one.entity_name or DEFAULT for one in entry.entity}
+        names = {kind: name or DEFAULT for kind, name in entry.entity.items()}
         who = [escape(names.get(kind, "")) for kind in ("user", "client-id", "ip")]
-        for value in entry.values:
-            made.add_row(*who, value.key, f"{value.value:,.12g}", UNITS.get(value.key, ""))
+        for key, value in entry.quotas.items():
+            made.add_row(*who, key, f"{value:,.12g}", UNITS.get(key, ""))
     show(made)
 
 
@@ -187,14 +169,12 @@ def _alter(
     values: dict[str, float],
     removed: tuple[str, ...],
 ) -> None:
-    from ...client.security_admin import alter_quotas
-
     if not entity:
         raise UserError("name whose: --user, --client-id or --ip, or the default of one")
 
     async def run() -> None:
         async with Cluster(bootstrap, security=security) as cluster:
-            await alter_quotas(cluster, entity, values, removed)
+            await Quotas(cluster).alter(entity, values, removed)
 
     run_client(run)
 

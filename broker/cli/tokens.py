@@ -13,9 +13,9 @@ import time
 
 import click
 
+from ...client.admin.tokens import Token, Tokens
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
-from ...protocol.messages.credentials import CreateDelegationTokenResponse, DescribedDelegationToken
 from ...protocol.sasl.jaas import MODULES
 from ...storage.retention import date_text
 from .options import (
@@ -72,12 +72,10 @@ def create(
     as_json: bool,
 ) -> None:
     """Make a token, and show once what a client logs in with."""
-    from ...client.security_admin import create_token
 
-    async def run() -> CreateDelegationTokenResponse:
+    async def run() -> Token:
         async with Cluster(bootstrap, security=security) as cluster:
-            return await create_token(
-                cluster,
+            return await Tokens(cluster).create(
                 _parts(owner) if owner else None,
                 [_parts(one) for one in renewers],
                 -1 if hours is None else int(hours * HOUR_MS),
@@ -90,16 +88,16 @@ def create(
             {
                 "token_id": made.token_id,
                 "hmac": hmac,
-                "owner": f"{made.principal_type}:{made.principal_name}",
-                "expires_ms": made.expiry_timestamp_ms,
-                "ends_ms": made.max_timestamp_ms,
+                "owner": ":".join(made.owner),
+                "expires_ms": made.expires_ms,
+                "ends_ms": made.ends_ms,
             }
         )
         return
     click.echo(
-        f"made token {made.token_id} of {made.principal_type}:{made.principal_name}, good until "
-        f"{date_text(made.expiry_timestamp_ms)}; it can be renewed until "
-        f"{date_text(made.max_timestamp_ms)}\n\n"
+        f"made token {made.token_id} of {':'.join(made.owner)}, good until "
+        f"{date_text(made.expires_ms)}; it can be renewed until "
+        f"{date_text(made.ends_ms)}\n\n"
         "A client logs in with it so; this is shown only now:\n"
         "sasl.mechanism=SCRAM-SHA-512\n"
         f"sasl.jaas.config={MODULES['SCRAM-SHA-512']} required "
@@ -117,11 +115,10 @@ def list_command(
     owners: tuple[str, ...], bootstrap: str, security: dict[str, str], as_json: bool
 ) -> None:
     """Show the tokens that you own or may renew or describe, without their HMACs."""
-    from ...client.security_admin import describe_tokens
 
-    async def run() -> list[DescribedDelegationToken]:
+    async def run() -> list[Token]:
         async with Cluster(bootstrap, security=security) as cluster:
-            return await describe_tokens(cluster, [_parts(one) for one in owners] or None)
+            return await Tokens(cluster).list([_parts(one) for one in owners] or None)
 
     found = run_client(run)
     if as_json:
@@ -129,11 +126,11 @@ def list_command(
             [
                 {
                     "token_id": token.token_id,
-                    "owner": f"{token.principal_type}:{token.principal_name}",
+                    "owner": ":".join(token.owner),
                     "renewers": _renewers(token),
-                    "issued_ms": token.issue_timestamp,
-                    "expires_ms": token.expiry_timestamp,
-                    "ends_ms": token.max_timestamp,
+                    "issued_ms": token.issued_ms,
+                    "expires_ms": token.expires_ms,
+                    "ends_ms": token.ends_ms,
                 }
                 for token in found
             ]
@@ -143,23 +140,21 @@ def list_command(
     for token in found:
         made.add_row(
             token.token_id,
-            escape(f"{token.principal_type}:{token.principal_name}"),
+            escape(":".join(token.owner)),
             escape(", ".join(_renewers(token))),
-            date_text(token.expiry_timestamp),
-            date_text(token.max_timestamp),
+            date_text(token.expires_ms),
+            date_text(token.ends_ms),
         )
     show(made)
 
 
-def _renewers(token: DescribedDelegationToken) -> list[str]:
-    return [f"{one.principal_type}:{one.principal_name}" for one in token.renewers]
+def _renewers(token: Token) -> list[str]:
+    return [":".join(one) for one in token.renewers]
 
 
-async def _find(cluster: Cluster, token_id: str) -> DescribedDelegationToken:
+async def _find(cluster: Cluster, token_id: str) -> Token:
     """Whoever may see a token is told its HMAC. Raises ClientError."""
-    from ...client.security_admin import describe_tokens
-
-    for token in await describe_tokens(cluster):
+    for token in await Tokens(cluster).list():
         if token.token_id == token_id:
             return token
     raise ClientError(f"there is no token {token_id!r} that you may see; see: pybroker tokens list")
@@ -176,12 +171,11 @@ def renew(
     token_id: str, hours: float | None, bootstrap: str, security: dict[str, str], as_json: bool
 ) -> None:
     """Let a token go on, up to its longest life; its owner and its renewers may."""
-    from ...client.security_admin import renew_token
 
     async def run() -> int:
         async with Cluster(bootstrap, security=security) as cluster:
             token = await _find(cluster, token_id)
-            return await renew_token(cluster, token, -1 if hours is None else int(hours * HOUR_MS))
+            return await Tokens(cluster).renew(token, -1 if hours is None else int(hours * HOUR_MS))
 
     _tell_end(token_id, run_client(run), as_json=as_json)
 
@@ -197,13 +191,12 @@ def expire(
     token_id: str, hours: float | None, bootstrap: str, security: dict[str, str], as_json: bool
 ) -> None:
     """End a token, now or later; nobody logs in with it then."""
-    from ...client.security_admin import expire_token
 
     async def run() -> int:
         async with Cluster(bootstrap, security=security) as cluster:
             token = await _find(cluster, token_id)
             period_ms = AT_ONCE if hours is None else int(hours * HOUR_MS)
-            return await expire_token(cluster, token, period_ms)
+            return await Tokens(cluster).expire(token, period_ms)
 
     _tell_end(token_id, run_client(run), as_json=as_json)
 

@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import NamedTuple
 
-from ...client.admin import TopicConfigs
-from ...protocol.messages.metadata import MetadataResponseTopic
+from ...client.admin.configs import ConfigEntry, ConfigSource
+from ...protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ...protocol.uuids import uuid_to_text
 from ...storage.retention import age_text, date_text
 
-COLUMNS = ("partition", "leader", "epoch", "replicas", "ISR", "first", "next", "records")
+COLUMNS = ("partition", "leader", "epoch", "replicas", "ISR", "first", "next", "records", "bytes")
 UNKNOWN = "-"  # of a partition without a leader
 
 
+class Problem(Enum):
+    """What may be wrong with a partition."""
+
+    UNDER_REPLICATED = "under-replicated"
+    LEADERLESS = "leaderless"
+    BELOW_MIN_ISR = "below-min-isr"
+
+
+def is_problem(problem: Problem, part: MetadataResponsePartition, min_isr: int) -> bool:
+    """Whether a partition has it."""
+    match problem:
+        case Problem.UNDER_REPLICATED:
+            return len(part.isr_nodes) < len(part.replica_nodes)
+        case Problem.LEADERLESS:
+            return part.leader_id < 0
+        case Problem.BELOW_MIN_ISR:
+            return len(part.isr_nodes) < min_isr
+
+
 class TopicView(NamedTuple):
-    """A topic; offsets and newest timestamps (-1: no records) of the partitions with a leader."""
+    """A topic; offsets and newest timestamps (-1: no records) of the partitions with a leader.
+
+    `sizes`: bytes of the largest replica; `rates`: records a second, if that was asked for.
+    """
 
     topic: MetadataResponseTopic
-    configs: TopicConfigs
+    configs: tuple[ConfigEntry, ...]
     first: Mapping[int, int]
     following: Mapping[int, int]
     newest_ms: Mapping[int, int]
+    sizes: Mapping[int, int]
+    rates: Mapping[int, float]
+
+    def effective(self, key: str) -> str:
+        """What the topic goes by."""
+        return next((one.value or "" for one in self.configs if one.name == key), "")
+
+    def overrides(self) -> dict[str, str]:
+        """What is set on the topic itself."""
+        return {
+            one.name: one.value or "" for one in self.configs if one.source is ConfigSource.TOPIC
+        }
 
     def outlived(self, now_ms: int) -> dict[int, int]:
         """Partitions whose newest record is older than retention allows, with its timestamp."""
-        effective = self.configs.effective
-        retention_ms = int(effective["retention.ms"])
-        if retention_ms < 0 or "delete" not in effective["cleanup.policy"].split(","):
+        retention_ms = int(self.effective("retention.ms") or -1)
+        if retention_ms < 0 or "delete" not in self.effective("cleanup.policy").split(","):
             return {}
         return {
             partition: newest_ms
@@ -44,13 +78,13 @@ def show_topic(view: TopicView, now_ms: int) -> None:
 
     topic = view.topic
     console = Console(highlight=False, soft_wrap=True)
-    settings = ", ".join(f"{key}={value}" for key, value in sorted(view.configs.overrides.items()))
+    settings = ", ".join(f"{key}={value}" for key, value in sorted(view.overrides().items()))
     console.print(
         f"[bold]{topic.name}[/]  id {uuid_to_text(topic.topic_id)}  "
         f"configs: {settings or 'all at their defaults'}"
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in COLUMNS:
+    for column in (*COLUMNS, *(["records/s"] if view.rates else [])):
         table.add_column(column, justify="right")
     for part in sorted(topic.partitions, key=lambda part: part.partition_index):
         index = part.partition_index
@@ -67,12 +101,14 @@ def show_topic(view: TopicView, now_ms: int) -> None:
             UNKNOWN if first is None else str(first),
             UNKNOWN if following is None else str(following),
             count,
+            f"{view.sizes[index]:,}" if index in view.sizes else UNKNOWN,
+            *([f"{view.rates.get(index, 0.0):,.1f}"] if view.rates else []),
         )
     console.print(table)
     outlived = view.outlived(now_ms)
     if outlived:
         newest_ms = max(outlived.values())
-        retention_ms = int(view.configs.effective["retention.ms"])
+        retention_ms = int(view.effective("retention.ms"))
         some = "partition" if len(outlived) == 1 else "partitions"
         console.print(
             f"[yellow]past retention: the newest record of {some} "
@@ -81,3 +117,31 @@ def show_topic(view: TopicView, now_ms: int) -> None:
             f"({age_text(retention_ms)}): the next check deletes all records there. "
             "Set retention.ms=-1 to keep them.[/]"
         )
+
+
+def topic_json(view: TopicView) -> dict[str, object]:
+    """All of it, for programs."""
+    topic = view.topic
+    return {
+        "topic": topic.name,
+        "id": uuid_to_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "configs": {
+            one.name: {"value": one.value, "source": one.source.name.lower()}
+            for one in view.configs
+        },
+        "partitions": [
+            {
+                "partition": part.partition_index,
+                "leader": part.leader_id if part.leader_id >= 0 else None,
+                "epoch": part.leader_epoch,
+                "replicas": list(part.replica_nodes),
+                "isr": list(part.isr_nodes),
+                "first": view.first.get(part.partition_index),
+                "next": view.following.get(part.partition_index),
+                "bytes": view.sizes.get(part.partition_index),
+                "records_per_second": view.rates.get(part.partition_index),
+            }
+            for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+        ],
+    }

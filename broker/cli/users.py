@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from ...client.admin.users import Users
 from ...client.cluster import Cluster
 from ...protocol.sasl import MECHANISMS, ScramHash
 from ...protocol.sasl.scram import MIN_ITERATIONS
@@ -102,11 +103,10 @@ def users() -> None:
 @user_errors
 def list_command(bootstrap: str, security: dict[str, str], as_json: bool) -> None:
     """Show who has a password, and for which mechanisms. Nobody can read the passwords."""
-    from ...client.security_admin import scram_users
 
     async def run() -> dict[str, dict[ScramHash, int]]:
         async with Cluster(bootstrap, security=security) as cluster:
-            return await scram_users(cluster)
+            return await Users(cluster).list()
 
     found = sorted(run_client(run).items())
     if as_json:
@@ -155,18 +155,16 @@ def _set(
     security: dict[str, str],
     as_json: bool,
 ) -> None:
-    from ...client.security_admin import scram_users, set_password
-
     password = _password(name, password_file, generate=generate)
 
     async def run() -> None:
         async with Cluster(bootstrap, security=security) as cluster:
-            exists = name in await scram_users(cluster, [name])
+            exists = name in await Users(cluster).list([name])
             if exists and is_new:
                 raise UserError(f"there is a user {name!r}; see: pybroker users alter {name}")
             if not exists and not is_new:
                 raise UserError(f"there is no user {name!r}; see: pybroker users add {name}")
-            await set_password(cluster, name, password, mechanisms, iterations)
+            await Users(cluster).set_password(name, password, mechanisms, iterations)
 
     run_client(run)
     if ScramHash.SHA_512 in mechanisms:
@@ -231,15 +229,14 @@ def remove(
 
     Who is logged in stays so until that connection ends; the ACLs stay.
     """
-    from ...client.security_admin import remove_password, scram_users
 
     async def run() -> list[ScramHash]:
         async with Cluster(bootstrap, security=security) as cluster:
-            has = (await scram_users(cluster, [name])).get(name, {})
+            has = (await Users(cluster).list([name])).get(name, {})
             kinds = [kind for kind in mechanisms if kind in has]
             if not kinds:
                 raise UserError(f"there is no user {name!r} with such a password")
-            await remove_password(cluster, name, kinds)
+            await Users(cluster).remove_password(name, kinds)
             return kinds
 
     removed = [kind.mechanism for kind in run_client(run)]

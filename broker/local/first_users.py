@@ -16,14 +16,15 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
+from ...client.admin.acls import Acl, Acls
+from ...client.admin.users import Users
 from ...client.cluster import Cluster
 from ...client.connection import Connection, Connections
 from ...client.errors import ClientError, LoginError
 from ...client.security.connector import Connector
 from ...client.security.settings import connector_from
-from ...client.security_admin import create_acls, scram_users, set_password
 from ...protocol.api import ApiKey
-from ...protocol.messages.security import AclCreation, DescribeAclsRequest, DescribeAclsResponse
+from ...protocol.messages.security import DescribeAclsRequest, DescribeAclsResponse
 from ...protocol.sasl import ScramHash
 from ...protocol.sasl.scram import MIN_ITERATIONS
 from ...protocol.topics import INTERNAL_TOPICS
@@ -46,7 +47,7 @@ USER_MAY = {
 }
 
 
-def user_acls() -> list[AclCreation]:
+def user_acls() -> list[Acl]:
     """What `user` may do, and that this is not for the cluster's own topics."""
     allowed = [
         _acl(kind, WILDCARD, AclOperation[name], AclPermission.ALLOW)
@@ -61,17 +62,15 @@ def user_acls() -> list[AclCreation]:
     return allowed + denied
 
 
-def _acl(
-    kind: ResourceType, name: str, operation: AclOperation, permission: AclPermission
-) -> AclCreation:
-    return AclCreation(
+def _acl(kind: ResourceType, name: str, operation: AclOperation, permission: AclPermission) -> Acl:
+    return Acl(
         resource_type=kind,
         resource_name=name,
-        resource_pattern_type=PatternType.LITERAL,
+        pattern_type=PatternType.LITERAL,
         principal=f"User:{USER}",
         host=WILDCARD,
         operation=operation,
-        permission_type=permission,
+        permission=permission,
     )
 
 
@@ -83,14 +82,16 @@ async def make_first_users(
     Raises ClientError.
     """
     async with Cluster(member_address, security=files.internal_settings()) as cluster:
-        users, acls = sorted(files.new_users, reverse=True), list[AclCreation]()
-        if not await scram_users(cluster, [ADMIN]):
+        users, acls = sorted(files.new_users, reverse=True), list[Acl]()
+        if not await Users(cluster).list([ADMIN]):
             users, acls = [USER, ADMIN], user_acls()
-            await create_acls(cluster, acls)
+            await Acls(cluster).create(acls)
         if not users:
             return
         for user in users:
-            await set_password(cluster, user, files.password(user), list(ScramHash), MIN_ITERATIONS)
+            await Users(cluster).set_password(
+                user, files.password(user), list(ScramHash), MIN_ITERATIONS
+            )
         with trio.move_on_after(WAIT_SECONDS) as limit:
             async with trio.open_nursery() as nursery:
                 for address in brokers:

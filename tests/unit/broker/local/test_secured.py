@@ -108,9 +108,9 @@ def test_an_ensemble_of_others_needs_credentials(tmp_path: Path) -> None:
 def test_what_user_may_do() -> None:
     acls = user_acls()
     assert {acl.principal for acl in acls} == {"User:user"}
-    allowed = {AclOperation(acl.operation) for acl in acls if acl.permission_type == 3}
+    allowed = {AclOperation(acl.operation) for acl in acls if acl.permission == 3}
     assert not allowed & {AclOperation.ALL, AclOperation.DELETE, AclOperation.ALTER}
-    denied = {acl.resource_name for acl in acls if acl.permission_type == 2}
+    denied = {acl.resource_name for acl in acls if acl.permission == 2}
     assert {"__consumer_offsets", "__transaction_state"} <= denied
 
 

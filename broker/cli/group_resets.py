@@ -1,0 +1,118 @@
+"""Where `pybroker groups reset` puts a group: what `--to` says, and what a file says.
+
+Mirrors: the reset specifications of ConsumerGroupCommand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .options import UserError
+
+if TYPE_CHECKING:
+    from ...client.admin.group_offsets import CommittedOffset
+    from ...protocol.topics import TopicPartition
+
+_DURATION = re.compile(
+    r"-P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
+    r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+_SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+EXPECTED = "earliest, latest, current, OFFSET, +N, -N, @TIME or -PT1H"
+
+
+class ResetPlan(NamedTuple):
+    """Offsets by partition, as they were and as they are to be."""
+
+    before: Mapping[TopicPartition, CommittedOffset]
+    after: Mapping[TopicPartition, int]
+
+
+class Reset(NamedTuple):
+    """One of them is given; `word` is earliest, latest or current."""
+
+    word: str | None = None
+    absolute: int | None = None
+    shift: int | None = None
+    at_ms: int | None = None
+    ago_ms: int | None = None
+
+    def timestamp(self, now_ms: int) -> int | None:
+        """Which time to look for, if it is one."""
+        return now_ms - self.ago_ms if self.ago_ms is not None else self.at_ms
+
+    def offset(self, first: int, end: int, now: int | None, at_time: int | None) -> int | None:
+        """Of a partition; None if it stays as it is. `at_time` -1: nothing is as young as that."""
+        if self.word == "earliest":
+            return first
+        if self.word == "latest":
+            return end
+        if self.word == "current":
+            return now
+        if self.shift is not None:
+            return None if now is None else now + self.shift
+        if at_time is not None:
+            return at_time if at_time >= 0 else end
+        return self.absolute
+
+
+def parse_reset(where: str | None, file: Path | None) -> Reset | dict[TopicPartition, int]:
+    """Raises UserError."""
+    if (where is None) == (file is None):
+        raise UserError(f"say where to: --to {EXPECTED}; or --from-file FILE")
+    if file is not None:
+        return _read(file)
+    assert where is not None
+    return parse_where(where)
+
+
+def parse_where(text: str) -> Reset:
+    """What `--to` says. Raises UserError."""
+    if text in ("earliest", "latest", "current"):
+        return Reset(word=text)
+    if re.fullmatch(r"\d+", text):
+        return Reset(absolute=int(text))
+    if re.fullmatch(r"[+-]\d+", text):
+        return Reset(shift=int(text))
+    if text.startswith("@"):
+        return Reset(at_ms=parse_time(text[1:]))
+    found = _DURATION.fullmatch(text)
+    if found and any(found.groupdict().values()):
+        seconds = sum(float(found[unit] or 0) * size for unit, size in _SECONDS.items())
+        return Reset(ago_ms=int(seconds * 1000))
+    raise UserError(f"--to {text!r} is not {EXPECTED}")
+
+
+def parse_time(text: str) -> int:
+    """A time in ms since 1970, or as ISO 8601 has it. Raises UserError."""
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise UserError(
+            f"{text!r} is no time: write ms since 1970, or 2026-11-23T04:00:00"
+        ) from None
+
+
+def _read(file: Path) -> dict[TopicPartition, int]:
+    """Lines of TOPIC,PARTITION,OFFSET. Raises UserError."""
+    found: dict[TopicPartition, int] = {}
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        parts = [part.strip().strip('"') for part in line.split(",")]
+        if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].isdecimal():
+            raise UserError(f"{file}, line {number}: {line!r} is not TOPIC,PARTITION,OFFSET")
+        found[parts[0], int(parts[1])] = int(parts[2])
+    if not found:
+        raise UserError(f"{file} has no lines of TOPIC,PARTITION,OFFSET")
+    return found

@@ -1,0 +1,109 @@
+"""ACLs: create, list and delete.
+
+Mirrors: createAcls, describeAcls and deleteAcls of KafkaAdminClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...protocol.api import ApiKey
+from ...protocol.messages.security import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from ..cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """An ACL; the numbers are those of the wire: kind of resource and pattern, and so on."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+Matched = list[Acl]  # a method of the class is called `list`
+
+
+class Acls:
+    """`Acls(cluster)`; each method raises ClientError if the cluster does not answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def create(self, acls: Sequence[Acl]) -> None:
+        """All or as many as there are before one that is refused."""
+        creations = [
+            AclCreation(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                resource_pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+        answer = await self._cluster.ask_anyone(
+            ApiKey.CREATE_ACLS, CreateAclsRequest(creations=creations), CreateAclsResponse
+        )
+        asked = self._cluster.asks("alter")
+        for result in answer.results:
+            asked.check(result.error_code, result.error_message, "cannot add an ACL")
+
+    async def list(self, wanted: DescribeAclsRequest) -> Matched:
+        """Those that match."""
+        answer = await self._cluster.ask_anyone(ApiKey.DESCRIBE_ACLS, wanted, DescribeAclsResponse)
+        asked = self._cluster.asks("describe")
+        asked.check(answer.error_code, answer.error_message, "cannot list the ACLs")
+        return [
+            Acl(
+                resource_type=found.resource_type,
+                resource_name=found.resource_name,
+                pattern_type=found.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission=acl.permission_type,
+            )
+            for found in answer.resources
+            for acl in found.acls
+        ]
+
+    async def delete(self, filters: Sequence[DeleteAclsFilter]) -> Matched:
+        """Those that matched and are gone now."""
+        answer = await self._cluster.ask_anyone(
+            ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=list(filters)), DeleteAclsResponse
+        )
+        asked = self._cluster.asks("alter")
+        deleted = []
+        for result in answer.filter_results:
+            asked.check(result.error_code, result.error_message, "cannot remove ACLs")
+            for acl in result.matching_acls:
+                asked.check(acl.error_code, acl.error_message, "cannot remove an ACL")
+                deleted.append(
+                    Acl(
+                        resource_type=acl.resource_type,
+                        resource_name=acl.resource_name,
+                        pattern_type=acl.pattern_type,
+                        principal=acl.principal,
+                        host=acl.host,
+                        operation=acl.operation,
+                        permission=acl.permission_type,
+                    )
+                )
+        return deleted

@@ -1,0 +1,275 @@
+"""Configs of topics, brokers and their loggers: describe, alter and replace.
+
+A broker's own configs are asked of that broker; what is of a topic, or of all brokers (the name
+""), of any.
+Mirrors: describeConfigs, incrementalAlterConfigs and alterConfigs of KafkaAdminClient.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+from ...protocol.api import ApiKey
+from ...protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
+from ...protocol.schema import Message
+from ..cluster import Cluster
+from ..errors import ClientError
+from .results import Results, refused
+
+R = TypeVar("R", bound=Message)
+
+
+class ResourceKind(IntEnum):
+    """What has configs; the numbers are those of the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; the numbers are those of the wire."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+    @classmethod
+    def _missing_(cls, value: object) -> ConfigSource:
+        return cls.UNKNOWN
+
+
+class ConfigOperation(IntEnum):
+    """What an alteration does; the last two are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigResource(NamedTuple):
+    """A topic, a broker by its id, or all brokers: the name ""."""
+
+    kind: ResourceKind
+    name: str
+
+    @property
+    def broker_id(self) -> int | None:
+        """Who alone knows of it, if anyone."""
+        is_one = self.kind is not ResourceKind.TOPIC and self.name
+        return int(self.name) if is_one else None
+
+    def __str__(self) -> str:
+        words = self.kind.name.lower().replace("_", " ")
+        return f"{words} {self.name!r}" if self.name else f"all {words}s"
+
+
+class ConfigSynonym(NamedTuple):
+    """One of the places that a value may come from, the first one being the one that counts."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A key's value, None if it is secret or not set, and where it comes from."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_sensitive: bool
+    is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...]
+    documentation: str | None
+
+
+class Alteration(NamedTuple):
+    """Of one key; without a value for DELETE."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None
+
+
+class Configs:
+    """`Configs(cluster)`; each method raises ClientError if the cluster does not answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(
+        self,
+        resources: Collection[ConfigResource],
+        *,
+        names: Sequence[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
+        """The configs of each resource by their names, or those with these `names`."""
+        results: Results[ConfigResource, tuple[ConfigEntry, ...]] = Results()
+        for broker_id, mine in _by_broker(resources).items():
+            request = DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(
+                        resource_type=one.kind,
+                        resource_name=one.name,
+                        configuration_keys=None if names is None else list(names),
+                    )
+                    for one in mine
+                ],
+                include_synonyms=synonyms,
+                include_documentation=documentation,
+            )
+            answer = await self._ask(
+                broker_id, ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse
+            )
+            for one in answer.results:
+                resource = ConfigResource(ResourceKind(one.resource_type), one.resource_name)
+                what = f"cannot describe {resource}"
+                asked = self._cluster.asks("describe_configs", resource.name)
+                entries = tuple(sorted(map(_entry, one.configs), key=lambda entry: entry.name))
+                error = refused(asked, one.error_code, one.error_message, what)
+                results.put(resource, entries, error)
+        return results
+
+    async def alter(
+        self,
+        alterations: Mapping[ConfigResource, Sequence[Alteration]],
+        *,
+        validate_only: bool = False,
+    ) -> Results[ConfigResource, None]:
+        """Change some keys, and leave the others as they are."""
+        results: Results[ConfigResource, None] = Results()
+        for broker_id, mine in _by_broker(alterations).items():
+            request = IncrementalAlterConfigsRequest(
+                resources=[
+                    IncrementalAlterConfigsRequestAlterConfigsResource(
+                        resource_type=resource.kind,
+                        resource_name=resource.name,
+                        configs=[
+                            IncrementalAlterConfigsRequestAlterableConfig(
+                                name=one.name, config_operation=one.operation, value=one.value
+                            )
+                            for one in alterations[resource]
+                        ],
+                    )
+                    for resource in mine
+                ],
+                validate_only=validate_only,
+            )
+            answer = await self._ask(
+                broker_id,
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                request,
+                IncrementalAlterConfigsResponse,
+            )
+            for one in answer.responses:
+                resource = ConfigResource(ResourceKind(one.resource_type), one.resource_name)
+                self._put_altered(results, resource, one.error_code, one.error_message)
+        return results
+
+    async def replace(
+        self,
+        configs: Mapping[ConfigResource, Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> Results[ConfigResource, None]:
+        """Set all keys of each resource: what is not named goes back to its default.
+
+        For brokers older than 2.3, which know no `alter`.
+        """
+        results: Results[ConfigResource, None] = Results()
+        for broker_id, mine in _by_broker(configs).items():
+            request = AlterConfigsRequest(
+                resources=[
+                    AlterConfigsRequestAlterConfigsResource(
+                        resource_type=resource.kind,
+                        resource_name=resource.name,
+                        configs=[
+                            AlterConfigsRequestAlterableConfig(name=name, value=value)
+                            for name, value in configs[resource].items()
+                        ],
+                    )
+                    for resource in mine
+                ],
+                validate_only=validate_only,
+            )
+            answer = await self._ask(broker_id, ApiKey.ALTER_CONFIGS, request, AlterConfigsResponse)
+            for one in answer.responses:
+                resource = ConfigResource(ResourceKind(one.resource_type), one.resource_name)
+                self._put_altered(results, resource, one.error_code, one.error_message)
+        return results
+
+    def _put_altered(
+        self,
+        results: Results[ConfigResource, None],
+        resource: ConfigResource,
+        code: int,
+        message: str | None,
+    ) -> None:
+        asked = self._cluster.asks("alter_configs", resource.name)
+        results.put(resource, None, refused(asked, code, message, f"cannot alter {resource}"))
+
+    async def _ask(
+        self, broker_id: int | None, key: ApiKey, request: Message, answer_class: type[R]
+    ) -> R:
+        """Of one broker, or of any. Raises ClientError."""
+        if broker_id is None:
+            return await self._cluster.ask_anyone(key, request, answer_class)
+        await self._cluster.metadata([])
+        connection = await self._cluster.connection(broker_id)
+        return await connection.request(key, request, answer_class)
+
+
+def _by_broker(resources: Collection[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """Raises ClientError."""
+    grouped: dict[int | None, list[ConfigResource]] = defaultdict(list)
+    for resource in resources:
+        try:
+            grouped[resource.broker_id].append(resource)
+        except ValueError:
+            raise ClientError(f"{resource.name!r} is not the id of a broker") from None
+    return grouped
+
+
+def _entry(one: DescribeConfigsResourceResult) -> ConfigEntry:
+    if one.config_source < 0:  # version 0 knows no sources
+        source = ConfigSource.DEFAULT if one.is_default else ConfigSource.UNKNOWN
+    else:
+        source = ConfigSource(one.config_source)
+    return ConfigEntry(
+        name=one.name,
+        value=one.value,
+        source=source,
+        is_sensitive=one.is_sensitive,
+        is_read_only=one.read_only,
+        synonyms=tuple(
+            ConfigSynonym(synonym.name, synonym.value, ConfigSource(synonym.source))
+            for synonym in one.synonyms
+        ),
+        documentation=one.documentation,
+    )

@@ -1,0 +1,203 @@
+"""Groups: list, describe, delete, and remove members; their offsets are in `group_offsets`.
+
+What members have said and were given is read for consumers; of other kinds of groups it is theirs
+alone. Groups of KIP-848's kind are not there in ZooKeeper mode.
+Mirrors: listConsumerGroups, describeConsumerGroups, deleteConsumerGroups and
+removeMembersFromConsumerGroup of KafkaAdminClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode_versioned
+from ...protocol.errors import ProtocolError
+from ...protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from ...protocol.messages.group_admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from ...protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...protocol.primitives import Buffer
+from ...protocol.topics import TopicPartition
+from ..cluster import Cluster, CoordinatorKind
+from ..connection import Connection
+from .results import Results
+from .routing import Answer, Purpose, ask_brokers, ask_coordinators
+
+CONSUMER_PROTOCOL = "consumer"
+STATE_FILTER_VERSION = 4  # of ListGroups (KIP-518)
+SEVERAL_MEMBERS_VERSION = 3  # of LeaveGroup (KIP-345)
+DEAD = "Dead"  # the state of a group that is not there
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group; the state is "" where an old broker does not tell."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member; `instance_id` if it is a static one (KIP-345)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group; its state is "Dead" if it is not there."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a group."""
+        return self.state != DEAD
+
+
+class Groups:
+    """`Groups(cluster)`; each method raises ClientError if the cluster does not answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def list(self, states: Collection[str] = ()) -> Results[int, tuple[ListedGroup, ...]]:
+        """The groups of each broker, those in these states only."""
+        wanted = {state.lower() for state in states}
+
+        async def ask(connection: Connection, broker_id: int) -> tuple[ListedGroup, ...]:
+            key = ApiKey.LIST_GROUPS
+            filters = list(states) if connection.version(key) >= STATE_FILTER_VERSION else []
+            request = ListGroupsRequest(states_filter=filters)
+            answer = await connection.request(key, request, ListGroupsResponse)
+            what = f"cannot list the groups of broker {broker_id}"
+            self._cluster.asks("describe").check(answer.error_code, None, what)
+            return tuple(
+                ListedGroup(one.group_id, one.protocol_type, one.group_state, broker_id)
+                for one in answer.groups
+                if not wanted or one.group_state.lower() in wanted
+            )
+
+        return await ask_brokers(self._cluster, None, ask)
+
+    async def describe(self, group_ids: Collection[str]) -> Results[str, GroupDescription]:
+        """State, protocol and members of groups."""
+
+        async def ask(
+            connection: Connection, mine: list[str]
+        ) -> dict[str, Answer[GroupDescription]]:
+            request = DescribeGroupsRequest(groups=mine)
+            answer = await connection.request(
+                ApiKey.DESCRIBE_GROUPS, request, DescribeGroupsResponse
+            )
+            return {
+                one.group_id: Answer(one.error_code, None, _described(one)) for one in answer.groups
+            }
+
+        purpose = Purpose("describe", "cannot describe group")
+        return await ask_coordinators(self._cluster, CoordinatorKind.GROUP, group_ids, ask, purpose)
+
+    async def delete(self, group_ids: Collection[str]) -> Results[str, None]:
+        """Delete groups without members, and their offsets."""
+
+        async def ask(connection: Connection, mine: list[str]) -> dict[str, Answer[None]]:
+            request = DeleteGroupsRequest(groups_names=mine)
+            answer = await connection.request(ApiKey.DELETE_GROUPS, request, DeleteGroupsResponse)
+            return {one.group_id: Answer(one.error_code, None, None) for one in answer.results}
+
+        purpose = Purpose("delete", "cannot delete group")
+        return await ask_coordinators(self._cluster, CoordinatorKind.GROUP, group_ids, ask, purpose)
+
+    async def remove_members(
+        self, group_id: str, members: Mapping[str, str | None], reason: str = ""
+    ) -> Results[str, None]:
+        """Take members out of a group: their ids, with the instance ids of static ones."""
+        results: Results[str, None] = Results()
+
+        async def ask(connection: Connection, mine: list[str]) -> dict[str, Answer[None]]:
+            key = ApiKey.LEAVE_GROUP
+            (group,) = mine
+            if connection.version(key) < SEVERAL_MEMBERS_VERSION:
+                for member in members:
+                    one = LeaveGroupRequest(group_id=group, member_id=member)
+                    answer = await connection.request(key, one, LeaveGroupResponse)
+                    self._put_removed(results, member, answer.error_code)
+                return {group: Answer(0, None, None)}
+            request = LeaveGroupRequest(
+                group_id=group,
+                members=[
+                    MemberIdentity(
+                        member_id="" if instance else member,
+                        group_instance_id=instance,
+                        reason=reason or None,
+                    )
+                    for member, instance in members.items()
+                ],
+            )
+            answer = await connection.request(key, request, LeaveGroupResponse)
+            for member, left in zip(members, answer.members, strict=False):
+                self._put_removed(results, member, left.error_code)
+            return {group: Answer(answer.error_code, None, None)}
+
+        purpose = Purpose("read", "cannot remove members of group")
+        (
+            await ask_coordinators(self._cluster, CoordinatorKind.GROUP, [group_id], ask, purpose)
+        ).all()
+        return results
+
+    def _put_removed(self, results: Results[str, None], member: str, code: int) -> None:
+        purpose = Purpose("read", "cannot remove member")
+        error = purpose.error(self._cluster, member, code, None) if code else None
+        results.put(member, None, error)
+
+
+def _described(one: DescribeGroupsResponseDescribedGroup) -> GroupDescription:
+    is_consumer = one.protocol_type == CONSUMER_PROTOCOL
+    return GroupDescription(
+        group_id=one.group_id,
+        state=one.group_state,
+        protocol_type=one.protocol_type,
+        assignor=one.protocol_data,
+        members=tuple(_member(member, is_consumer=is_consumer) for member in one.members),
+    )
+
+
+def _member(one: DescribedGroupMember, *, is_consumer: bool) -> GroupMember:
+    assigned = _assigned(one.member_assignment) if is_consumer else ()
+    return GroupMember(
+        one.member_id, one.group_instance_id, one.client_id, one.client_host, assigned
+    )
+
+
+def _assigned(assignment: Buffer) -> tuple[TopicPartition, ...]:
+    """Nothing if it is not what consumers say."""
+    if not assignment:
+        return ()
+    try:
+        found = decode_versioned(ConsumerProtocolAssignment, assignment, clamp=True)
+    except ProtocolError:
+        return ()
+    return tuple(
+        sorted((one.topic, n) for one in found.assigned_partitions for n in one.partitions)
+    )

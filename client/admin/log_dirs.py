@@ -1,0 +1,132 @@
+"""Log directories: what is in them, and moving replicas between those of one broker (KIP-113).
+
+Mirrors: describeLogDirs and alterReplicaLogDirs of KafkaAdminClient.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...protocol.api import ApiKey
+from ...protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from ...protocol.topics import TopicPartition
+from ..cluster import Cluster
+from ..connection import Connection
+from ..errors import Refused
+from .results import Results, refused
+from .routing import Purpose, ask_brokers, by_topic
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaInfo:
+    """A replica in a directory; `lag`: of one on its way here, behind the present one."""
+
+    size_bytes: int
+    lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A directory of a broker; sizes of the volume are -1 where an old broker does not tell."""
+
+    path: str
+    error: Refused | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: Mapping[tuple[TopicPartition, bool], ReplicaInfo]  # the flag: it is a future one
+
+
+class LogDirs:
+    """`LogDirs(cluster)`; each method raises ClientError if the cluster does not answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(
+        self,
+        broker_ids: Collection[int] | None = None,
+        partitions: Collection[TopicPartition] | None = None,
+    ) -> Results[int, tuple[LogDir, ...]]:
+        """The directories of each broker, with the replicas of these partitions (None: all)."""
+        topics = None
+        if partitions is not None:
+            topics = [
+                DescribableLogDirTopic(topic=topic, partitions=numbers)
+                for topic, numbers in by_topic(partitions).items()
+            ]
+
+        async def ask(connection: Connection, broker_id: int) -> tuple[LogDir, ...]:
+            request = DescribeLogDirsRequest(topics=topics)
+            answer = await connection.request(
+                ApiKey.DESCRIBE_LOG_DIRS, request, DescribeLogDirsResponse
+            )
+            what = f"cannot describe the directories of broker {broker_id}"
+            self._cluster.asks("describe").check(answer.error_code, None, what)
+            return tuple(self._directory(one) for one in answer.results)
+
+        return await ask_brokers(self._cluster, broker_ids, ask)
+
+    def _directory(self, one: DescribeLogDirsResult) -> LogDir:
+        asked = self._cluster.asks("describe")
+        return LogDir(
+            path=one.log_dir,
+            error=refused(asked, one.error_code, None, f"directory {one.log_dir}"),
+            total_bytes=one.total_bytes,
+            usable_bytes=one.usable_bytes,
+            replicas={
+                ((topic.name, part.partition_index), part.is_future_key): ReplicaInfo(
+                    part.partition_size, part.offset_lag, part.is_future_key
+                )
+                for topic in one.topics
+                for part in topic.partitions
+            },
+        )
+
+    async def move(
+        self, targets: Mapping[tuple[int, TopicPartition], str]
+    ) -> Results[tuple[int, TopicPartition], None]:
+        """Begin to move replicas, by broker and partition, to another directory of that broker."""
+        by_broker: dict[int, dict[str, list[TopicPartition]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for (broker_id, partition), path in targets.items():
+            by_broker[broker_id][path].append(partition)
+        results: Results[tuple[int, TopicPartition], None] = Results()
+
+        async def ask(connection: Connection, broker_id: int) -> None:
+            request = AlterReplicaLogDirsRequest(
+                dirs=[
+                    AlterReplicaLogDir(
+                        path=path,
+                        topics=[
+                            AlterReplicaLogDirTopic(name=topic, partitions=numbers)
+                            for topic, numbers in by_topic(partitions).items()
+                        ],
+                    )
+                    for path, partitions in by_broker[broker_id].items()
+                ]
+            )
+            answer = await connection.request(
+                ApiKey.ALTER_REPLICA_LOG_DIRS, request, AlterReplicaLogDirsResponse
+            )
+            purpose = Purpose("alter", f"broker {broker_id} cannot move")
+            for topic in answer.results:
+                for part in topic.partitions:
+                    place, code = (topic.topic_name, part.partition_index), part.error_code
+                    error = purpose.error(self._cluster, place, code, None) if code else None
+                    results.put((broker_id, place), None, error)
+
+        (await ask_brokers(self._cluster, sorted(by_broker), ask)).all()
+        return results

@@ -1,0 +1,125 @@
+"""Records: where they begin and end, which are of a time, and deleting the oldest.
+
+Mirrors: listOffsets and deleteRecords of KafkaAdminClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...protocol.api import ApiKey
+from ...protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.topics import TopicPartition
+from ..cluster import Cluster
+from ..connection import Connection
+from .results import Results
+from .routing import Answer, Purpose, ask_leaders, by_topic
+
+LATEST, EARLIEST, NEWEST = -1, -2, -3  # NEWEST: of the largest timestamp (KIP-734)
+HIGH_WATERMARK = -1  # as the offset of `delete_before`: all that there is
+TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFound:
+    """An offset, -1 for none; the timestamp in ms of the record there if one was asked for."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class Records:
+    """`Records(cluster)`; each method raises ClientError if the cluster does not answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def offsets(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
+        wait: bool = True,
+    ) -> Results[TopicPartition, OffsetFound]:
+        """The first offset at or after a time in ms, or at EARLIEST, LATEST or NEWEST.
+
+        `read_committed`: LATEST ends before the first open transaction. Without `wait` partitions
+        that have no leader fail at once.
+        """
+
+        async def ask(
+            connection: Connection, mine: list[TopicPartition]
+        ) -> dict[TopicPartition, Answer[OffsetFound]]:
+            topics = [
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=n, timestamp=wanted[topic, n])
+                        for n in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(mine).items()
+            ]
+            request = ListOffsetsRequest(
+                replica_id=-1, isolation_level=int(read_committed), topics=topics
+            )
+            answer = await connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+            return {
+                (topic.name, part.partition_index): Answer(
+                    part.error_code,
+                    None,
+                    OffsetFound(part.offset, part.timestamp, part.leader_epoch),
+                )
+                for topic in answer.topics
+                for part in topic.partitions
+            }
+
+        purpose = Purpose("describe", "there are no offsets of")
+        return await ask_leaders(self._cluster, wanted.keys(), ask, purpose, wait=wait)
+
+    async def delete_before(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> Results[TopicPartition, int]:
+        """Delete the records below an offset, or up to HIGH_WATERMARK; the first offset left."""
+
+        async def ask(
+            connection: Connection, mine: list[TopicPartition]
+        ) -> dict[TopicPartition, Answer[int]]:
+            topics = [
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=n, offset=offsets[topic, n])
+                        for n in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(mine).items()
+            ]
+            request = DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+            answer = await connection.request(ApiKey.DELETE_RECORDS, request, DeleteRecordsResponse)
+            return {
+                (topic.name, part.partition_index): Answer(
+                    part.error_code, None, part.low_watermark
+                )
+                for topic in answer.topics
+                for part in topic.partitions
+            }
+
+        purpose = Purpose("delete", "cannot delete records of")
+        return await ask_leaders(self._cluster, offsets.keys(), ask, purpose)
+
+
+def all_at(partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    """For `Records.offsets`: the same time for all."""
+    return dict.fromkeys(partitions, timestamp)

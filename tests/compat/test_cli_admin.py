@@ -1,0 +1,321 @@
+"""The commands that look after a cluster, at ours and at Apache Kafka: the same words, one result.
+
+Two brokers of ours with two log directories each, and one of Apache Kafka; about 12 s, most of it
+the start of the latter.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
+from tests.support.commands import Commands
+from tests.support.processes import BrokerProcess, zookeeper_process
+
+CONFIG = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "auto.create.topics.enable": "false",
+    "delete.topic.enable": "true",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "offsets.topic.replication.factor": "1",
+}
+WAIT_SECONDS = 60.0
+
+
+class Place(NamedTuple):
+    """A cluster, its brokers' ids, and the log directories of the first one."""
+
+    commands: Commands
+    brokers: list[int]
+    directories: list[str]
+
+
+def started(directory: Path, kind: type[BrokerProcess], count: int) -> Iterator[Place]:
+    with ExitStack() as stack:
+        connect = stack.enter_context(zookeeper_process(directory / "zookeeper"))
+        brokers, directories = [], []
+        for number in range(1, count + 1):
+            home = directory / f"broker-{number}"
+            home.mkdir()
+            paths = [str(home / name) for name in ("one", "two")]
+            config = {**CONFIG, "log.dirs": ",".join(paths)}
+            broker = kind(home, connect, config, number)
+            stack.callback(broker.kill)
+            broker.start()
+            brokers.append(broker)
+            directories.append(paths)
+        bootstrap = ",".join(broker.bootstrap for broker in brokers)
+        yield Place(Commands(bootstrap), list(range(1, count + 1)), directories[0])
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    yield from started(tmp_path_factory.mktemp("ours"), BrokerProcess, 2)
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    kafka_jars()  # or it is skipped
+    yield from started(tmp_path_factory.mktemp("theirs"), ApacheKafkaProcess, 1)
+
+
+@pytest.fixture(params=["ours", "theirs"])
+def place(request: pytest.FixtureRequest) -> Place:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Place)
+    return found
+
+
+@pytest.fixture
+def topic(place: Place) -> str:
+    """Two partitions with five records each, p0 and p1."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    place.commands.text("topics", "create", name, "-p", "2", "-r", "1")
+    producer = Producer({"bootstrap.servers": place.commands.bootstrap})
+    for partition in (0, 1):
+        for number in range(5):
+            producer.produce(
+                name, f"v{number}", partition=partition, timestamp=1_700_000_000_000 + number
+            )
+    assert producer.flush(WAIT_SECONDS) == 0
+    return name
+
+
+def committed(place: Place, topic: str, group: str) -> None:
+    """A group that has read three records of p0, and is gone."""
+    place.commands.text("groups", "reset", group, "--topic", f"{topic}:0", "--to", "3")
+
+
+def test_topics(place: Place, topic: str) -> None:
+    run = place.commands
+    assert topic in run.text("topics", "list").splitlines()
+    (listed,) = [one for one in run.json("topics", "list") if one["topic"] == topic]
+    assert (listed["partitions"], listed["replicas"]) == (2, 1)
+    (described,) = run.json("topics", "describe", topic)
+    first = described["partitions"][0]
+    assert (first["first"], first["next"]) == (0, 5)
+    assert first["bytes"] > 0
+    assert described["configs"]["retention.ms"]["source"] in ("default", "static_broker")
+    assert "5" in run.text("topics", "describe", topic, "--configs")
+    (done,) = run.json("topics", "alter", topic, "--set", "retention.ms=-1")
+    assert done["done"]
+    (described,) = run.json("topics", "describe", topic)
+    assert described["configs"]["retention.ms"] == {"value": "-1", "source": "topic"}
+    run.json("topics", "alter", topic, "--delete", "retention.ms")
+    assert run.json("topics", "add-partitions", topic, "--total", "3")[0]["done"]
+    assert len(run.json("topics", "describe", topic)[0]["partitions"]) == 3
+    assert run.text("topics", "describe", "--leaderless") == "no partition is so\n"
+    assert run.json("topics", "describe", topic, "--under-replicated", "--below-min-isr") == []
+    assert not run.json("topics", "create", topic, "--if-not-exists")["created"]
+    assert "already" in run.refused("topics", "create", topic)
+    assert run.json("topics", "create", f"{topic}-dry", "--dry-run") == {
+        "topic": f"{topic}-dry", "created": False, "partitions": None,
+    }  # fmt: skip
+    assert run.json("topics", "delete", topic) == [{"topic": topic, "deleted": True}]
+
+
+def test_configs(place: Place, topic: str) -> None:
+    run = place.commands
+    of_topic = ("--topic", topic)
+    assert run.json("configs", "describe", *of_topic) == []
+    everything = {one["key"]: one for one in run.json("configs", "describe", *of_topic, "--all")}
+    assert everything["cleanup.policy"]["value"] == "delete"
+    assert everything["cleanup.policy"]["source"] in ("default", "static_broker")
+    run.json("configs", "alter", *of_topic, "--set", "cleanup.policy=compact")
+    run.json("configs", "alter", *of_topic, "--append", "cleanup.policy=delete")
+    (own,) = run.json("configs", "describe", *of_topic)
+    assert (own["value"], own["source"]) == ("compact,delete", "topic")
+    assert own["else"] == ["log.cleanup.policy=delete (default)"]
+    (dry,) = run.json("configs", "alter", *of_topic, "--delete", "cleanup.policy", "--dry-run")
+    assert not dry["done"]
+    assert run.json("configs", "describe", *of_topic) == [own]
+    assert "nope" in run.refused("configs", "alter", *of_topic, "--set", "nope=1")
+    key = "log.cleaner.backoff.ms"
+    run.json("configs", "alter", "--broker-defaults", "--set", f"{key}=20000")
+    wait_for(lambda: run.json("configs", "describe", "--broker", "1"))
+    (of_broker,) = run.json("configs", "describe", "--broker", "1")
+    assert (of_broker["value"], of_broker["source"]) == ("20000", "dynamic_default_broker")
+    run.json("configs", "alter", "--broker-defaults", "--delete", key)
+    loggers = run.json("configs", "describe", "--broker-logger", "1", "--all")
+    assert loggers
+
+
+def wait_for(condition: Any) -> None:
+    """Brokers hear of a change through ZooKeeper."""
+    import time
+
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_groups(place: Place, topic: str, tmp_path: Path) -> None:
+    run, group = place.commands, f"g-{topic}"
+    reset = ("groups", "reset", group, "--topic", f"{topic}:0")
+    (dry,) = run.json(*reset, "--to", "3", "--dry-run")
+    assert dry == {
+        "group": group,
+        "partition": f"{topic}-0",
+        "was": None,
+        "offset": 3,
+        "done": False,
+    }
+    assert run.refused("groups", "describe", group).startswith(
+        f"Error: there is no group '{group}'"
+    )
+    run.json(*reset, "--to", "3")
+    (row,) = run.json("groups", "describe", group)
+    assert (row["offset"], row["end"], row["lag"], row["client"]) == (3, 5, 2, None)
+    for where, expected in (
+        ("earliest", 0), ("latest", 5), ("-2", 3), ("+1", 4), ("99", 5), ("@1700000000001", 1),
+        ("-PT1H", 5), ("current", 5),
+    ):  # fmt: skip
+        assert run.json(*reset, "--to", where)[0]["offset"] == expected, where
+    saved = tmp_path / "offsets.csv"
+    run.json(*reset, "--to", "2")
+    saved.write_text(run.text(*reset, "--to", "current", "--export"))
+    assert saved.read_text() == f"{topic},0,2\n"
+    run.json(*reset, "--to", "latest")
+    assert run.json("groups", "reset", group, "--from-file", str(saved))[0]["offset"] == 2
+    (listed,) = [one for one in run.json("groups", "list") if one["group"] == group]
+    assert listed["state"] == "Empty"
+    assert group not in str(run.json("groups", "list", "--state", "Stable"))
+    assert run.json("groups", "delete-offsets", group, "--topic", f"{topic}:0")[0]["deleted"]
+    run.json(*reset, "--to", "1")
+    assert run.json("groups", "delete", group) == [{"group": group, "deleted": True}]
+    assert group in run.refused("groups", "delete", group)
+
+
+def test_a_group_with_members(place: Place, topic: str) -> None:
+    run, group = place.commands, f"g-{topic}"
+    settings = {
+        "bootstrap.servers": run.bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+        "client.id": "reader", "enable.auto.commit": False,
+    }  # fmt: skip
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe([topic])
+        messages = consumer.consume(10, WAIT_SECONDS)
+        assert len(messages) == 10
+        consumer.commit(message=messages[-1], asynchronous=False)
+        (member,) = run.json("groups", "describe", group, "--members")
+        assert member["client"] == "reader"
+        assert member["partitions"] == [f"{topic}-0", f"{topic}-1"]
+        rows = run.json("groups", "describe", group)
+        assert {row["client"] for row in rows} == {"reader"}
+        assert sorted(str(row["lag"]) for row in rows) == ["0", "None"]
+        told = run.refused("groups", "reset", group, "--topic", topic, "--to", "earliest")
+        assert "is in use (Stable, 1 member): stop its consumers first" in told
+        assert "NON_EMPTY_GROUP" in run.refused("groups", "delete", group)
+        (removed,) = run.json("groups", "remove-members", group, "--member", member["member"])
+        assert removed["removed"]
+
+
+def test_records(place: Place, topic: str) -> None:
+    run = place.commands
+    rows = run.json("records", "offsets", topic, "--at", "@1700000000003")
+    assert [(row["first"], row["end"], row["records"], row["at"]) for row in rows] == [
+        (0, 5, 5, 3)
+    ] * 2
+    assert rows[0]["newest_ms"] == 1_700_000_000_004
+    (dry,) = run.json("records", "delete", f"{topic}:0", "--before", "2", "--dry-run")
+    assert (dry["first_left"], dry["done"]) == (2, False)
+    assert run.json("records", "delete", f"{topic}:0", "--before", "2")[0]["first_left"] == 2
+    assert run.json("records", "delete", f"{topic}:1", "--all")[0]["first_left"] == 5
+    rows = run.json("records", "offsets", topic)
+    assert [row["first"] for row in rows] == [2, 5]
+    assert "OFFSET_OUT_OF_RANGE" in run.refused("records", "delete", topic, "--before", "99")
+
+
+def test_partitions(place: Place, topic: str) -> None:
+    run = place.commands
+    rows = run.json("partitions", "elect", topic)
+    assert rows == [{"partition": f"{topic}-{n}", "elected": False} for n in (0, 1)]
+    assert run.json("partitions", "moves") == []
+    assert "there is no broker 77" in run.refused("partitions", "reassign", f"{topic}:0=77")
+    (now,) = run.json("topics", "describe", topic)
+    leader = now["partitions"][0]["leader"]
+    assert run.json("partitions", "reassign", f"{topic}:0={leader}") == []
+    if leader == 1:
+        here = [
+            one["directory"]
+            for one in run.json("logdirs", f"{topic}:0", "--broker", "1", "--replicas")
+        ]
+        (other,) = set(place.directories) - set(here)
+        move = ("partitions", "move-log-dir", f"{topic}:0", "--broker", "1", "--to")
+        assert run.json(*move, other)[0]["to"] == other
+        (moved,) = run.json("logdirs", f"{topic}:0", "--broker", "1", "--replicas")
+        assert moved["directory"] == other
+        assert "it has: " in run.refused(*move, "/nowhere")
+
+
+def test_a_move_between_brokers(ours: Place) -> None:
+    run, name = ours.commands, f"t-{uuid.uuid4().hex[:8]}"
+    run.text("topics", "create", name, "--replicas", "1/1")
+    words = ("partitions", "reassign", name, "--to-brokers", "2")
+    (first, _) = run.json(*words, "--dry-run")
+    assert first == {"partition": f"{name}-0", "from": [1], "to": [2]}
+    run.json(*words, "--throttle", "10000000")
+    (described,) = run.json("topics", "describe", name)
+    assert [part["replicas"] for part in described["partitions"]] == [[2], [2]]
+    assert run.json("configs", "describe", "--topic", name) == []  # the throttle is gone
+    assert run.json("configs", "describe", "--broker", "1", "--broker", "2") == []
+    assert run.json("partitions", "reassign", name, "--cancel") == []
+
+
+def test_log_directories(place: Place, topic: str) -> None:
+    rows = place.commands.json("logdirs", "--broker", "1")
+    assert sorted(row["directory"] for row in rows) == sorted(place.directories)
+    assert all(row["total_bytes"] > row["usable_bytes"] > 0 for row in rows)
+    replicas = place.commands.json("logdirs", topic, "--replicas")
+    assert {row["partition"] for row in replicas} == {f"{topic}-0", f"{topic}-1"}
+
+
+def test_the_cluster(place: Place) -> None:
+    run = place.commands
+    info = run.json("cluster", "info")
+    assert [one["broker"] for one in info["brokers"]] == place.brokers
+    assert info["controller"] in place.brokers
+    assert info["cluster_id"] in run.text("cluster", "info")
+    apis = {one["api"]: one for one in run.json("cluster", "apis", "--broker", "1")}
+    assert apis["Produce"]["ours"] == apis["Produce"]["last"]
+    assert isinstance(run.json("cluster", "features"), list)
+    assert "nope" in run.refused("cluster", "set-features", "nope=1")
+
+
+def test_transactions(place: Place, topic: str) -> None:
+    run, name = place.commands, f"x-{topic}"
+    producer = Producer({"bootstrap.servers": run.bootstrap, "transactional.id": name})
+    producer.init_transactions(WAIT_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, "open", partition=0)
+    assert producer.flush(WAIT_SECONDS) == 0
+    (listed,) = [
+        one
+        for one in run.json("transactions", "list", "--state", "Ongoing")
+        if one["transactional_id"] == name
+    ]
+    (described,) = run.json("transactions", "describe", name)
+    assert described["partitions"] == [f"{topic}-0"]
+    assert described["producer_id"] == listed["producer_id"]
+    writers = run.json("producers", f"{topic}:0")
+    (writer,) = [one for one in writers if one["producer_id"] == listed["producer_id"]]
+    assert writer["open_since_offset"] == 5
+    assert run.json("transactions", "find-hanging", topic, "--minutes", "0") == []
+    told = run.refused("transactions", "abort", f"{topic}:0", "--first-offset", "1")
+    assert "begins at offset 1; see: pybroker producers" in told
+    # What the coordinator does not take part in: it would hang if the coordinator forgot it.
+    run.json("transactions", "abort", f"{topic}:0", "--first-offset", "5")
+    (fenced,) = run.json("transactions", "fence", name)
+    assert fenced["fenced"]
+    assert "does-not-exist" in run.refused("transactions", "describe", "does-not-exist")
