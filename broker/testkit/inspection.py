@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
-from ...client.admin import create_topic
+from ...client.admin.topics import create_topic
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
