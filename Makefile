@@ -6,13 +6,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse posix bench profile lint dist pythons venv-demo venv-test clean
+.PHONY: help demo test mixed abuse spark posix bench profile lint dist pythons venv-demo venv-test clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
 	@echo "make mixed   all tests beside Apache Kafka 3.9; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
+	@echo "make spark   all scenarios that both of Spark's sources, with and without a jar, are read through"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
@@ -51,6 +52,9 @@ mixed: venv-test
 
 abuse: venv-test
 	$(BIN)/python -m tests.run --only abuse
+
+spark: venv-test
+	$(BIN)/python -m tests.run --only spark
 
 posix: venv-test
 	$(BIN)/python -m tests.run --only posix

@@ -64,6 +64,11 @@ ABUSE_BY_HAND = [
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
 ]
+# The rest of the scenarios that both of Spark's sources are read through: `make spark`.
+SPARK_BY_HAND = [
+    "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
+    "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
+]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
@@ -117,7 +122,11 @@ def stages() -> list[Stage]:
         ),
         Stage("simulation", "test", [*pytest, *COMPUTING, "tests/simulation"]),
         Stage("wire tests", "test", [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/wire"]),
-        Stage("real clients", "test", [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/compat"]),
+        Stage(
+            "real clients",
+            "test",
+            [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/compat", *SPARK_BY_HAND],
+        ),
         Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
         Stage(
             "abuse",
@@ -130,6 +139,7 @@ def stages() -> list[Stage]:
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], beside=True),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], beside=True),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
+        Stage("Spark's sources, all", "spark", [*pytest, "tests/compat/test_spark_sources.py"]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",

@@ -1,0 +1,46 @@
+"""Kafka topics in PySpark without a jar: `format("pybroker")`.
+
+    from pybroker.spark_jobs.source import register
+
+    register(spark)
+    frame = spark.readStream.format("pybroker").option("kafka.bootstrap.servers", ...)
+
+Options and columns are those of Spark's Kafka connector. Needs pyspark 4.0 and pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT = "pybroker"
+
+
+def register(session: SparkSession) -> None:
+    """Make `format("pybroker")` known to a session, for batch and streaming.
+
+    Raises ImportError, which says what to install, without pyarrow.
+    """
+    try:
+        import pyarrow  # noqa: F401 - Spark's Python sources cannot do without
+    except ImportError as error:
+        raise ImportError(
+            "Spark needs pyarrow for sources in Python: pip install 'pybroker[spark]'"
+        ) from error
+    from .data_source import KafkaDataSource
+
+    _use_this_python(session)
+    session.dataSource.register(KafkaDataSource)
+
+
+def _use_this_python(session: SparkSession) -> None:
+    """On one machine workers run what runs here: `python3` of the PATH may not have pybroker."""
+    if "PYSPARK_PYTHON" in os.environ or session.conf.get("spark.pyspark.python", None):
+        return
+    context = getattr(session, "sparkContext", None)  # Spark Connect has none
+    if context is not None and context.master.startswith("local"):
+        context.pythonExec = sys.executable

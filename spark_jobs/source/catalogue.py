@@ -1,0 +1,132 @@
+"""What the driver asks of a cluster: which partitions there are, and offsets in them.
+
+Each question is a connection of its own, opened and closed: Spark asks once a trigger, from
+whatever process it chooses. Leaders that move are asked again; a topic that is gone is an error
+that names it.
+
+Mirrors: KafkaOffsetReaderAdmin and ConsumerStrategy of Spark's connector.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+import trio
+
+from ...client.cluster import Cluster, retrying
+from ...client.errors import ClientError
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.topics import TopicPartition
+from .limits import Offsets
+from .options import SourceOptions
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+NO_OFFSET = -1  # no record at or after the time that was asked for
+
+
+class Catalogue:
+    """Of the partitions that the options choose. All methods raise ClientError."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def cluster(self) -> Cluster:
+        return Cluster(self._options.bootstrap_servers, security=self._options.kafka)
+
+    def partitions(self) -> set[TopicPartition]:
+        """Those that are there now."""
+        return trio.run(self._partitions)
+
+    async def _partitions(self) -> set[TopicPartition]:
+        async with self.cluster() as cluster:
+            return (await self._leaders(cluster)).keys() | set()
+
+    async def _leaders(self, cluster: Cluster) -> dict[TopicPartition, int]:
+        """The leader of each partition, -1 for none."""
+        options = self._options
+        names = options.topics
+        if options.assigned is not None:
+            names = tuple(sorted({topic for topic, _ in options.assigned}))
+        found = (await cluster.metadata(names)).topics
+        if names is None:
+            assert options.pattern is not None
+            pattern = re.compile(options.pattern)
+            found = [t for t in found if t.name and pattern.fullmatch(t.name)]
+            found = [topic for topic in found if topic.name not in INTERNAL_TOPICS]
+        leaders: dict[TopicPartition, int] = {}
+        for topic in found:
+            name, code = topic.name or "", ErrorCode(topic.error_code)
+            if code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                cluster.asks("describe", name).check(code, None, f"topic {name!r}")
+            for part in topic.partitions:
+                leaders[name, part.partition_index] = part.leader_id
+        if options.assigned is None:
+            return leaders
+        missing = options.assigned - leaders.keys()
+        if missing:
+            topic_name, partition = min(missing)
+            raise ClientError(f"there is no partition {topic_name}-{partition}")
+        return {key: leaders[key] for key in options.assigned}
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        """The offset of each at EARLIEST, LATEST or a time in ms; NO_OFFSET for no such record.
+
+        With `read_committed` LATEST is the last stable offset. Partitions that are gone are left
+        out.
+        """
+        return trio.run(self._offsets, wanted) if wanted else {}
+
+    async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        found: Offsets = {}
+        async with self.cluster() as cluster:
+            async for _ in retrying():
+                leaders = await self._leaders(cluster)
+                missing = (wanted.keys() & leaders.keys()) - found.keys()
+                if not missing:
+                    return found
+                by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+                for key in missing:
+                    by_leader[leaders[key]].append(key)
+                for leader, keys in by_leader.items():
+                    if leader >= 0:
+                        found |= await self._ask(cluster, leader, {k: wanted[k] for k in keys})
+        raise ClientError(f"no leader tells the offsets of {', '.join(_names(missing))}")
+
+    async def _ask(
+        self, cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int]
+    ) -> Offsets:
+        """Of those that the leader could answer."""
+        topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
+        for (topic, partition), timestamp in wanted.items():
+            topics[topic].append(
+                ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+            )
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(self._options.is_read_committed),
+            topics=[ListOffsetsTopic(name=name, partitions=p) for name, p in topics.items()],
+        )
+        try:
+            connection = await cluster.connection(leader)
+            answer = await connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+        except ClientError:
+            return {}
+        return {
+            (topic.name, part.partition_index): part.offset
+            for topic in answer.topics
+            for part in topic.partitions
+            if part.error_code == ErrorCode.NONE
+        }
+
+
+def _names(partitions: Collection[TopicPartition]) -> list[str]:
+    return [f"{topic}-{partition}" for topic, partition in sorted(partitions)]

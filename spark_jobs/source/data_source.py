@@ -1,0 +1,235 @@
+"""Spark's side of the source: the classes that Spark calls, on the driver and in its tasks.
+
+Spark keeps a stream's offsets, as the official connector writes them, in the query's checkpoint;
+nothing is committed to Kafka. From Spark 4.2 on Spark says where a batch begins and whether it may
+be limited; before, limits are refused.
+
+Mirrors: KafkaBatch, KafkaMicroBatchStream. Leaves out: continuous processing, which Python sources
+do not have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from . import FORMAT
+from .catalogue import Catalogue
+from .limits import Offsets, OptionError, offsets_from_json, offsets_to_json
+from .options import SourceOptions
+from .planning import OffsetRange, cut, limited
+from .ranges import Ranges
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+if TYPE_CHECKING:
+
+    class ReadLimit:
+        """As Spark has it from 4.2 on; the types of 4.0 do not know it."""
+
+    class ReadAllAvailable(ReadLimit): ...
+
+    class SupportsTriggerAvailableNow: ...
+
+    HAS_LIMITS: bool
+else:
+    try:
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadLimit,
+            SupportsTriggerAvailableNow,
+        )
+
+        HAS_LIMITS = True
+    except ImportError:  # Spark 4.0 and 4.1
+        ReadAllAvailable = ReadLimit = type(None)
+        SupportsTriggerAvailableNow = object
+        HAS_LIMITS = False
+
+JsonOffsets = dict[str, dict[str, int]]
+
+NO_LIMIT = 2**62
+
+COLUMNS = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)
+HEADERS = StructField(
+    "headers",
+    ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+)
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """What a task reads."""
+
+    wanted: OffsetRange
+
+
+class KafkaDataSource(DataSource):
+    """`format("pybroker")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        wants_headers = self.options.get("includeHeaders", "false").strip().lower() == "true"
+        return StructType([*COLUMNS, HEADERS] if wants_headers else [*COLUMNS])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        self._check_schema(schema)
+        return BatchReader(SourceOptions.parse(dict(self.options), streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        self._check_schema(schema)
+        return StreamReader(SourceOptions.parse(dict(self.options), streaming=True))
+
+    def _check_schema(self, schema: StructType) -> None:
+        if schema.fieldNames() != self.schema().fieldNames():
+            raise OptionError("the columns of this source are fixed: leave out schema(...)")
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        ranges = _ranges(options)
+        start = ranges.at(options.start, option="startingOffsets")
+        end = ranges.at(options.end, option="endingOffsets")
+        return _tasks(options, ranges.between(start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._options, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions) -> None:
+        if not HAS_LIMITS and options.is_limited:
+            import pyspark
+
+            raise OptionError(
+                "maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2: Spark "
+                f"{pyspark.__version__} does not tell a source in Python where a batch begins; "
+                "leave them out, or use the official connector"
+            )
+        self._options = options
+        self._latest: Offsets | None = None
+        self._until: Offsets | None = None  # with Trigger.AvailableNow: where all of it ends
+        self._last_trigger = 0.0
+
+    def initialOffset(self) -> JsonOffsets:  # noqa: N802
+        found = _ranges(self._options).at(self._options.start, option="startingOffsets")
+        return offsets_to_json(found)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._until = _ranges(self._options).latest()
+
+    def latestOffset(  # noqa: N802
+        self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
+    ) -> JsonOffsets:
+        """How far the next batch goes; `start` if there is nothing new or too little.
+
+        Spark gives both from 4.2 on. With `ReadAllAvailable` it wants no limit.
+        """
+        ranges = _ranges(self._options)
+        latest = self._latest = self._until if self._until is not None else ranges.latest()
+        if start is None or isinstance(limit, ReadAllAvailable):
+            return offsets_to_json(latest)
+        return offsets_to_json(self._limited(ranges, offsets_from_json(start), latest))
+
+    def _limited(self, ranges: Ranges, start: Offsets, latest: Offsets) -> Offsets:
+        options = self._options
+        if self._until is None and options.min_offsets_per_trigger is not None:
+            now = time.monotonic()
+            new = sum(max(0, end - start.get(key, 0)) for key, end in latest.items())
+            waited_ms = (now - self._last_trigger) * 1000
+            if new < options.min_offsets_per_trigger and waited_ms < options.max_trigger_delay_ms:
+                return start
+            self._last_trigger = now
+        if options.max_offsets_per_trigger is None:
+            return latest
+        known = ranges.with_new_partitions(start, latest)
+        return limited(options.max_offsets_per_trigger, known, latest)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Other than ReadAllAvailable where the options have limits, which `latestOffset` keeps."""
+        from pyspark.sql.streaming.datasource import ReadMaxRows
+
+        if not self._options.is_limited:
+            return ReadAllAvailable()
+        limit: ReadLimit = ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
+        return limit
+
+    def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802
+        return None if self._latest is None else offsets_to_json(self._latest)
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        found = _ranges(self._options).between(offsets_from_json(start), offsets_from_json(end))
+        return _tasks(self._options, found)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._options, partition)
+
+    def commit(self, end: JsonOffsets) -> None:
+        """The checkpoint has it; Kafka is told nothing, as by the official connector."""
+
+
+def _ranges(options: SourceOptions) -> Ranges:
+    return Ranges(Catalogue(options), fail_on_data_loss=options.fail_on_data_loss)
+
+
+def _tasks(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputPartition]:
+    parts = cut(ranges, options.min_partitions, options.max_records_per_partition)
+    return [RangePartition(part) for part in parts]
+
+
+def _read(options: SourceOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """In a task: chunks are fetched in a thread while the one before is decoded here.
+
+    Spark gives None where there is nothing to read at all.
+    """
+    if partition is None:
+        return
+    from ...protocol.records.columns import decode_columns
+    from .arrow import ArrowRows
+    from .bridge import iterate
+    from .range_reader import fetch_range
+    from .visible import visible_rows
+
+    assert isinstance(partition, RangePartition)
+    wanted: Any = partition.wanted
+    rows = ArrowRows(wanted.topic, wanted.partition, include_headers=options.include_headers)
+    for chunk in iterate(lambda: fetch_range(options, wanted)):
+        columns = decode_columns(chunk.records)
+        yield from rows.batches(
+            columns, visible_rows(columns, chunk.aborted, chunk.start, wanted.end)
+        )

@@ -1,0 +1,308 @@
+"""Two sources, the same rows: `format("kafka")`, the official connector, and ours without a jar.
+
+Each scenario is read through both, and what they return is compared row by row, with all columns.
+Where the connector refuses, ours does. One Spark session and one set of topics serve the module.
+`make test` runs some scenarios, `make spark` all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
+
+from pybroker.spark_jobs.session import kafka_session
+from pybroker.spark_jobs.source import FORMAT, register
+from tests.support.processes import BrokerProcess
+
+WAIT_SECONDS = 90.0
+BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
+COUNT = 60  # records of each partition
+OFFICIAL = "kafka"
+SOURCES = (OFFICIAL, FORMAT)
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Topics(NamedTuple):
+    """`plain` has keys, headers, nulls and all codecs in 2 partitions, `second` one partition;
+    `late` begins at 20, `ended` has committed and aborted transactions, `empty` nothing."""
+
+    servers: str
+    prefix: str
+    plain: str
+    second: str
+    late: str
+    ended: str
+    empty: str
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    # Spark makes a folder `artifacts` where its JVM is started.
+    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
+        session = kafka_session("pybroker-sources", master="local[2]", shuffle_partitions=2)
+    register(session)
+    yield session
+    session.stop()
+
+
+def produce(servers: str, topic: str, partition: int, numbers: range, codec: str = "none") -> None:
+    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 50})
+    for number in numbers:
+        producer.produce(
+            topic,
+            None if number % 7 == 3 else f"value {number}".encode(),
+            None if number % 5 == 2 else b"key %d" % number,
+            partition,
+            timestamp=BASE_MS + number * 1000,
+            headers=[("a", b"%d" % number), ("b", None), ("a", b"")] if number % 3 == 0 else None,
+        )
+    assert producer.flush(WAIT_SECONDS) == 0
+
+
+def produce_transactions(servers: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"tx-{topic}"})
+    producer.init_transactions(WAIT_SECONDS)
+    for number in range(6):
+        producer.begin_transaction()
+        for record in range(5):
+            producer.produce(topic, b"%d-%d" % (number, record), partition=0)
+        assert producer.flush(WAIT_SECONDS) == 0  # an abort drops what was not sent
+        if number % 2:
+            producer.abort_transaction(WAIT_SECONDS)
+        else:
+            producer.commit_transaction(WAIT_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def topics(shared_broker: BrokerProcess) -> Topics:
+    servers, prefix = shared_broker.bootstrap, f"t{uuid.uuid4().hex[:8]}"
+    found = Topics(
+        servers,
+        prefix,
+        *(f"{prefix}-{name}" for name in ("plain", "second", "late", "ended", "empty")),
+    )
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        sizes = {found.plain: 2, found.second: 1, found.late: 1, found.ended: 1, found.empty: 2}
+        admin.create_topics([NewTopic(name, count, 1) for name, count in sizes.items()])
+        step = COUNT // 5
+        for place, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+            for partition in range(2):
+                numbers = range(place * step, (place + 1) * step)
+                produce(servers, found.plain, partition, numbers, codec)
+        produce(servers, found.second, 0, range(COUNT))
+        produce(servers, found.late, 0, range(COUNT))
+        produce_transactions(servers, found.ended)
+        admin.delete_records({TopicPartition(found.late, 0): 20})
+    return found
+
+
+def read(spark: Any, source: str, servers: str, **options: str) -> list[tuple[Any, ...]]:
+    frame = (
+        spark.read.format(source)
+        .option("kafka.bootstrap.servers", servers)
+        .options(**options)
+        .load()
+    )
+    return rows_of(frame)
+
+
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    columns = [name for name in frame.columns if name != "headers"]
+    found = [
+        tuple(row[name] for name in columns)
+        + (tuple(map(tuple, row.headers or ())) if "headers" in frame.columns else ())
+        for row in frame.collect()
+    ]
+    return sorted(found, key=lambda row: (row[2], row[3], row[4]))
+
+
+def times(seconds: int, *partitions: tuple[str, int]) -> str:
+    found: dict[str, dict[str, int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, {})[str(partition)] = BASE_MS + seconds * 1000
+    return json.dumps(found)
+
+
+def batch_scenarios(topics: Topics) -> dict[str, tuple[dict[str, str], int]]:
+    """Options of each read, and how many rows it has."""
+    plain, second, late, ended = topics.plain, topics.second, topics.late, topics.ended
+    both = (plain, 0), (plain, 1)
+
+    def of_plain(**options: str) -> dict[str, str]:
+        return {"subscribe": plain, **options}
+
+    return {
+        "one topic": (of_plain(), 2 * COUNT),
+        "headers": (of_plain(includeHeaders="true"), 2 * COUNT),
+        "two topics": ({"subscribe": f"{plain}, {second}"}, 3 * COUNT),
+        "a pattern": ({"subscribePattern": f"{topics.prefix}-(plain|late)"}, 3 * COUNT - 20),
+        "a pattern of none": ({"subscribePattern": f"{topics.prefix}-nothing.*"}, 0),
+        "assigned partitions": ({"assign": json.dumps({plain: [1], second: [0]})}, 2 * COUNT),
+        "from offsets": (
+            of_plain(startingOffsets=json.dumps({plain: {"0": 50, "1": -2}})),
+            COUNT + 10,
+        ),
+        "to offsets": (of_plain(endingOffsets=json.dumps({plain: {"0": 5, "1": -1}})), COUNT + 5),
+        "from and to offsets": (
+            of_plain(
+                startingOffsets=json.dumps({plain: {"0": 5, "1": 7}}),
+                endingOffsets=json.dumps({plain: {"0": 15, "1": 7}}),
+            ),
+            10,
+        ),
+        "from a time": (of_plain(startingTimestamp=str(BASE_MS + 30_500)), 2 * (COUNT - 31)),
+        "from times": (of_plain(startingOffsetsByTimestamp=times(58, *both)), 4),
+        "from a time that is not there yet": (
+            of_plain(
+                startingOffsetsByTimestamp=times(9999, *both),
+                startingOffsetsByTimestampStrategy="latest",
+            ),
+            0,
+        ),
+        "to a time": (of_plain(endingTimestamp=str(BASE_MS + 30_500)), 62),
+        "to times": (of_plain(endingOffsetsByTimestamp=times(9999, *both)), 2 * COUNT),
+        "cut for tasks": (of_plain(minPartitions="7"), 2 * COUNT),
+        "a log that begins late": ({"subscribe": late}, COUNT - 20),
+        "an empty topic": ({"subscribe": topics.empty}, 0),
+        "committed": ({"subscribe": ended, "kafka.isolation.level": "read_committed"}, 15),
+        "uncommitted": ({"subscribe": ended}, 30),
+        "the middle of a transaction": (
+            {
+                "subscribe": ended,
+                "startingOffsets": json.dumps({ended: {"0": 8}}),
+                "endingOffsets": json.dumps({ended: {"0": 14}}),
+                "kafka.isolation.level": "read_committed",
+            },
+            2,
+        ),
+        "lost records are left out": (
+            {
+                "subscribe": late,
+                "startingOffsets": json.dumps({late: {"0": 5}}),
+                "failOnDataLoss": "false",
+            },
+            COUNT - 20,
+        ),
+    }
+
+
+NAMES = list(batch_scenarios(Topics(*[""] * len(Topics._fields))))
+IN_EVERY_RUN = (
+    "headers",
+    "two topics",
+    "from and to offsets",
+    "from a time",
+    "cut for tasks",
+    "the middle of a transaction",
+    "lost records are left out",
+)
+
+
+@pytest.mark.parametrize("scenario", [name for name in NAMES if name not in IN_EVERY_RUN])
+def test_more_of_the_same_rows(spark: Any, topics: Topics, scenario: str) -> None:
+    check_rows(spark, topics, scenario)
+
+
+@pytest.mark.parametrize("scenario", IN_EVERY_RUN)
+def test_the_same_rows(spark: Any, topics: Topics, scenario: str) -> None:
+    check_rows(spark, topics, scenario)
+
+
+def check_rows(spark: Any, topics: Topics, scenario: str) -> None:
+    options, count = batch_scenarios(topics)[scenario]
+    theirs, ours = (read(spark, source, topics.servers, **options) for source in SOURCES)
+    assert ours == theirs
+    assert len(ours) == count
+
+
+def refusals(topics: Topics) -> dict[str, dict[str, str]]:
+    plain, late = topics.plain, topics.late
+    return {
+        "no topic": {},
+        "a missing topic": {"subscribe": f"{topics.prefix}-missing"},
+        "not all partitions": {
+            "subscribe": plain, "startingOffsets": json.dumps({plain: {"0": 1}})
+        },
+        "no record so late": {
+            "subscribe": plain, "startingTimestamp": str(BASE_MS + 9_999_000)
+        },
+        "lost records": {"subscribe": late, "startingOffsets": json.dumps({late: {"0": 5}})},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", list(refusals(Topics(*[""] * len(Topics._fields)))))
+def test_the_same_refusals(spark: Any, topics: Topics, scenario: str) -> None:
+    options = refusals(topics)[scenario]
+    for source in SOURCES:
+        with pytest.raises(Exception):  # noqa: B017 - each source has its own
+            read(spark, source, topics.servers, **options)
+
+
+def stream(spark: Any, source: str, servers: str, topic: str, out: Path, **options: str) -> None:
+    """Read what there is, and end."""
+    query = (
+        spark.readStream.format(source)
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .options(**options)
+        .load()
+        .writeStream.format("parquet")
+        .option("path", str(out / "data"))
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(int(WAIT_SECONDS))
+    assert query.exception() is None
+
+
+def new_topic(servers: str, partitions: int = 1) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1)])
+    return name
+
+
+def test_streams_grow_alike(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    """A partition is added while the query stands still, and its records are all read."""
+    topic = new_topic(topics.servers)
+    produce(topics.servers, topic, 0, range(10))
+    for source in SOURCES:
+        stream(spark, source, topics.servers, topic, tmp_path / source)
+    with closing(KafkaAdminClient(bootstrap_servers=topics.servers)) as admin:
+        admin.create_partitions({topic: NewPartitions(2)})
+    for partition in range(2):
+        produce(topics.servers, topic, partition, range(10, 20))
+    found = []
+    for source in SOURCES:
+        stream(spark, source, topics.servers, topic, tmp_path / source)
+        found.append(rows_of(spark.read.parquet(str(tmp_path / source / "data"))))
+    assert found[0] == found[1]
+    assert len(found[1]) == 30
+
+
+@pytest.mark.parametrize("first", SOURCES)
+def test_a_checkpoint_serves_the_other_source(
+    spark: Any, topics: Topics, tmp_path: Path, first: str
+) -> None:
+    """What one has read, the other does not read again."""
+    topic = new_topic(topics.servers)
+    for source in (first, *(other for other in SOURCES if other != first)):
+        known = spark.read.parquet(str(tmp_path / "data")).count() if source != first else 0
+        produce(topics.servers, topic, 0, range(known, known + 10))
+        stream(spark, source, topics.servers, topic, tmp_path)
+    read_rows = rows_of(spark.read.parquet(str(tmp_path / "data")))
+    assert [row[4] for row in read_rows] == list(range(20))
