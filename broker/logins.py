@@ -1,13 +1,19 @@
 """Logins on this broker: what its SASL listeners ask, built from its configuration, and what runs
 for them.
 
-Mirrors `SaslChannelBuilder` as the broker has it, and `CredentialProvider`.
+Invariants: a change of the configuration holds for the connections that come after it; what cannot
+be used changes nothing. The keys of signed tokens are read from one address once, whoever asks.
+
+Mirrors `SaslChannelBuilder` as the broker has it, and `CredentialProvider`. Beyond Kafka, where
+changed keys are obeyed by listeners and network threads that are added later, and by the others
+after a restart: every new connection obeys them.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
@@ -19,19 +25,27 @@ from .network.login_tasks import LoginTasks
 from .network.sasl_gatekeeper import LoginCounts, SaslListener
 from .network.socket_server import ListenerSpec
 from .observability.metrics import BrokerMetrics
+from .security.sasl.login import LoginRules
 from .security.sasl.oauthbearer import TokenCheck
-from .security.sasl.rules import login_rules
+from .security.sasl.rules import MechanismConfig, login_rules
 from .security.sasl.scram import ScramCredentials, Token
 from .security.sasl.signed_tokens import SignedTokens, TokenRules
 
+logger = logging.getLogger("pybroker.broker.security")
+
+MAX_RECEIVE = "sasl.server.max.receive.size"
+
 _SECRET_BYTES = 32
+
+Mechanisms = Mapping[str, MechanismConfig]
 
 
 class Logins:
     """They must `run` before a listener does."""
 
     __slots__ = (
-        "_clock", "_config", "_handle_frame", "_metrics", "_sources", "_tasks", "scram",
+        "_clock", "_config", "_handle_frame", "_listeners", "_mechanisms", "_metrics", "_nursery",
+        "_problem", "_sources", "_tasks", "scram",
     )  # fmt: skip
 
     def __init__(
@@ -48,24 +62,24 @@ class Logins:
         self._handle_frame = handle_frame
         self.scram = ScramCredentials(secrets.token_bytes(_SECRET_BYTES), token_of)
         self._tasks = LoginTasks()
-        self._sources: list[JwksSource] = []
+        self._listeners: dict[str, SaslListener] = {}
+        self._mechanisms: dict[str, Mechanisms] = {}  # by listener: what its rules were made of
+        self._problem = ""  # told already
+        self._sources: dict[TokenRules, JwksSource] = {}
+        self._nursery: trio.Nursery | None = None  # while they run
 
     def guard(self, specs: Sequence[ListenerSpec]) -> list[ListenerSpec]:
         """The same listeners, with gatekeepers where they are to have one."""
         return [self._guarded(spec) if uses_sasl(spec.protocol) else spec for spec in specs]
 
     def _guarded(self, spec: ListenerSpec) -> ListenerSpec:
-        config = self._config
+        config, name = self._config, spec.name
         counts = LoginCounts()
-        counts.register(self._metrics, spec.name)
-        mechanisms = mechanism_configs(config, spec.name)
-        try:
-            rules = login_rules(mechanisms, self.scram, secrets.randbits, self._check_signed)
-        except ValueError as error:
-            raise ConfigError(f"listener {spec.name}: {error}") from None
+        counts.register(self._metrics, name)
+        mechanisms = mechanism_configs(config, name)
         sasl = SaslListener(
-            rules=rules,
-            max_receive_bytes=config.of_listener(spec.name, "sasl.server.max.receive.size"),
+            rules=self._rules(name, mechanisms),
+            max_receive_bytes=config.of_listener(name, MAX_RECEIVE),
             failure_delay_seconds=config.get_int("connection.failed.authentication.delay.ms")
             / 1000,
             handle_frame=self._handle_frame,
@@ -73,18 +87,46 @@ class Logins:
             epoch_ms=self._clock,
             counts=counts,
         )
+        self._listeners[name], self._mechanisms[name] = sasl, mechanisms
         security = spec.security._replace(new_gatekeeper=sasl.new_gatekeeper)
         return spec._replace(security=security)
 
+    def _rules(self, listener: str, mechanisms: Mechanisms) -> LoginRules:
+        try:
+            return login_rules(mechanisms, self.scram, secrets.randbits, self._check_signed)
+        except ValueError as error:
+            raise ConfigError(f"listener {listener}: {error}") from None
+
     def _check_signed(self, rules: TokenRules) -> TokenCheck:
-        source = JwksSource(rules)
-        self._sources.append(source)
+        source = self._sources.get(rules)
+        if source is None:
+            source = self._sources[rules] = JwksSource(rules)
+            if self._nursery is not None:
+                self._nursery.start_soon(source.run)
         return SignedTokens(rules, source.keys).check
+
+    def refresh(self) -> None:
+        """New connections log in as the configuration has it now, if they can."""
+        try:
+            for name, listener in self._listeners.items():
+                mechanisms = mechanism_configs(self._config, name)
+                listener.max_receive_bytes = self._config.of_listener(name, MAX_RECEIVE)
+                if mechanisms != self._mechanisms[name]:
+                    listener.rules = self._rules(name, mechanisms)
+                    self._mechanisms[name] = mechanisms
+                    logger.info("New connections to listener %s log in by its changed keys", name)
+        except ConfigError as error:
+            if str(error) != self._problem:
+                logger.error("Logins go on as they were: %s", error)
+            self._problem = str(error)
+        else:
+            self._problem = ""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._tasks.run)
-            for source in self._sources:
+            for source in self._sources.values():
                 nursery.start_soon(source.run)
+            self._nursery = nursery
             task_status.started()

@@ -43,7 +43,6 @@ def check_config(config: KafkaConfig) -> None:
     _check_security(config)
     check_jaas(config)
     _check_authorizer(config)
-    _check_protocols(config)
     _check_identity(config)
     _check_formats(config)
     check_changeable(config)
@@ -58,12 +57,20 @@ def check_changeable(config: KafkaConfig) -> None:
     _check_cleaner(config)
     _check_limits(config)
     _check_tls(config)
+    _check_logins(config)
 
 
 def _check_tls(config: KafkaConfig) -> None:
     for listener in config.listeners:
         tls_settings(config, listener)
     check_encoder(config)
+
+
+def _check_logins(config: KafkaConfig) -> None:
+    for listener in config.listeners:
+        if uses_sasl(listener.security_protocol):
+            mechanism_configs(config, listener.name)
+    check_broker_login(config)
 
 
 def _check_security(config: KafkaConfig) -> None:
@@ -89,13 +96,6 @@ def _check_authorizer(config: KafkaConfig) -> None:
         raise ConfigError(
             f"{', '.join(elsewhere)}: ACLs are only read from the ZooKeeper of zookeeper.connect"
         )
-
-
-def _check_protocols(config: KafkaConfig) -> None:
-    """Before anything else about listeners: what else is wrong with them follows from it."""
-    for listener in config.listeners:
-        if uses_sasl(listener.security_protocol):
-            mechanism_configs(config, listener.name)
 
 
 def _check_mode(config: KafkaConfig) -> None:
@@ -251,7 +251,6 @@ def _check_listeners(config: KafkaConfig) -> None:
         raise ConfigError(
             "control.plane.listener.name must be one of listeners and not the inter-broker listener"
         )
-    check_broker_login(config)
 
 
 def _check_limits(config: KafkaConfig) -> None:

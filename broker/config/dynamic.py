@@ -7,7 +7,8 @@ with one log line that names it.
 
 Mirrors `kafka.server.DynamicBrokerConfig` with the checks of its reconfigurables (thread pools,
 cleaner, listeners' connection limits, local retention).
-Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`).
+Passwords are decrypted before (`passwords`), key stores are read after (`tls_listeners`), and what
+SASL listeners ask of new connections follows from all of it (`logins`).
 Leaves out: changing listeners while running, which is refused, and so is what is without effect
 here though it was meant to keep someone out (`ineffective`).
 """
@@ -32,10 +33,6 @@ MAX_TOLD_KEYS = 20  # in the log line about what cannot be used
 
 # Of a running broker; they come from server.properties.
 _LISTENERS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
-# Of its SASL listeners; Kafka takes them for logins to come, and keeps passwords encrypted.
-_LOGINS = frozenset(
-    {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.kerberos.principal.to.local.rules"}
-)
 # Kafka reloads these for single listeners only.
 _ONLY_WITH_PREFIX = frozenset(
     {
@@ -111,13 +108,8 @@ def usable_for_alteration(
 
 
 def _is_foreign(name: str) -> bool:
-    return _is_static(name) or ineffective.protection_of(name) is not None
-
-
-def _is_static(name: str) -> bool:
     """Kafka can change it while it runs."""
-    definition = base_key(name)
-    return name in _LISTENERS or (definition is not None and definition.name in _LOGINS)
+    return name in _LISTENERS or ineffective.protection_of(name) is not None
 
 
 def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
@@ -128,14 +120,14 @@ def _problem(config: KafkaConfig, entry: _Entry) -> str | None:
         if name.startswith(LISTENER_PREFIX):
             return f"Cannot update the config {shortened(name)}: it is not known"
         return None
-    if not is_dynamic(definition):
+    if not is_dynamic(definition) and not name.startswith(LISTENER_PREFIX):
         return f"Cannot update these configs dynamically: {name}"
     if name in _ONLY_WITH_PREFIX:
         return (
             "These security configs can be dynamically updated only per-listener using the "
             f"listener prefix: {name}"
         )
-    if _is_static(name):
+    if name in _LISTENERS:
         return (
             f"{shortened(name)} cannot be changed while a broker runs: set it in server.properties"
         )

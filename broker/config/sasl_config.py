@@ -87,7 +87,7 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     jaas = config.text(prefix + JAAS_CONFIG)
     options: Mapping[str, str] = {}
     if jaas:
-        options = login_module(jaas, mechanism).options
+        options = _options(prefix + JAAS_CONFIG, jaas, mechanism)
     elif mechanism in _NEED_JAAS:
         raise ConfigError(
             f"{prefix}{JAAS_CONFIG} is not set: listener {listener} has {mechanism}, and "
@@ -102,6 +102,13 @@ def _mechanism_config(config: KafkaConfig, listener: str, mechanism: str) -> Mec
     signed = given in _SIGNED_HANDLERS
     tokens = _signed(config, listener) if signed else _unsecured(config, listener, prefix, options)
     return MechanismConfig(options, longest, tokens)
+
+
+def _options(key: str, jaas: str, mechanism: str) -> Mapping[str, str]:
+    try:
+        return login_module(jaas, mechanism).options
+    except JaasError as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 def _kerberos(
@@ -170,10 +177,7 @@ def check_jaas(config: KafkaConfig) -> None:
     for name, text in config.explicit().items():
         if name.startswith(LISTENER_PREFIX) and name.endswith(f".{JAAS_CONFIG}"):
             mechanism = name.removesuffix(f".{JAAS_CONFIG}").rpartition(".")[2].upper()
-            try:
-                login_module(text, mechanism if mechanism in MODULES else "")
-            except JaasError as error:
-                raise ConfigError(f"{name}: {error}") from None
+            _options(name, text, mechanism if mechanism in MODULES else "")
 
 
 def check_broker_login(config: KafkaConfig) -> None:

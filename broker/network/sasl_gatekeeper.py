@@ -22,10 +22,11 @@ login: they are only closed. Beyond Kafka a login has a time limit (`login_tasks
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol import framing
 from ...protocol.api import API_TABLE, ApiKey
@@ -70,8 +71,9 @@ class LoginCounts:
             metrics.gauge(prefix + name, read, listener=listener)
 
 
-class SaslListener(NamedTuple):
-    """What all connections of a listener share."""
+@dataclass(slots=True)
+class SaslListener:
+    """What all connections of a listener share. The first two may change, for those to come."""
 
     rules: LoginRules
     max_receive_bytes: int
@@ -88,12 +90,15 @@ class SaslListener(NamedTuple):
 class SaslGatekeeper:
     """That of one connection."""
 
-    __slots__ = ("_connection", "_is_known", "_listener", "_login", "_max_frame_bytes")
+    __slots__ = (
+        "_connection", "_is_known", "_listener", "_login", "_max_frame_bytes", "_mechanisms",
+    )  # fmt: skip
 
     def __init__(self, listener: SaslListener, connection: Connection) -> None:
         self._listener = listener
         self._connection = connection
         self._login = Login(listener.rules)
+        self._mechanisms = listener.rules.names
         self._is_known = False
         self._max_frame_bytes = connection.max_frame_bytes
         connection.max_frame_bytes = min(listener.max_receive_bytes, connection.max_frame_bytes)
@@ -134,9 +139,7 @@ class SaslGatekeeper:
         if login.turn not in (Turn.FIRST, Turn.HANDSHAKE):
             return False
         outcome = login.handshake(request.body.mechanism, request.api_version)
-        response = SaslHandshakeResponse(
-            error_code=outcome.error, mechanisms=self._listener.rules.names
-        )
+        response = SaslHandshakeResponse(error_code=outcome.error, mechanisms=self._mechanisms)
         self._answer(request, response, outcome)
         return True
 
