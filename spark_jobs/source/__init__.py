@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT = "pybroker"
-
 
 def register(session: SparkSession) -> None:
     """Make `format("pybroker")` known to a session, for batch and streaming.

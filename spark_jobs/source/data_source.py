@@ -32,7 +32,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from . import FORMAT
 from .catalogue import Catalogue
 from .limits import Offsets, OptionError, offsets_from_json, offsets_to_json
 from .options import SourceOptions
@@ -68,6 +67,7 @@ else:
 
 JsonOffsets = dict[str, dict[str, int]]
 
+FORMAT = "pybroker"
 NO_LIMIT = 2**62
 
 COLUMNS = (
@@ -117,6 +117,8 @@ class KafkaDataSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
+    """Reads from one set of offsets to another, both found when the query is planned."""
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
@@ -132,6 +134,8 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says how far a stream could go and reads what Spark asks for; Spark keeps the offsets."""
+
     def __init__(self, options: SourceOptions) -> None:
         if not HAS_LIMITS and options.is_limited:
             import pyspark

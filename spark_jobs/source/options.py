@@ -1,8 +1,8 @@
-"""The options of the source and of the sink, read and checked once.
+"""The options of the source, read and checked once.
 
 Names, defaults and refusals are the official connector's, with what to use instead; but a name
 that neither knows is refused here and ignored there. Names are not case sensitive.
-`kafka.*` goes to the client: TLS and logins, `isolation.level`, `fetch.*`, `client.id`.
+`kafka.*` goes to the client: TLS and logins, `isolation.level`, `max.partition.fetch.bytes`.
 
 Pure. Mirrors: KafkaSourceProvider of Spark's connector.
 """
@@ -55,7 +55,6 @@ _KNOWN: Final = frozenset(
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
         "groupIdPrefix",
-        "topic",
         # of Spark's own readers and writers
         "path",
         "checkpointLocation",
@@ -67,11 +66,6 @@ _REFUSED_KAFKA: Final = {
     "key.deserializer": "keys are bytes; use column functions to read them",
     "value.deserializer": "values are bytes; use column functions to read them",
     "enable.auto.commit": "offsets are kept in the query's checkpoint",
-    "interceptor.classes": "they are Java classes",
-}
-_REFUSED_KAFKA_SINK: Final = {
-    "key.serializer": "keys are strings or bytes",
-    "value.serializer": "values are strings or bytes",
     "interceptor.classes": "they are Java classes",
 }
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*\Z")
@@ -207,27 +201,6 @@ class SourceOptions:
                 f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})"
             )
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class SinkOptions:
-    """How a query writes: `topic`, if set, is for every row. `kafka` as in SourceOptions."""
-
-    topic: str | None
-    kafka: Mapping[str, str] = field(repr=False)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self.kafka["bootstrap.servers"]
-
-    @classmethod
-    def parse(cls, texts: Mapping[str, str]) -> SinkOptions:
-        """Raises OptionError."""
-        options = Options(texts)
-        kafka = _client_settings(options, _REFUSED_KAFKA_SINK)
-        _check_unknown(options)
-        topic = options.text("topic")
-        return cls(None if topic is None else topic.strip(), kafka)
 
 
 def _strategy(

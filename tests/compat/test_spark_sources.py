@@ -22,7 +22,8 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
 from pybroker.spark_jobs.session import kafka_session
-from pybroker.spark_jobs.source import FORMAT, register
+from pybroker.spark_jobs.source import register
+from pybroker.spark_jobs.source.data_source import FORMAT
 from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 90.0

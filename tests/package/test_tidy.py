@@ -29,7 +29,7 @@ from tests.support.processes import ROOT
 OUTSIDE = ("tests", "benchmarks", "examples", "build", "dist", "docker")
 HERE = Path(__file__).resolve()
 MESSAGES = "protocol/messages/"
-# What nothing but tests uses, and why it is there.
+# What nothing here but tests uses, and why it is there.
 FOR_TESTS = {
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
     "broker/handlers/__init__.py::HANDLED_IN": "where an API is found, kept true by a test",
@@ -41,6 +41,10 @@ FOR_TESTS = {
     "replication/controller/kafka_controller.py::Controller.illegal_transitions": (
         "0 at the end of each simulation"
     ),
+    **{
+        f"spark_jobs/source/data_source.py::StreamReader.{method}": "Spark 4.2 calls it"
+        for method in ("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset")
+    },
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",
 }
 # All public methods of these are for people's tests.

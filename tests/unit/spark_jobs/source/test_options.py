@@ -1,4 +1,4 @@
-"""Options of the source and the sink: what is read, and what is refused with which words."""
+"""Options of the source: what is read, and what is refused with which words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pybroker.spark_jobs.source.limits import (
     offsets_from_json,
     offsets_to_json,
 )
-from pybroker.spark_jobs.source.options import SinkOptions, SourceOptions
+from pybroker.spark_jobs.source.options import SourceOptions
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TOPIC = SERVERS | {"subscribe": "t"}
@@ -122,9 +122,8 @@ def test_refused(options: dict[str, str], words: str) -> None:
 
 
 def test_servers_are_needed() -> None:
-    for parse in (SinkOptions.parse, lambda o: SourceOptions.parse(o, streaming=True)):
-        with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
-            parse({"subscribe": "t"})
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
+        SourceOptions.parse({"subscribe": "t"}, streaming=True)
 
 
 def test_a_stream_has_no_end() -> None:
@@ -137,14 +136,6 @@ def test_secrets_are_not_shown() -> None:
     secret = SourceOptions.parse(TOPIC | {"kafka.sasl.jaas.config": "hush"}, streaming=True)
     assert secret.kafka["sasl.jaas.config"] == "hush"
     assert "hush" not in repr(secret)
-    assert "hush" not in repr(SinkOptions.parse(SERVERS | {"kafka.ssl.key.password": "hush"}))
-
-
-def test_the_sink() -> None:
-    assert SinkOptions.parse(SERVERS | {"topic": " t "}).topic == "t"
-    assert SinkOptions.parse(SERVERS | {"checkpointLocation": "/x"}).topic is None
-    with pytest.raises(OptionError, match=r"value\.serializer"):
-        SinkOptions.parse(SERVERS | {"kafka.value.serializer": "x"})
 
 
 def test_offsets_as_the_connector_writes_them() -> None:
