@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
     class ReadAllAvailable(ReadLimit): ...
 
+    class ReadMaxRows(ReadLimit):
+        def __init__(self, max_rows: int) -> None: ...
+
     class SupportsTriggerAvailableNow: ...
 
     HAS_LIMITS: bool
@@ -56,12 +59,13 @@ else:
         from pyspark.sql.streaming.datasource import (
             ReadAllAvailable,
             ReadLimit,
+            ReadMaxRows,
             SupportsTriggerAvailableNow,
         )
 
         HAS_LIMITS = True
     except ImportError:  # Spark 4.0 and 4.1
-        ReadAllAvailable = ReadLimit = type(None)
+        ReadAllAvailable = ReadLimit = ReadMaxRows = type(None)
         SupportsTriggerAvailableNow = object
         HAS_LIMITS = False
 
@@ -186,12 +190,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Other than ReadAllAvailable where the options have limits, which `latestOffset` keeps."""
-        from pyspark.sql.streaming.datasource import ReadMaxRows
-
         if not self._options.is_limited:
             return ReadAllAvailable()
-        limit: ReadLimit = ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
-        return limit
+        return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
 
     def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802
         return None if self._latest is None else offsets_to_json(self._latest)
