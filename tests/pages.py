@@ -1,5 +1,5 @@
-"""docs/CONFIG.md, docs/METRICS.md, docs/AUTHORIZATION.md and the keys of docs/SECURITY.md, written
-from the tables of the code.
+"""docs/CONFIG.md, METRICS.md, AUTHORIZATION.md, COMMANDS.md and the keys of docs/SECURITY.md,
+written from the tables of the code.
 
 `python -m tests.pages` writes them anew; tests/unit/docs/test_generated.py says when that is due.
 
@@ -26,6 +26,7 @@ from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.storage.config_def import ConfigDef, DynamicMode
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
 from tests.support.authorization_page import authorization_page
+from tests.support.commands_page import commands_page
 from tests.support.in_process import broker, zookeeper
 from tests.support.processes import ROOT
 
@@ -33,6 +34,7 @@ CONFIG = ROOT / "docs" / "CONFIG.md"
 METRICS = ROOT / "docs" / "METRICS.md"
 AUTHORIZATION = ROOT / "docs" / "AUTHORIZATION.md"
 SECURITY = ROOT / "docs" / "SECURITY.md"
+COMMANDS = ROOT / "docs" / "COMMANDS.md"
 COMMAND = "python -m tests.pages"
 
 # Keys that `broker/config/checks.py` lets nobody set, whatever else is set.
@@ -425,7 +427,8 @@ def main() -> None:
     METRICS.write_text(trio.run(metrics_page))
     AUTHORIZATION.write_text(authorization_page())
     SECURITY.write_text(security_page(SECURITY.read_text()))
-    for page in (CONFIG, METRICS, AUTHORIZATION, SECURITY):
+    COMMANDS.write_text(commands_page())
+    for page in (CONFIG, METRICS, AUTHORIZATION, SECURITY, COMMANDS):
         print(page.relative_to(ROOT))
 
 

@@ -6,15 +6,18 @@ the start of the latter.
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
+from pybroker.broker.cli.main import main
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
 from tests.support.processes import BrokerProcess, zookeeper_process
@@ -91,11 +94,6 @@ def topic(place: Place) -> str:
     return name
 
 
-def committed(place: Place, topic: str, group: str) -> None:
-    """A group that has read three records of p0, and is gone."""
-    place.commands.text("groups", "reset", group, "--topic", f"{topic}:0", "--to", "3")
-
-
 def test_topics(place: Place, topic: str) -> None:
     run = place.commands
     assert topic in run.text("topics", "list").splitlines()
@@ -150,10 +148,8 @@ def test_configs(place: Place, topic: str) -> None:
     assert loggers
 
 
-def wait_for(condition: Any) -> None:
+def wait_for(condition: Callable[[], object]) -> None:
     """Brokers hear of a change through ZooKeeper."""
-    import time
-
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline
@@ -319,3 +315,25 @@ def test_transactions(place: Place, topic: str) -> None:
     (fenced,) = run.json("transactions", "fence", name)
     assert fenced["fenced"]
     assert "does-not-exist" in run.refused("transactions", "describe", "does-not-exist")
+
+
+def test_completion(place: Place, topic: str) -> None:
+    group = f"g-{topic}"
+    place.commands.text("groups", "reset", group, "--topic", topic, "--to", "0")
+    for words, begin, expected in (
+        ("topics describe", "t-", topic),
+        ("groups describe", "g-", group),
+        ("configs describe --broker", "", "1"),
+    ):
+        environment = {
+            "_PYBROKER_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"pybroker {words} {begin}",
+            "COMP_CWORD": str(len(words.split()) + 1),
+            "PYBROKER_BOOTSTRAP": place.commands.bootstrap,
+            "PYBROKER_DATA_DIR": "/nowhere",
+        }
+        done = CliRunner(env=environment).invoke(main, prog_name="pybroker")
+        assert f"plain,{expected}" in done.stdout.splitlines(), (words, done.stdout)
+    assert (
+        "_PYBROKER_COMPLETE=zsh_complete" in CliRunner().invoke(main, ["completion", "zsh"]).stdout
+    )

@@ -1,0 +1,92 @@
+"""Each wrong use of a command that is noticed before any broker is asked: one helpful line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pybroker.broker.cli.main import main
+
+NOBODY = "127.0.0.1:1"
+
+WRONG_USES = {
+    "partitions elect": "name the partitions, as TOPIC or TOPIC:0,1; or give --all",
+    "partitions elect flights --all": "name the partitions, as TOPIC or TOPIC:0,1; or give --all",
+    "partitions elect flights:": "'flights:' is not TOPIC, TOPIC:PARTITION or TOPIC:0,2,5-7",
+    "partitions elect flights:0-x": "'flights:0-x' is not TOPIC, TOPIC:PARTITION or TOPIC:0,2,5-7",
+    "partitions elect flights:0-999999": "'0-999999' is too long a range",
+    "partitions reassign": "name what to move, as TOPIC:0=1,2; or give --file",
+    "partitions reassign flights": "say where flights goes: flights:0=1,2, or give --to-brokers",
+    "partitions reassign flights=1": "'flights=1' names no partition; write flights:0=1",
+    "partitions reassign flights:0=a": "'flights:0=a': 'a' is not a list of broker ids, as 1,2,3",
+    "partitions reassign flights:0=1,1": "'flights:0=1,1' names a broker twice",
+    "partitions reassign flights:0=1 --throttle 1 --no-wait": "a throttle is taken off at the end",
+    "groups describe": "name the groups, or give --all; see: pybroker groups list",
+    "groups describe g --all": "name the groups, or give --all; see: pybroker groups list",
+    "groups reset g": "say where to: --to earliest, latest, current, OFFSET, +N, -N, @TIME or",
+    "groups reset g --to soon --topic t": "--to 'soon' is not earliest, latest, current, OFFSET,",
+    "groups reset g --to @soon --topic t": "'soon' is no time: write ms since 1970, or 2026-11-",
+    "groups reset g --to latest": "name the partitions, with --topic TOPIC or TOPIC:0,1; or give",
+    "groups reset g --to latest --topic t --all-topics": "name the partitions, with --topic TOPIC",
+    "configs describe": "name what it is about: --topic, --broker, --broker-defaults or",
+    "configs alter --topic t": "say what to change, with --set KEY=VALUE or --delete KEY",
+    "configs alter --topic t --set x": "'x' is not KEY=VALUE",
+    "topics describe": "name the topics; see: pybroker topics list",
+    "topics alter t": "say what to change, with --set KEY=VALUE or --delete KEY",
+    "topics create t --replicas 1/x": "--replicas '1/x' is not a list of broker ids a partition",
+    "topics create t --replicas 1/2 -p 2": "--replicas says how many partitions and replicas;",
+    "records delete t": "say up to where: --before OFFSET, --before-time @TIME, or --all",
+    "records delete t --all --before 3": "say up to where: --before OFFSET, --before-time @TIME,",
+    "transactions abort t --first-offset 1": "'t' is not TOPIC:PARTITION",
+    "cluster set-features f": "'f' is not FEATURE=LEVEL",
+    "cluster set-features f=x": "the level of f is a number, not 'x'",
+}
+
+
+def run(*words: str) -> tuple[int, list[str]]:
+    done = CliRunner().invoke(main, words)
+    assert done.stdout == ""
+    return done.exit_code, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("words", WRONG_USES)
+def test_wrong_use(words: str) -> None:
+    status, lines = run(*words.split(), "--bootstrap-server", NOBODY)
+    assert status == 2
+    (line,) = lines
+    assert line.startswith(f"Error: {WRONG_USES[words]}"), line
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    for text, told in (
+        ("", "has no lines of TOPIC,PARTITION,OFFSET"),
+        ("t,0", "line 1: 't,0' is not TOPIC,PARTITION,OFFSET"),
+        ("t,0,1\nt,x,1", "line 2: 't,x,1' is not TOPIC,PARTITION,OFFSET"),
+    ):
+        file.write_text(text)
+        status, (line,) = run(
+            *("groups", "reset", "g", "--from-file", str(file), "--bootstrap-server", NOBODY)
+        )
+        assert status == 2
+        assert told in line
+    for text in ("", "[]", '{"partitions": [{"topic": "t"}]}', '{"partitions": 7}'):
+        file.write_text(text)
+        status, (line,) = run(
+            *("partitions", "reassign", "--file", str(file), "--bootstrap-server", NOBODY)
+        )
+        assert status == 2
+        assert f'{file} is not a reassignment, as {{"partitions": [' in line
+
+
+@pytest.mark.parametrize(
+    "words", ["topics list", "groups list", "cluster info", "logdirs", "transactions list"]
+)
+def test_nobody_answers(words: str) -> None:
+    status, (line,) = run(*words.split(), "--bootstrap-server", NOBODY)
+    assert (status, line) == (
+        2,
+        f"Error: no broker answers at {NOBODY}; is one running? start one with: pybroker start",
+    )
