@@ -10,7 +10,7 @@ Mirrors the token handlers of KafkaApis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ...protocol.api import ApiKey
@@ -84,28 +84,27 @@ class DelegationTokenHandlers:
         request.respond(response)
 
     async def renew(self, request: Request) -> None:
-        body = request.body
-        outcome: TokenInfo | ErrorCode = self._refusal(request)
-        if not outcome:
-            outcome = await self._store.renew(
-                bytes(body.hmac), request.peer.principal, body.renew_period_ms
-            )
-        error, expiry_ms = _error_and_expiry(outcome)
-        request.respond(
-            RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=expiry_ms)
-        )
+        period_ms, response = request.body.renew_period_ms, RenewDelegationTokenResponse
+        await self._move_end(request, self._store.renew, period_ms, response)
 
     async def expire(self, request: Request) -> None:
-        body = request.body
+        period_ms, response = request.body.expiry_time_period_ms, ExpireDelegationTokenResponse
+        await self._move_end(request, self._store.expire, period_ms, response)
+
+    async def _move_end(
+        self,
+        request: Request,
+        move: Callable[[bytes, KafkaPrincipal, int], Awaitable[TokenInfo | ErrorCode]],
+        period_ms: int,
+        response: type[RenewDelegationTokenResponse | ExpireDelegationTokenResponse],
+    ) -> None:
         outcome: TokenInfo | ErrorCode = self._refusal(request)
         if not outcome:
-            outcome = await self._store.expire(
-                bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms
-            )
-        error, expiry_ms = _error_and_expiry(outcome)
-        request.respond(
-            ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=expiry_ms)
-        )
+            outcome = await move(bytes(request.body.hmac), request.peer.principal, period_ms)
+        if isinstance(outcome, ErrorCode):
+            request.respond(response(error_code=outcome, expiry_timestamp_ms=NO_TIME))
+        else:
+            request.respond(response(expiry_timestamp_ms=outcome.expiry_ms))
 
     def describe(self, request: Request) -> None:
         error = self._refusal(request)
@@ -173,9 +172,3 @@ def _may_see(request: Request, token: TokenInfo) -> bool:
     ) or request.permits(
         AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner), is_logged=False
     )
-
-
-def _error_and_expiry(outcome: TokenInfo | ErrorCode) -> tuple[ErrorCode, int]:
-    if isinstance(outcome, ErrorCode):
-        return outcome, NO_TIME
-    return ErrorCode.NONE, outcome.expiry_ms
