@@ -6,7 +6,8 @@ written from the tables of the code.
 What a key does is read off the tables: a key that changes something here has a description, one
 that does not has none (`broker/config/keys.py`); protections that are not there are in
 `broker/config/ineffective.py`. The metrics are those of a broker that has just started, in this
-process, with an embedded ZooKeeper. Their names in Apache Kafka stand in KAFKA_NAMES.
+process, with an embedded ZooKeeper and a listener with logins. Their names in Apache Kafka stand in
+KAFKA_NAMES.
 """
 
 from __future__ import annotations
@@ -19,10 +20,16 @@ from unittest.mock import patch
 
 import trio
 
-from pybroker.broker.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS
+from pybroker.broker.config.definitions import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    LISTENER_KEYS,
+    MECHANISM_KEYS,
+)
 from pybroker.broker.config.ineffective import ALLOW, PROTECTIONS
 from pybroker.broker.config.tables import extensions
 from pybroker.broker.observability.metrics import BrokerMetrics
+from pybroker.client.tls.settings import OF_JAVA
 from pybroker.storage.config_def import ConfigDef, DynamicMode
 from pybroker.storage.topic_configs import TOPIC_CONFIGS
 from tests.support.authorization_page import authorization_page
@@ -127,9 +134,19 @@ def _exported(bean: str, name: str) -> str:
 KAFKA_NAMES = {
     **{_exported(b, n): f"{b},name={n}" for b, names in _NAMED.items() for n in names},
     **{_exported(b, n): f"{b}: {n}" for b, names in _ATTRIBUTES.items() for n in names},
-    "kafka_server_socketservermetrics_connection_count": (
-        "kafka.server:type=socket-server-metrics: connection-count"
-    ),
+    **{
+        f"kafka_server_socketservermetrics_{name.replace('-', '_').removesuffix('_total')}": (
+            f"kafka.server:type=socket-server-metrics: {name}"
+        )
+        for name in (
+            "connection-count",
+            "successful-authentication-total",
+            "failed-authentication-total",
+            "successful-reauthentication-total",
+            "failed-reauthentication-total",
+            "expired-connections-killed-count",
+        )
+    },
     "kafka_network_socketserver_networkprocessoravgidle_percent": (
         "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent"
     ),
@@ -177,6 +194,8 @@ def effect_of(definition: ConfigDef) -> str:
         return "stops the start"
     if name in REFUSED:
         return "must not be set"
+    if name in OF_JAVA:
+        return "of Java"
     return "works" if definition.documentation else "no effect"
 
 
@@ -189,10 +208,14 @@ def config_page() -> str:
         ("Keys of ours", "ours"),
         ("Keys that stop the start", "stops the start"),
         ("Keys for KRaft that must not be set", "must not be set"),
+        ("Keys that name something of Java", "of Java"),
         ("Keys without effect", "no effect"),
     )
-    parts = [_CONFIG_HEAD, "| keys | how many |\n|---|---|\n"]
-    parts += [f"| [{title}](#{_anchor(title)}) | {counts[word]} |\n" for title, word in groups]
+    parts = [_CONFIG_HEAD, "| section | keys |\n|---|---|\n"]
+    sections = [(title, counts[word]) for title, word in groups]
+    sections += [("Only dynamic", len(DYNAMIC_ONLY_CONFIGS)), ("Topics", len(TOPIC_CONFIGS))]
+    parts += [f"| [{title}](#{_anchor(title)}) | {count} |\n" for title, count in sections]
+    parts.append(_LISTENERS_TEXT)
     for title, word in groups:
         chosen = [d for d in BROKER_CONFIGS.values() if effect_of(d) == word]
         parts.append(f"\n## {title}\n\n{_CONFIG_TEXTS[word]}\n\n{_broker_table(chosen, word)}")
@@ -223,12 +246,33 @@ _CONFIG_TEXTS = {
     ),
     "must not be set": "The brokers run with ZooKeeper. Set to anything but its default, each of "
     "them stops the start.",
+    "of Java": (
+        "TLS is done by OpenSSL here, which has its own of each of them. With a TLS listener, a "
+        "broker stops at the start if one of them is set to anything that the last column does "
+        "not have: it would run in Java alone. Without a TLS listener nobody reads them."
+    ),
     "no effect": (
         "They are known, checked for their type and bounds, and described by DescribeConfigs. "
         "Nothing acts on them: features that are not there (tiered storage, KRaft, the new group "
         "protocols), and details of Kafka's own implementation."
     ),
 }
+_LISTENERS_TEXT = f"""
+## Keys of one listener
+
+A broker may have several listeners, and some keys can be set for one of them alone: with its name
+before the key, in lower case. `listener.name.internal.ssl.client.auth=required` counts for a
+listener that is called INTERNAL, whatever `ssl.client.auth` says; the others follow the plain key.
+Such a prefix may stand before all keys that begin with `ssl.` or `sasl.`, and before
+{", ".join(f"`{name}`" for name in sorted(LISTENER_KEYS) if not name.startswith("sasl."))}.
+What a listener asks of one login mechanism has the mechanism's name behind its own:
+`listener.name.internal.scram-sha-512.sasl.jaas.config`. These keys may have it:
+{", ".join(f"`{name}`" for name in sorted(MECHANISM_KEYS))} and those that begin with
+`sasl.oauthbearer.`. `sasl.jaas.config` counts in no other form.
+
+With such a prefix a key may be changed for one broker while it runs, even if it is read-only
+without; connections that come from then on obey it.
+"""
 _DYNAMIC_ONLY_TEXT = (
     "They exist in no file: they are set with AlterConfigs or IncrementalAlterConfigs, and "
     "throttle the replicas that a topic names.\n\n"
@@ -249,12 +293,22 @@ def _broker_table(definitions: Iterable[ConfigDef], word: str) -> str:
             _type(d),
             _default(d.default),
             d.dynamic_mode.value,
-            PROTECTIONS.get(d.name, d.documentation),
+            _description(d),
         )
         for d in definitions
     ]
-    meaning = "what is not done" if word == "stops the start" else "what it does"
+    meaning = {"stops the start": "what is not done", "of Java": "what it names"}.get(
+        word, "what it does"
+    )
     return _table(("key", "type", "default", "dynamic", meaning), described)
+
+
+def _description(definition: ConfigDef) -> str:
+    text = PROTECTIONS.get(definition.name, definition.documentation)
+    taken, _ = OF_JAVA.get(definition.name, (None, ""))
+    if taken is None:
+        return text
+    return f"{text} Taken: {', '.join(taken)}." if taken else f"{text} None of Java's is taken."
 
 
 def _dynamic_only_table() -> str:
@@ -347,7 +401,7 @@ def _security_effect(definition: ConfigDef) -> str:
         case "no effect":
             return "No effect."
         case _:
-            return definition.documentation
+            return _description(definition)
 
 
 # METRICS.md
@@ -361,12 +415,20 @@ PORT` serve them in Prometheus' format under `/metrics`, to this machine alone u
 `--metrics-host` says otherwise. The names are those that the JMX exporter's example configuration
 gives Apache Kafka's, in lower case. Rates per second are left out: Prometheus derives them from the
 counters. A summary has quantiles, `_count` and `_sum`; quantiles come from the last samples, see
-`broker/observability/metrics.py`. Metrics of the process (`process_*`) and of Python's collector
-(`python_gc_*`) are there as well.
+`broker/observability/metrics.py`. What counts logins is there for listeners that have them. Metrics
+of the process (`process_*`) and of Python's collector (`python_gc_*`) are there as well.
 
 "{NOT_KAFKAS}" in the last column: Apache Kafka has no such metric.
 
 """
+
+
+_WITH_LOGINS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0",
+    "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT",
+    "inter_broker_listener_name": "PLAINTEXT",
+    "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+}
 
 
 async def metrics_page() -> str:
@@ -379,7 +441,10 @@ async def metrics_page() -> str:
         made.append(self)
 
     with tempfile.TemporaryDirectory() as directory, patch.object(BrokerMetrics, "__init__", noted):
-        async with zookeeper() as port, broker(port, Path(directory)) as running:
+        async with (
+            zookeeper() as port,
+            broker(port, Path(directory), None, **_WITH_LOGINS) as running,
+        ):
             rows = _metric_rows(made[-1])
             await running.stop()
     return _METRICS_HEAD + _table(("metric", "kind", "labels", "in Apache Kafka"), rows)

@@ -57,12 +57,18 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 LISTENER_PREFIX = "listener.name."
-_LISTENER_KEYS = frozenset(
+# Beside those that begin with ssl. or sasl.
+LISTENER_KEYS = frozenset(
     {
         "max.connections", "max.connection.creation.rate", "num.network.threads",
-        "connections.max.reauth.ms", "sasl.server.max.receive.size", "principal.builder.class",
+        "connections.max.reauth.ms", "principal.builder.class",
+    }
+)  # fmt: skip
+# Those that may have the name of a mechanism behind that of a listener, beside sasl.oauthbearer.*.
+MECHANISM_KEYS = frozenset(
+    {
         "sasl.jaas.config", "sasl.server.callback.handler.class",
-        "sasl.login.callback.handler.class", "sasl.login.class",
+        "sasl.login.callback.handler.class", "sasl.login.class", "connections.max.reauth.ms",
     }
 )  # fmt: skip
 
@@ -85,11 +91,11 @@ def listener_key(name: str) -> str | None:
     listener, _, rest = name[len(LISTENER_PREFIX) :].partition(".")
     if not listener or not rest:
         return None
-    if rest in BROKER_CONFIGS and (rest in _LISTENER_KEYS or rest.startswith(("ssl.", "sasl."))):
+    if rest in BROKER_CONFIGS and (rest in LISTENER_KEYS or rest.startswith(("ssl.", "sasl."))):
         return rest
     # listener.name.<listener>.<mechanism>.<key>
     _, _, behind_mechanism = rest.partition(".")
-    if behind_mechanism in _LISTENER_KEYS or (
+    if behind_mechanism in MECHANISM_KEYS or (
         behind_mechanism.startswith("sasl.oauthbearer.") and behind_mechanism in BROKER_CONFIGS
     ):
         return behind_mechanism

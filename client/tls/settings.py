@@ -29,7 +29,7 @@ MAX_STORE_BYTES: Final = 16 * 1024 * 1024
 MAX_LIST_ENTRIES: Final = 200
 
 # What there is to say of a key that names something of Java's, and the values that change nothing.
-_OF_JAVA: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+OF_JAVA: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "ssl.engine.factory.class": ((), "it names a class of Java; the ssl.* keys say all there is"),
     "ssl.provider": ((), "it names a provider of Java; TLS is done by OpenSSL here"),
     "security.providers": ((), "it names providers of Java; TLS is done by OpenSSL here"),
@@ -47,7 +47,7 @@ TLS_KEYS: Final = (
     "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.certificates",
     "ssl.client.auth", "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites",
     "ssl.endpoint.identification.algorithm", "ssl.allow.dn.changes", "ssl.allow.san.changes",
-    *_OF_JAVA,
+    *OF_JAVA,
 )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def read_settings(
     Raises TlsSettingsError.
     """
     keys = _Keys(values, name)
-    for key, (allowed, hint) in _OF_JAVA.items():
+    for key, (allowed, hint) in OF_JAVA.items():
         if keys.text(key) is not None:
             keys.one_of(key, "", allowed, hint)
     keys.one_of("ssl.protocol", "TLSv1.3", CONTEXT_PROTOCOLS)

@@ -41,7 +41,7 @@ DEFINITIONS = (
         STRING,
         None,
         LOW,
-        doc="Providers of Java, which cannot be used here: they are refused.",
+        doc="Providers of cryptography.",
     ),
     key(
         "principal.builder.class",
@@ -96,7 +96,7 @@ DEFINITIONS = (
         None,
         MEDIUM,
         mode=PER_BROKER,
-        doc="A provider of Java, which cannot be used here: it is refused.",
+        doc="A provider of TLS.",
     ),
     key(
         "ssl.enabled.protocols",
@@ -185,7 +185,7 @@ DEFINITIONS = (
         "SunX509",
         MEDIUM,
         mode=PER_BROKER,
-        doc="Of Java; OpenSSL has one of its own.",
+        doc="Where keys come from.",
     ),
     key(
         "ssl.trustmanager.algorithm",
@@ -193,7 +193,7 @@ DEFINITIONS = (
         "PKIX",
         MEDIUM,
         mode=PER_BROKER,
-        doc="Of Java; OpenSSL has one of its own.",
+        doc="How certificates are checked.",
     ),
     key(
         "ssl.endpoint.identification.algorithm",
@@ -210,7 +210,7 @@ DEFINITIONS = (
         None,
         LOW,
         mode=PER_BROKER,
-        doc="Of Java; OpenSSL has one of its own.",
+        doc="A generator of random numbers.",
     ),
     key(
         "ssl.cipher.suites",
@@ -227,7 +227,7 @@ DEFINITIONS = (
         None,
         LOW,
         mode=PER_BROKER,
-        doc="A class of Java, which cannot be used here: it is refused.",
+        doc="A class that makes the engine of each connection.",
     ),
     key(
         "sasl.mechanism.inter.broker.protocol",
