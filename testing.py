@@ -4,11 +4,21 @@ KafkaCluster    a cluster in a temporary directory, ready in a fraction of a sec
 KafkaRecord     what `KafkaCluster.records` returns
 ClusterError    no cluster can be started, or it is not as asked for; the message says more
 Fault           something that was done to a cluster, and its undoing
+RequestFaults   `KafkaCluster.requests`: requests that are failed, dropped or delayed
+RequestFault    one of them
 """
 
 from .broker.local.cluster_state import ClusterError
 from .broker.testkit.cluster import KafkaCluster
 from .broker.testkit.faults import Fault
 from .broker.testkit.records import KafkaRecord
+from .broker.testkit.request_faults import RequestFault, RequestFaults
 
-__all__ = ["ClusterError", "Fault", "KafkaCluster", "KafkaRecord"]
+__all__ = [
+    "ClusterError",
+    "Fault",
+    "KafkaCluster",
+    "KafkaRecord",
+    "RequestFault",
+    "RequestFaults",
+]

@@ -20,7 +20,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -77,6 +77,16 @@ NOT_OURS = (
 )
 
 
+class Companion(Protocol):
+    """What runs beside a broker in its process, and says what time it is: the controls of tests."""
+
+    def clock(self) -> int:
+        """The wall clock, in ms."""
+
+    async def run(self, broker: Broker) -> None:
+        """From when the broker's sockets are served until it ends."""
+
+
 class BoundAddresses(NamedTuple):
     """What `run_broker` reports when the broker is ready."""
 
@@ -95,6 +105,7 @@ async def run_broker(
     stop: trio.Event | None = None,
     metrics_address: tuple[str, int] | None = None,
     clock: Callable[[], int] = wall_clock_ms,
+    companion: Companion | None = None,
     task_status: trio.TaskStatus[BoundAddresses] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run one broker until `stop` is set or the caller cancels.
@@ -111,7 +122,8 @@ async def run_broker(
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
             security=zookeeper_security(config),
         ) as zookeeper:
-            broker = Broker(config, zookeeper, clock)
+            broker = Broker(config, zookeeper, clock if companion is None else companion.clock)
+            broker.companion = companion
             await broker.run(trio.Event() if stop is None else stop, metrics_address, task_status)
     except (SessionExpired, ZkError) as error:
         raise _in_plain_words(error) from None
@@ -144,6 +156,7 @@ class Broker:
         self.config = config
         self.zookeeper = zookeeper
         self.clock = clock
+        self.companion: Companion | None = None
         self.files = settings.storage_files()
         self.metrics = BrokerMetrics()
         self.store = ConfigStore(zookeeper)
@@ -333,6 +346,8 @@ class Broker:
             self.background,
             parts.orders.retry_refused,
         )
+        if self.companion is not None:
+            services.spawn("companion", self.companion.run, self)
         services.spawn("heap", heap.collect_now_and_then, parts.dispatcher.turns)
         await services.start("cleaner", parts.cleaner.run)
         if metrics_address is None:

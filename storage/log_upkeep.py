@@ -187,6 +187,10 @@ class LogUpkeep:
 
     # Retention
 
+    def retain_soon(self) -> None:
+        """The next call of `retain` does not wait for its interval."""
+        self._next_run.pop("retention", None)
+
     def retain(self, now_ms: int) -> Iterator[None]:
         """Delete old segments where that is due; others may have their turn at each step.
 

@@ -194,6 +194,11 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             self._clock_was_set(step_ms)
         return now_ms
 
+    def let_pass(self, step_ms: int) -> None:
+        """The clock is about to be set on, and this time counts: sessions and time-outs end."""
+        self._clock_lead_ms += step_ms
+        self._wake.set()
+
     def _clock_was_set(self, step_ms: int) -> None:
         self.machine.clock_was_set(step_ms)
 

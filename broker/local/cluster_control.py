@@ -4,7 +4,7 @@ One request a connection: a line of JSON `{"command": ..., "node": ...}`, answer
 `{"done": TEXT}` or `{"error": TEXT}`. `shutdown` is for the whole cluster and names no node. A
 supervisor is reached by its socket alone, never by a process id out of a file: that may be another
 process's by now. Only who may enter the directory may speak to it. The socket
-is bound and reached by a name relative to the directory, since Unix limits such paths to 107 bytes.
+is bound and reached by a name relative to the directory where its path is longer than Unix allows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from types import TracebackType
 from .cluster_state import ClusterError
 
 SOCKET_FILE = "cluster.sock"
+ADDRESS_MAX_BYTES = 103  # that macOS allows; Linux 107
 REQUEST_MAX_BYTES = 4096
 REQUEST_TIMEOUT_SECONDS = 1.0
 ANSWER_TIMEOUT_SECONDS = 120.0
@@ -34,12 +35,16 @@ _CREDENTIALS = Struct("3i")  # process, user and group
 
 
 @contextlib.contextmanager
-def _inside(directory: Path) -> Iterator[None]:
-    """The process's working directory, for the length of one bind or connect."""
+def unix_address(path: Path) -> Iterator[str]:
+    """What to bind or connect to, at once: the path, or where that is too long for Unix, the name
+    in its directory, which is the process's working directory meanwhile."""
+    if len(os.fsencode(path)) <= ADDRESS_MAX_BYTES:
+        yield str(path)
+        return
     before = os.getcwd()
-    os.chdir(directory)
+    os.chdir(path.parent)
     try:
-        yield
+        yield path.name
     finally:
         os.chdir(before)
 
@@ -50,10 +55,11 @@ class ControlSocket:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._listener = socket.socket(socket.AF_UNIX)
-        with _inside(data_dir):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(SOCKET_FILE)
-            self._listener.bind(SOCKET_FILE)
+        path = data_dir / SOCKET_FILE
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        with unix_address(path) as address:
+            self._listener.bind(address)
         self._listener.listen()
 
     def __enter__(self) -> ControlSocket:
@@ -101,8 +107,8 @@ def _connect(data_dir: Path) -> socket.socket:
     while True:
         connection = socket.socket(socket.AF_UNIX)
         try:
-            with _inside(data_dir):
-                connection.connect(SOCKET_FILE)
+            with unix_address(data_dir / SOCKET_FILE) as address:
+                connection.connect(address)
         except (ConnectionRefusedError, FileNotFoundError):
             connection.close()
             if time.monotonic() > deadline:

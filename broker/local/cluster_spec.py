@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from .zookeeper_credentials import zookeeper_credentials
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
+    from ..server import Companion
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 100
@@ -54,6 +55,7 @@ class ClusterSpec:
     metrics_host: str = HOST
     first_metrics_port: int | None = None
     verbose: bool = False
+    companion: Callable[[NodeState], Companion] | None = None  # in the process of each broker
 
     def local_defaults(self) -> dict[str, str]:
         """Where a local cluster departs from Kafka's defaults; `overrides` win over these."""

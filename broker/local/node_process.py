@@ -30,6 +30,7 @@ from .zookeeper_credentials import zookeeper_credentials
 
 if TYPE_CHECKING:
     from ..config import KafkaConfig
+    from ..server import Companion
     from .cluster_spec import ClusterSpec
 
 logger = logging.getLogger(__name__)
@@ -76,7 +77,8 @@ def run_node(
         else:
             config = spec.broker_config(state, zookeeper_connect)
             metrics = spec.metrics_address(state.node_id)
-            trio.run(_broker, config, metrics, ready, orders)
+            companion = None if spec.companion is None else spec.companion(state)
+            trio.run(_broker, config, metrics, ready, orders, companion)
     except BaseException as error:
         logger.error("%s stops on an error", state.name, exc_info=True)
         report_error(status_fd, error)
@@ -196,13 +198,20 @@ async def _broker(
     metrics: tuple[str, int] | None,
     ready: Ready,
     orders: StopOrders,
+    companion: Companion | None = None,
 ) -> None:
     from ..server import BoundAddresses, run_broker
 
     stop = trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
-        await run_broker(config, stop=stop, metrics_address=metrics, task_status=task_status)
+        await run_broker(
+            config,
+            stop=stop,
+            metrics_address=metrics,
+            companion=companion,
+            task_status=task_status,
+        )
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(give_back_memory)

@@ -11,7 +11,7 @@ broker at once: the controller hears of it then, and not when the session has ex
 kill-as-lost leaves the session, as a machine that vanishes would.
 
 From its first moment it takes commands from `cluster_control`'s socket: shutdown, and for single
-nodes stop, kill, kill-as-lost, pause, resume, restart.
+nodes stop, kill, kill-as-lost, pause, resume, restart, expire-session.
 
 Limits, each longer than what it waits for: a broker hands over for 20 s at most
 (`controlled_shutdown`), is killed 30 s after it was told to stop, as is ZooKeeper, and `pybroker
@@ -435,6 +435,11 @@ class Supervisor:
         elif command == "pause":
             os.kill(state.pid, signal.SIGSTOP)
             state.status = NodeStatus.PAUSED
+        elif command == "expire-session":
+            problem = self._close_sessions_of([state.node_id])
+            if problem:
+                raise ClusterError(problem)
+            return f"the ZooKeeper session of {state.name} has ended"
         elif command == "resume":
             os.kill(state.pid, signal.SIGCONT)
             state.status = NodeStatus.RUNNING

@@ -48,6 +48,7 @@ logger = logging.getLogger("pybroker.broker.network.dispatcher")
 
 MAX_ASYNC_HANDLERS = 256
 
+# What stands before the handlers: whoever may not ask is refused, whom a test has chosen is harmed.
 Guard = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
 
 # size, api key and version as one number, correlation id, length of the client id
@@ -75,6 +76,7 @@ class Dispatcher:
         self._gate: MetadataGate | None = None  # None: it is open
         self._new_request: Callable[..., Request] = Request
         self._guard: Guard | None = None  # None: everybody may do everything
+        self._interceptor: Guard | None = None
 
     def hold_back(self) -> None:
         """Keep requests about the cluster until `open`: see `metadata_gate`."""
@@ -85,7 +87,7 @@ class Dispatcher:
         gate, self._gate = self._gate, None
         if gate is not None:
             self._routes.clear()
-            gate.open(self._perform)
+            gate.open(self.perform)
 
     def obey(self, quotas: ClientQuotas) -> None:
         """Requests are metered from now on whenever there is a quota."""
@@ -98,6 +100,12 @@ class Dispatcher:
     def guard_with(self, guard: Guard) -> None:
         """From now on `guard(key, handler)` is the handler of each API."""
         self._guard = guard
+        self._routes.clear()
+
+    def intercept_with(self, interceptor: Guard | None) -> None:
+        """From now on it stands before the handler of each API, and before the guard. Costs nothing
+        where there is none: a handler is looked up once for all requests of its kind."""
+        self._interceptor = interceptor
         self._routes.clear()
 
     def register(self, handlers: Mapping[ApiKey, Handler]) -> None:
@@ -166,7 +174,8 @@ class Dispatcher:
         request.local_done_at = done_at
         return done_at
 
-    def _perform(self, handle: Callable[[Request], Any], request: Request) -> None:
+    def perform(self, handle: Callable[[Request], Any], request: Request) -> None:
+        """Have it handled; what goes wrong becomes its answer."""
         try:
             handle(request)
         except Exception as error:
@@ -251,11 +260,11 @@ class Dispatcher:
         handle = route.handle
         place = place_to_cut(route.api_key, body)
         if place is not None:
-            yield from InParts(request, place, partial(self._perform, handle)).steps()
+            yield from InParts(request, place, partial(self.perform, handle)).steps()
         elif isinstance(handle, _Stepped):
             yield from handle.steps(request)
         else:
-            self._perform(handle, request)
+            self.perform(handle, request)
             if not request.answered:
                 _leave_body(request, connection)
             request.local_done_at = request.responded_at or perf_counter()
@@ -315,7 +324,7 @@ class Dispatcher:
         if unsupported:
             request.fail(ErrorCode.UNSUPPORTED_VERSION)
         else:
-            self._perform(route.handle, request)
+            self.perform(route.handle, request)
 
     def _add_route(
         self, api: int, key: ApiKey, version: int, handler: Callable[[Request], Any]
@@ -325,6 +334,8 @@ class Dispatcher:
             handler = self._guard(key, handler)
         if self._gate is not None:
             handler = self._gate.guard(key, handler) or handler
+        if self._interceptor is not None:
+            handler = self._interceptor(key, handler)
         route = Route(key, version, handler, self._metrics.request(name, version), self.turns)
         self._routes[api] = route
         return route

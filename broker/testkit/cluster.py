@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..local import cluster_state
 from ..local.cluster_spec import MAX_BROKERS, ephemeral_directory
@@ -27,6 +27,7 @@ from .asynchronous import in_thread
 from .faults import Fault
 from .launching import Channel, shared_launcher
 from .options import ClusterOptions, config_texts
+from .request_faults import RequestFaults
 from .story import Story
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .records import KafkaRecord
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
+_MS = 1000
 
 T = TypeVar("T")
 
@@ -91,7 +93,9 @@ class KafkaCluster:
         self._numbers = itertools.count(2)
         self.topics: list[str] = []  # those that `topic` has made
         self._used: set[str] = set()  # the names that it has tried
+        self._has_own_time = False  # its clocks have been set on for good
         self.story = Story()
+        self.requests = RequestFaults(self._tell_nodes, self._faults)
 
     # Life
 
@@ -123,8 +127,6 @@ class KafkaCluster:
         """End all processes; the temporary directory goes. Without effect if it does not run."""
         with self._lock:
             channel, self._channel = self._channel, None
-            for fault in self._faults:
-                fault.is_active = False
             self._faults.clear()
             if channel is not None:
                 channel.close()
@@ -343,9 +345,84 @@ class KafkaCluster:
 
     def restart(self, node: int | str) -> None:
         """Stop the node in order if it runs, start it again, and wait until it is ready."""
-        for name in ("kill", "kill-as-lost", "stop", "pause"):
-            self._forget_faults(f"{name} {node}")
+        harms = ("kill", "kill-as-lost", "stop", "pause")
+        self._forget_faults(*(f"{name} {node}" for name in harms))
         self._command("restart", node)
+
+    def expire_session(self, broker: int) -> None:
+        """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long."""
+        self._command("expire-session", broker)
+
+    def break_disk(self, broker: int, fault: str = "full") -> Fault:
+        """`full`: no write succeeds; `failing`: no read does, either. As Kafka does, a broker whose
+        only log directory has failed ends. Undone by a restart."""
+        self._tell_nodes(broker, do="disk", fault=fault)
+        self.story.tell(f"the disk of {broker} is {fault}")
+
+        def mend() -> None:
+            with contextlib.suppress(ClusterError):
+                self._tell_nodes(broker, do="disk", fault="")
+            self.restart(broker)
+
+        return Fault(f"disk {broker}", mend, self._faults)
+
+    def rebalance(self, group: str) -> None:
+        """Have a consumer group rebalance though no member has asked for it."""
+        if not any(self._tell_nodes(None, do="rebalance", group=group).values()):
+            raise ClusterError(f"there is no group {group!r} with members")
+        self.story.tell(f"rebalance of {group}")
+
+    # Time
+
+    def set_clock(self, broker: int | None = None, *, ahead: float) -> Fault:
+        """Set the clock of a broker, or of all, so many seconds ahead (or, below 0, behind): as on
+        a real machine, timestamps and retention follow it, sessions and time-outs do not."""
+        self._tell_nodes(broker, do="clock", ahead_ms=round(ahead * _MS))
+        self.story.tell(f"clock of {broker or 'all'} {ahead:+g} s")
+        return Fault(f"clock {broker}", lambda: self._set_clock_right(broker), self._faults)
+
+    def _set_clock_right(self, broker: int | None) -> None:
+        self._tell_nodes(broker, do="clock", ahead_ms=0)
+
+    def advance(
+        self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
+        """Let time pass for the brokers at once, for good: what retention lets go is gone, members
+        of groups that have not been heard of meanwhile (all of them, if it is longer than their
+        session) are out, open transactions time out, tokens and committed offsets expire.
+
+        Not for ZooKeeper's sessions, nor for clients, whose own clocks go on as they did.
+        """
+        passed = seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        self._has_own_time = True
+        self._tell_nodes(None, do="advance", ms=round(passed * _MS))
+        self.story.tell(f"{passed:g} s have passed")
+
+    def compact(self, topic: str) -> None:
+        """Have a compacted topic cleaned now, all that is in it: the last record of each key stays.
+        Tombstones stay for `delete.retention.ms` of the brokers' clocks."""
+        if not sum(self._tell_nodes(None, do="compact", topic=topic).values()):
+            self.story.tell(f"nothing to compact in {topic}")
+        self.story.tell(f"compacted {topic}")
+
+    def _tell_nodes(self, broker: int | None, **request: Any) -> dict[int, Any]:
+        """Have brokers that run do something; their answers."""
+        from .node_controls import ask_node
+
+        answers = {}
+        for node in self._state().brokers:
+            if broker in (None, node.node_id) and node.status == cluster_state.NodeStatus.RUNNING:
+                try:
+                    answers[node.node_id] = ask_node(
+                        self.data_dir, node.node_id, DEFAULT_TIMEOUT_SECONDS, **request
+                    )
+                except (OSError, RuntimeError) as error:
+                    raise ClusterError(f"{node.name}: {error}") from error
+        if broker is not None and not answers:
+            raise ClusterError(f"broker {broker} does not run")
+        return answers
+
+    # Faults, undone
 
     def heal(self) -> None:
         """Undo all faults, the last one first."""
@@ -354,22 +431,10 @@ class KafkaCluster:
 
     def _harm(self, command: str, node: int | str, undo: Callable[[int | str], None]) -> Fault:
         self._command(command, node)
-        return self._add_fault(f"{command} {node}", lambda: undo(node))
+        return Fault(f"{command} {node}", lambda: undo(node), self._faults)
 
-    def _add_fault(self, name: str, undo: Callable[[], None]) -> Fault:
-        def undo_once(fault: Fault) -> None:
-            with contextlib.suppress(ValueError):
-                self._faults.remove(fault)
-            undo()
-
-        fault = Fault(name, undo_once)
-        self._faults.append(fault)
-        return fault
-
-    def _forget_faults(self, name: str) -> None:
-        for fault in [one for one in self._faults if one.name == name]:
-            fault.is_active = False
-            self._faults.remove(fault)
+    def _forget_faults(self, *names: str) -> None:
+        self._faults[:] = [one for one in self._faults if one.name not in names]
 
     def _command(self, command: str, node: int | str) -> None:
         from ..local.cluster_control import command_node
@@ -385,6 +450,7 @@ class KafkaCluster:
         return (
             self.is_running
             and not self._faults
+            and not self._has_own_time
             and all(node.status == cluster_state.NodeStatus.RUNNING for node in self._state().nodes)
         )
 

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import TypeVar
+
+FaultT = TypeVar("FaultT", bound="Fault")
 
 
 class Fault:
     """What a fault's method returns. `with kafka.kill(1): ...` undoes it at the end of the block;
     without a block it lasts until `undo`, or until `KafkaCluster.heal`."""
 
-    def __init__(self, name: str, undo: Callable[[Fault], None]) -> None:
+    def __init__(self, name: str, undo: Callable[[], None], among: list[Fault]) -> None:
+        """It is `among` the faults of its cluster until it is undone."""
         self.name = name
         self._undo = undo
-        self.is_active = True
+        self._among = among
+        among.append(self)
+
+    @property
+    def is_active(self) -> bool:
+        return self in self._among
 
     def undo(self) -> None:
         """Once; a second time, and after the cluster has stopped, it does nothing."""
         if self.is_active:
-            self.is_active = False
-            self._undo(self)
+            self._among.remove(self)
+            self._undo()
 
-    def __enter__(self) -> Fault:
+    def __enter__(self: FaultT) -> FaultT:
         return self
 
     def __exit__(

@@ -30,6 +30,7 @@ from ..local.node_signals import prepare_for_forks, stop_with_parent
 from ..local.secured import SecurityFiles
 from ..local.supervisor import Supervisor, import_broker_code
 from ..resources.descriptors import raise_descriptor_limit
+from .node_controls import companion
 from .options import ClusterOptions
 
 REQUEST_MAX_BYTES = 1 << 20
@@ -156,6 +157,7 @@ def spec_of(options: ClusterOptions) -> ClusterSpec:
         overrides=options.config,
         first_metrics_port=options.metrics_port,
         verbose=options.verbose,
+        companion=lambda node: companion(data_dir, node.node_id),
     )
 
 

@@ -128,6 +128,14 @@ class GroupCoordinator:
         else:
             self._rebalance.sync_timed_out(group, now_ms)
 
+    def rebalance(self, group_id: str, now_ms: int) -> bool:
+        """Begin a rebalance that no member has asked for. False: no such group has members here."""
+        group = self._core.groups.get(group_id)
+        if group is None or not group.describe_members():
+            return False
+        self._rebalance.maybe_prepare(group, "asked for from outside", now_ms)
+        return True
+
     def appended(self, append_id: int, error: ErrorCode, base_offset: int, now_ms: int) -> None:
         """The outcome of an Append with acks; `base_offset` is -1 on errors."""
         completion = self._core.take_completion(append_id)

@@ -82,6 +82,7 @@ class CleanerManager:
         self._running: dict[TopicPartition, Cleaning] = {}
         # By log directory: partitions that could not be cleaned; until the broker starts again.
         self.uncleanable: dict[str, set[TopicPartition]] = {}
+        self._wanted: set[TopicPartition] = set()  # to be cleaned, however little of it is dirty
         self.max_dirty_ratio = 0.0
         self.max_delay_ms = 0
         self.last_run_ms = now_ms
@@ -99,7 +100,7 @@ class CleanerManager:
                 if candidate is not None:
                     candidates.append(candidate)
         self.max_dirty_ratio = max((c.ratio for c in candidates), default=0.0)
-        due = [candidate for candidate in candidates if candidate.is_due]
+        due = [candidate for candidate in candidates if candidate.is_due or self._wants(candidate)]
         if not due:
             return None
         self.max_delay_ms = max(candidate.delay_ms for candidate in candidates)
@@ -113,6 +114,18 @@ class CleanerManager:
         log.local.watch_cuts(CUT_WATCHER)
         self._running[cleaning.key] = cleaning
         return cleaning
+
+    def want(self, key: TopicPartition) -> None:
+        """Have this log cleaned once, as soon as anything of it can be."""
+        self._wanted.add(key)
+
+    def is_wanted(self, key: TopicPartition) -> bool:
+        """It has not been cleaned yet since `want`."""
+        return key in self._wanted
+
+    def _wants(self, candidate: Candidate) -> bool:
+        key = candidate.log.topic, candidate.log.partition
+        return key in self._wanted and candidate.cleanable_bytes > 0
 
     def _consider(self, log: Log, now_ms: int) -> Candidate | None:
         try:
@@ -177,6 +190,7 @@ class CleanerManager:
         """All of a plan is in the log: it is clean up to `end_offset`."""
         if not self.is_void(cleaning):
             cleaning.log.first_dirty_offset = end_offset
+        self._wanted.discard(cleaning.key)
         self.ended(cleaning)
 
     def failed(self, cleaning: Cleaning, reason: str) -> None:

@@ -1,0 +1,241 @@
+"""What a test may do inside of a broker's process: harm requests and the disk, move the clock.
+
+Runs beside the broker (`server.Companion`) in clusters that the fork server starts, and in no
+other. It listens on a Unix socket in the cluster's directory, one request a connection: a line of
+JSON `{"do": NAME, ...}`, answered by `{"done": ...}` or `{"error": TEXT}`.
+
+Invariants: without a rule no request passes here; without a fault of the disk no write does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import trio
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ..local.cluster_control import unix_address
+from .disk_faults import DiskFault, break_disk, mend_disk
+from .interceptions import Harm, Interceptions, Rule
+
+if TYPE_CHECKING:
+    from ..network.request import Request, ResponseSink
+    from ..server import Broker
+
+logger = logging.getLogger("pybroker.broker.testkit")
+
+REQUEST_MAX_BYTES = 1 << 16
+COMPACTION_SECONDS = 30.0
+POLL_SECONDS = 0.02
+_MS = 1000
+
+
+def controls_socket(data_dir: Path, broker_id: int) -> Path:
+    """Where the controls of this broker listen."""
+    return data_dir / f"controls-{broker_id}.sock"
+
+
+class NodeControls:
+    """The controls of one broker."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._ahead_ms = 0
+        self._interceptions = Interceptions()
+        self._broker: Broker
+        self._nursery: trio.Nursery
+        self._actions: dict[str, Callable[..., Any]] = {
+            "harm": self._harm,
+            "spare": self._spare,
+            "taken": self._taken,
+            "clock": self._set_clock,
+            "advance": self._advance,
+            "compact": self._compact,
+            "disk": self._disk,
+            "rebalance": self._rebalance,
+        }
+
+    def clock(self) -> int:
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    async def run(self, broker: Broker) -> None:
+        self._broker = broker
+        bound = socket.socket(socket.AF_UNIX)
+        self._path.unlink(missing_ok=True)
+        with unix_address(self._path) as address:
+            bound.bind(address)
+        bound.listen()
+        bound.setblocking(False)
+        with trio.socket.from_stdlib_socket(bound) as listener:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                while True:
+                    connection, _ = await listener.accept()
+                    nursery.start_soon(self._serve, trio.SocketStream(connection))
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            try:
+                line = b""
+                while not line.endswith(b"\n") and len(line) <= REQUEST_MAX_BYTES:
+                    chunk = await stream.receive_some(REQUEST_MAX_BYTES)
+                    if not chunk:
+                        return
+                    line += chunk
+                await stream.send_all(json.dumps(await self._do(json.loads(line))).encode() + b"\n")
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                logger.info("whoever asked for something does not wait for the answer")
+
+    async def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            done = self._actions[request.pop("do")](**request)
+            return {"done": await done if hasattr(done, "__await__") else done}
+        except Exception as error:
+            logger.warning("a control failed", exc_info=True)
+            return {"error": str(error) or type(error).__name__}
+
+    # Requests
+
+    def _harm(self, number: int, api: str, harm: str, error: str, **rule: Any) -> None:
+        self._interceptions.add(
+            Rule(number, ApiKey[api], Harm(harm), error=ErrorCode[error], **rule)
+        )
+        self._look_at_requests()
+
+    def _spare(self, number: int) -> int:
+        taken = self._interceptions.remove(number)
+        self._look_at_requests()
+        return taken
+
+    def _taken(self, number: int) -> int:
+        return self._interceptions.taken(number)
+
+    def _look_at_requests(self) -> None:
+        dispatcher = self._broker.parts.dispatcher
+        dispatcher.intercept_with(self._intercept if self._interceptions else None)
+
+    def _intercept(self, api: ApiKey, handle: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        return partial(self._decide, api, handle) if self._interceptions.names(api) else handle
+
+    def _decide(self, api: ApiKey, handle: Callable[[Request], Any], request: Request) -> None:
+        rule = self._interceptions.decide(api, request.client_id or "")
+        if rule is None:
+            handle(request)
+            return
+        logger.info("%s: %r", rule.harm, request)
+        if rule.harm is Harm.FAIL:
+            request.fail(rule.error)
+        elif rule.harm is Harm.CLOSE:
+            request.close()
+        elif rule.harm is Harm.DELAY:
+            self._nursery.start_soon(self._handle_later, rule.delay_seconds, handle, request)
+        elif rule.harm is Harm.LOSE_ANSWER:
+            request.connection = cast("ResponseSink", Deaf(request.connection))
+            handle(request)
+        # A dropped one stays unanswered: its connection is muted from now on, until it is closed.
+
+    async def _handle_later(
+        self, seconds: float, handle: Callable[[Request], Any], request: Request
+    ) -> None:
+        await trio.sleep(seconds)
+        if not request.connection.closed:
+            self._broker.parts.dispatcher.perform(handle, request)
+
+    # Time
+
+    def _set_clock(self, ahead_ms: int) -> None:
+        """Sessions and time-outs go on as they do on a machine whose clock is set."""
+        went_back = ahead_ms < self._ahead_ms
+        self._ahead_ms = ahead_ms
+        if went_back:
+            # Found out within a second otherwise, and what is asked meanwhile would time out.
+            with self._broker.parts.replicas.runtime.settling as manager:
+                manager.waiting.restart_timers(self.clock())
+
+    async def _advance(self, ms: int) -> None:
+        """As if so much time had passed, in which nobody did anything."""
+        parts = self._broker.parts
+        logs = self._broker.logs
+        assert logs is not None
+        for coordinator in parts.coordinators[:2]:
+            coordinator.let_pass(ms)
+        self._ahead_ms += ms
+        logs.upkeep.retain_soon()
+        for _ in logs.retain(self.clock()):
+            await trio.lowlevel.checkpoint()
+        parts.cleaner.configs_changed()
+
+    async def _compact(self, topic: str) -> int:
+        """Clean what there is of a topic here, its active segments included; how many logs."""
+        broker = self._broker
+        assert broker.logs is not None
+        cleaner = broker.parts.cleaner
+        mine = [log for log in broker.logs.logs() if log.topic == topic and log.config.compact]
+        for log in mine:
+            if log.segments.active.size:
+                log.roll(self.clock())
+        dirty = {
+            (log.topic, log.partition)
+            for log in mine
+            if (log.first_dirty_offset or log.log_start_offset) < log.log_end_offset
+        }
+        for key in dirty:
+            cleaner.manager.want(key)
+        with trio.fail_after(COMPACTION_SECONDS):
+            while any(cleaner.manager.is_wanted(key) for key in dirty):
+                cleaner.configs_changed()
+                await trio.sleep(POLL_SECONDS)
+        return len(dirty)
+
+    # Disk and groups
+
+    def _disk(self, fault: str) -> None:
+        if fault:
+            break_disk(DiskFault(fault))
+        else:
+            mend_disk()
+
+    def _rebalance(self, group: str) -> bool:
+        groups = self._broker.parts.coordinators.groups
+        begun = groups.machine.rebalance(group, groups.now_ms)
+        groups.perform()
+        return begun
+
+
+class Deaf:
+    """A connection that closes instead of each answer."""
+
+    def __init__(self, connection: ResponseSink) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def respond(self, request: Request, _parts: list[Any] | None) -> None:
+        self._connection.close_instead_of(request)
+
+
+def companion(data_dir: Path, broker_id: int) -> NodeControls:
+    return NodeControls(controls_socket(data_dir, broker_id))
+
+
+def ask_node(data_dir: Path, broker_id: int, timeout_s: float, **request: Any) -> Any:
+    """From the test's process: have it done. Raises OSError, RuntimeError with what went wrong."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        with unix_address(controls_socket(data_dir, broker_id)) as address:
+            connection.connect(address)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("rb") as answers:
+            answer = json.loads(answers.readline(REQUEST_MAX_BYTES) or '{"error": "no answer"}')
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return answer["done"]

@@ -1,0 +1,172 @@
+"""Faults on purpose, as real clients meet them: requests, disk, sessions, clocks, time travel.
+
+One cluster of two brokers for most of the module.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import confluent_kafka
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from pybroker.testing import ClusterError, KafkaCluster
+
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.02
+CALL_SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=2) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def kafka(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    yield cluster
+    cluster.heal()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_SECONDS)
+
+
+def produce(kafka: KafkaCluster, topic: str, *values: bytes, **settings: object) -> None:
+    """By librdkafka, which tries again by itself; with a key if a value is like key=value."""
+    config = {"bootstrap.servers": kafka.bootstrap, "client.id": "orders", **settings}
+    producer = confluent_kafka.Producer(config)
+    for value in values:
+        key, equals, _ = value.partition(b"=")
+        producer.produce(topic, value, key=key if equals else None)
+    assert producer.flush(CALL_SECONDS) == 0
+
+
+def values(kafka: KafkaCluster, topic: str) -> list[bytes | None]:
+    return [record.value for record in kafka.records(topic)]
+
+
+def test_an_error_for_the_second_request_of_a_client(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, client_id="chosen", retries=0)
+    producer.send(topic, b"1").get(CALL_SECONDS)
+    with kafka.requests.fail(
+        "Produce", "TOPIC_AUTHORIZATION_FAILED", client_id="chosen", nth=2
+    ) as f:
+        producer.send(topic, b"2").get(CALL_SECONDS)
+        assert f.hits == 0
+        with pytest.raises(Exception, match=r"(?i)authoriz"):
+            producer.send(topic, b"3").get(CALL_SECONDS)
+        assert f.hits == 1
+        producer.send(topic, b"4").get(CALL_SECONDS)
+        produce(kafka, topic, b"5")
+    assert f.hits == 1
+    producer.close()
+    assert values(kafka, topic) == [b"1", b"2", b"4", b"5"]
+
+
+def test_a_lost_answer_doubles_what_is_not_idempotent(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    for is_idempotent, expected in ((True, 1), (False, 3)):
+        with kafka.requests.lose_answer("Produce", client_id="orders") as fault:
+            produce(kafka, topic, b"x", **{"enable.idempotence": is_idempotent})
+        assert fault.hits == 1
+        assert len(values(kafka, topic)) == expected
+
+
+def test_requests_that_are_late_or_get_no_answer(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    with kafka.requests.delay("Metadata", 0.3, client_id="orders", times=None):
+        began = time.monotonic()
+        produce(kafka, topic, b"late")
+        assert time.monotonic() - began >= 0.3
+    with kafka.requests.close("Produce", times=2), kafka.requests.drop("Produce", nth=3):
+        produce(kafka, topic, b"again", **{"socket.timeout.ms": 1000})
+    assert values(kafka, topic) == [b"late", b"again"]
+
+
+def test_names_that_kafka_does_not_have(kafka: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match="no API"):
+        kafka.requests.drop("Produces")
+    with pytest.raises(ClusterError, match="no error"):
+        kafka.requests.fail("Produce", "OOPS")
+
+
+def test_a_session_that_expires_is_replaced(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    kafka.expire_session(kafka.leader(topic))
+    produce(kafka, topic, b"x")
+    kafka.wait_for_isr(topic, 2)
+    assert values(kafka, topic) == [b"x"]
+
+
+def test_a_full_disk_ends_a_broker_until_it_is_mended(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    with kafka.break_disk(kafka.leader(topic)):
+        produce(kafka, topic, b"x")
+        kafka.wait_for_isr(topic, 1)
+    kafka.wait_for_isr(topic, 2)
+    assert values(kafka, topic) == [b"x"]
+
+
+def test_a_group_rebalances(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id="g")
+    rebalanced: list[object] = []
+
+    class Listener:
+        def on_partitions_revoked(self, revoked: object) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: object) -> None:
+            rebalanced.append(assigned)
+
+    try:
+        from kafka.consumer.subscription_state import ConsumerRebalanceListener
+
+        kind = type("Noted", (Listener, ConsumerRebalanceListener), {})
+        consumer.subscribe([topic], listener=kind())
+        wait_for(lambda: consumer.poll(50) is not None and len(rebalanced) == 1)
+        kafka.rebalance("g")
+        wait_for(lambda: consumer.poll(50) is not None and len(rebalanced) == 2)
+    finally:
+        consumer.close()
+    with pytest.raises(ClusterError, match="no group"):
+        kafka.rebalance("nobody")
+
+
+def test_clocks(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders", config={"message.timestamp.type": "LogAppendTime"})
+    with kafka.set_clock(ahead=3600):
+        produce(kafka, topic, b"x")
+    produce(kafka, topic, b"y")
+    ahead, now = (record.timestamp for record in kafka.records(topic))
+    assert 3500 < (ahead - now) / 1000 < 3700
+
+
+def test_a_week_passes() -> None:
+    with KafkaCluster() as kafka:
+        old = kafka.topic("old", config={"retention.ms": 86_400_000})
+        kept = kafka.topic("kept", config={"retention.ms": -1})
+        for topic in (old, kept):
+            produce(kafka, topic, b"x")
+        kafka.advance(days=7)
+        wait_for(lambda: not kafka.records(old))
+        assert values(kafka, kept) == [b"x"]
+
+
+def test_compaction_at_once() -> None:
+    with KafkaCluster() as kafka:
+        topic = kafka.topic("prices", config={"cleanup.policy": "compact"})
+        produce(kafka, topic, b"a=1", b"b=1", b"a=2")
+        kafka.compact(topic)
+        assert values(kafka, topic) == [b"b=1", b"a=2"]
+        produce(kafka, topic, b"b=2")
+        kafka.compact(topic)
+        assert values(kafka, topic) == [b"a=2", b"b=2"]
