@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
+from time import perf_counter
 from typing import Any, TypeVar
 
 import trio
@@ -70,7 +71,13 @@ from .zookeeper_security import (
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-MAX_IN_FLIGHT_REQUESTS = 512
+# More are no faster, and while kazoo's thread has many to work on, each that is given to it costs
+# the loop a turn at the interpreter: with 512 a step of it took up to 190 ms, with 64 below 10.
+MAX_IN_FLIGHT_REQUESTS = 64
+SUBMIT_SECONDS = 0.002
+# jute.maxbuffer is 1 MiB, for a whole request: ZooKeeper ends the connection of who sends more, and
+# it would be sent again and again.
+MAX_REQUEST_BYTES = 1_000_000
 CLOSE_TIMEOUT_S = 5.0  # kazoo itself waits for a session timeout, when the server hangs
 RECONNECT_DELAY_S = 0.05
 RECONNECT_MAX_DELAY_S = 1.0
@@ -349,7 +356,7 @@ class ZooKeeperClient:
         while remaining:
             await self._wait_connected(generation)
             chunk, rest = remaining[:MAX_IN_FLIGHT_REQUESTS], remaining[MAX_IN_FLIGHT_REQUESTS:]
-            answers = await self._send([operations[index] for index in chunk], on_watch)
+            answers = await self._send([operations[index] for index in chunk], on_watch, generation)
             lost = []
             for index, answer in zip(chunk, answers, strict=True):
                 if isinstance(answer, _CONNECTION_LOST):
@@ -381,9 +388,10 @@ class ZooKeeperClient:
             raise SessionExpired
 
     async def _send(
-        self, operations: Sequence[ZkOperation], on_watch: WatchCallback | None
+        self, operations: Sequence[ZkOperation], on_watch: WatchCallback | None, generation: int
     ) -> list[Any]:
-        """Submit all, then wait for all: values of kazoo, or its exceptions."""
+        """Submit all, then wait for all: values of kazoo, or its exceptions. Between them others
+        have their turn."""
         answers: list[Any] = [None] * len(operations)
         waiting = len(operations)
         done = trio.Event()
@@ -395,9 +403,18 @@ class ZooKeeperClient:
             if waiting == 0:
                 done.set()
 
+        ends = perf_counter() + SUBMIT_SECONDS
         for index, operation in enumerate(operations):
+            if _data_bytes(operation) > MAX_REQUEST_BYTES:
+                deliver(index, kazoo_errors.BadArgumentsError())
+                continue
             pending = self._submit(operation, on_watch)
             pending.rawlink(self._hand_over(index, deliver))
+            if perf_counter() > ends:
+                await trio.lowlevel.checkpoint()
+                if generation != self._generation:
+                    raise SessionExpired  # the rest is not for the new session
+                ends = perf_counter() + SUBMIT_SECONDS
         await done.wait()
         return answers
 
@@ -563,6 +580,12 @@ async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:
 
 def _kind(operation: GetData | Exists | GetChildren) -> WatchKind:
     return WatchKind.CHILDREN if isinstance(operation, GetChildren) else WatchKind.DATA
+
+
+def _data_bytes(operation: ZkOperation) -> int:
+    """What it would have ZooKeeper store."""
+    parts = operation.operations if isinstance(operation, Multi) else (operation,)
+    return sum(len(part.data or b"") for part in parts if isinstance(part, Create | SetData))
 
 
 def _code_of(error: Exception) -> ZkCode:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import trio
 
+from pybroker.broker.cluster import zookeeper_client
 from pybroker.broker.cluster.registration import release_previous_session, save_session
 from pybroker.broker.cluster.zookeeper_client import (
+    MAX_REQUEST_BYTES,
     SessionEvent,
     WatchKind,
     ZooKeeperClient,
@@ -116,10 +118,50 @@ async def test_multi_is_all_or_nothing(connect: str) -> None:
 async def test_more_operations_than_fit_into_one_flight(connect: str) -> None:
     async with opened(connect) as client:
         await client.execute_one(Create("/n", b""))
-        results = await client.execute([Create(f"/n/{index}", b"") for index in range(700)])
+        results = await client.execute([Create(f"/n/{index}", b"") for index in range(200)])
         assert all(result.ok for result in results)
-        assert len((await client.execute_one(GetChildren("/n"))).children) == 700
+        assert len((await client.execute_one(GetChildren("/n"))).children) == 200
         assert await client.execute([]) == []
+
+
+async def test_others_have_their_turn_while_operations_are_submitted(
+    connect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper_client, "SUBMIT_SECONDS", 0.0)
+    async with opened(connect) as client:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            results = await client.execute([Exists(f"/none/{n}") for n in range(300)])
+            nursery.cancel_scope.cancel()
+        assert {result.code for result in results} == {ZkCode.NO_NODE}
+        assert turns >= 300
+
+
+async def test_what_zookeeper_would_not_take_is_not_sent(connect: str) -> None:
+    """It ends the connection of who sends it, and it would be sent again."""
+    large = bytes(MAX_REQUEST_BYTES + 1)
+    async with opened(connect) as client:
+        with trio.fail_after(20):
+            results = await client.execute(
+                [
+                    Create("/large", large),
+                    Create("/small", b"x"),
+                    Multi((SetData("/small", b"y"), Create("/large", large))),
+                    Create("/largest", large[1:]),
+                ]
+            )
+        assert [result.code for result in results] == [
+            ZkCode.BAD_ARGUMENTS, ZkCode.OK, ZkCode.BAD_ARGUMENTS, ZkCode.OK,
+        ]  # fmt: skip
+        assert (await client.execute_one(GetData("/small"))).data == b"x"
 
 
 async def test_flows_run_to_their_value(connect: str) -> None:
