@@ -46,6 +46,7 @@ TOKENS = "/delegation_token/tokens"
 TOKEN_CHANGES = "/delegation_token/token_changes"
 TOKEN_CHANGE_PREFIX = f"{TOKEN_CHANGES}/token_change_"
 VERSION = 3
+MAX_TOKEN_BYTES = 50_000  # of a node
 CONTROLLER_LOOK_SECONDS = 1.0  # between looks whether this broker is the controller
 
 
@@ -180,11 +181,15 @@ class DelegationTokenStore:
         requester: KafkaPrincipal,
         renewers: Collection[KafkaPrincipal],
         max_lifetime_ms: int,
-    ) -> TokenInfo:
+    ) -> TokenInfo | ErrorCode:
         async with self._lock:
             token = self.tokens.new_token(
                 self._new_id(), owner, requester, renewers, max_lifetime_ms, self._clock()
             )
+            if isinstance(token, ErrorCode):
+                return token
+            if len(encode_token(token)) > MAX_TOKEN_BYTES:
+                return ErrorCode.INVALID_REQUEST
             await self._write(token)
         logger.info("Created the delegation token %s of %s", token.token_id, owner)
         return token

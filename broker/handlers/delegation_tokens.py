@@ -5,7 +5,10 @@ Whoever proves itself only by a token, by nothing, or over a connection that oth
 none. Any broker may be asked; the change is in ZooKeeper when it is answered, and reaches the other
 brokers a little later.
 
-Mirrors the token handlers of KafkaApis.
+Mirrors the token handlers of KafkaApis. Beyond it there are limits, since whoever is logged in may
+make tokens, and every broker holds them all: a token with more than MAX_RENEWERS is an
+INVALID_REQUEST, as one whose node would be too large; POLICY_VIOLATION is told to who has as many
+as one may have (`security.delegation_tokens`).
 """
 
 from __future__ import annotations
@@ -30,8 +33,10 @@ from ..security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 if TYPE_CHECKING:
     from ..cluster.delegation_token_store import DelegationTokenStore
     from ..network.request import Handler, Request
+    from ..network.turns import Steps
 
 NO_TIME = -1  # beside an error
+MAX_RENEWERS = 1000
 REQUESTER_SINCE_VERSION = 3
 
 
@@ -54,7 +59,10 @@ class DelegationTokenHandlers:
         owner = requester
         if body.owner_principal_name:
             owner = KafkaPrincipal(body.owner_principal_type or "", body.owner_principal_name)
-        renewers = [KafkaPrincipal(one.principal_type, one.principal_name) for one in body.renewers]
+        renewers = [
+            KafkaPrincipal(one.principal_type, one.principal_name)
+            for one in body.renewers[: MAX_RENEWERS + 1]
+        ]
         response = CreateDelegationTokenResponse(
             principal_type=owner.type,
             principal_name=owner.name,
@@ -71,11 +79,17 @@ class DelegationTokenHandlers:
                 error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
             elif any(renewer.type != USER_TYPE for renewer in renewers):
                 error = ErrorCode.INVALID_PRINCIPAL_TYPE
+            elif not error and len(renewers) > MAX_RENEWERS:
+                error = ErrorCode.INVALID_REQUEST
         if error:
             response.error_code = error
             request.respond(response)
             return
         token = await self._store.create(owner, requester, renewers, body.max_lifetime_ms)
+        if isinstance(token, ErrorCode):
+            response.error_code = token
+            request.respond(response)
+            return
         response.issue_timestamp_ms = token.issue_ms
         response.expiry_timestamp_ms = token.expiry_ms
         response.max_timestamp_ms = token.max_ms
@@ -106,22 +120,22 @@ class DelegationTokenHandlers:
         else:
             request.respond(response(expiry_timestamp_ms=outcome.expiry_ms))
 
-    def describe(self, request: Request) -> None:
+    def describe(self, request: Request) -> Steps:
         error = self._refusal(request)
         if error:
             request.respond(DescribeDelegationTokenResponse(error_code=error))
             return
         owners = None
         if request.body.owners is not None:
-            owners = [
-                KafkaPrincipal(one.principal_type, one.principal_name)
-                for one in request.body.owners
-            ]
-        found = self._store.tokens.described(
+            owners = ((one.principal_type, one.principal_name) for one in request.body.owners)
+        found = yield from self._store.tokens.described(
             request.peer.principal, owners, lambda token: _may_see(request, token)
         )
         shows_requester = request.api_version >= REQUESTER_SINCE_VERSION
-        tokens = [self._described(token, shows_requester) for token in found]
+        tokens = []
+        for token in found:
+            tokens.append(self._described(token, shows_requester))
+            yield
         request.respond(DescribeDelegationTokenResponse(tokens=tokens))
 
     def _refusal(self, request: Request) -> ErrorCode:

@@ -15,11 +15,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from .principal import KafkaPrincipal
+
+MAX_TOKENS_OF_ONE = 500  # who has asked for them
 
 
 class TokenInfo(NamedTuple):
@@ -35,7 +37,12 @@ class TokenInfo(NamedTuple):
 
     def is_of(self, principal: KafkaPrincipal) -> bool:
         """It is the owner or a renewer."""
-        return any(_same(principal, one) for one in (self.owner, *self.renewers))
+        return principal[:2] in self.names()
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Types and names of its owner and renewers. How a client has logged in is no part of who
+        it is."""
+        return ((one.type, one.name) for one in (self.owner, *self.renewers))
 
     def is_expired(self, now_ms: int) -> bool:
         return self.max_ms < now_ms or self.expiry_ms < now_ms
@@ -114,8 +121,12 @@ class DelegationTokens:
         renewers: Collection[KafkaPrincipal],
         max_lifetime_ms: int,
         now_ms: int,
-    ) -> TokenInfo:
-        """A lifetime of 0 or less is the longest that the brokers give."""
+    ) -> TokenInfo | ErrorCode:
+        """A lifetime of 0 or less is the longest that the brokers give. POLICY_VIOLATION if the
+        requester has as many as one may have."""
+        by = requester[:2]
+        if sum(one.requester[:2] == by for one in self._by_id.values()) >= MAX_TOKENS_OF_ONE:
+            return ErrorCode.POLICY_VIOLATION
         longest = self._max_lifetime_ms
         lifetime = longest if max_lifetime_ms <= 0 else min(max_lifetime_ms, longest)
         max_ms = now_ms + lifetime
@@ -157,19 +168,21 @@ class DelegationTokens:
     def described(
         self,
         requester: KafkaPrincipal,
-        owners: Collection[KafkaPrincipal] | None,
+        owners: Iterable[tuple[str, str]] | None,
         may_see: Callable[[TokenInfo], bool],
-    ) -> list[TokenInfo]:
-        """Those that one of `owners` (None: anyone) owns or may renew, and the requester may see:
-        its own always, others if `may_see`."""
-        return [
-            token
-            for token in self._by_id.values()
-            if (owners is None or any(token.is_of(owner) for owner in owners))
-            and (token.is_of(requester) or may_see(token))
-        ]
-
-
-def _same(one: KafkaPrincipal, other: KafkaPrincipal) -> bool:
-    """How a client has logged in is no part of who it is."""
-    return (one.type, one.name) == (other.type, other.name)
+    ) -> Generator[None, None, list[TokenInfo]]:
+        """Steps that find those that one of `owners` (types and names; None: anyone) owns or may
+        renew, and the requester may see: its own always, others if `may_see`."""
+        wanted: set[tuple[str, str]] | None = None
+        if owners is not None:
+            wanted = set()
+            for owner in owners:
+                wanted.add(owner)
+                yield
+        found = []
+        for token in list(self._by_id.values()):
+            is_wanted = wanted is None or not wanted.isdisjoint(token.names())
+            if is_wanted and (token.is_of(requester) or may_see(token)):
+                found.append(token)
+            yield
+        return found

@@ -213,3 +213,20 @@ def test_an_expired_token_is_gone_soon(users: dict[str, WireClient]) -> None:
         time.sleep(0.05)
     given = bytes(token.hmac)
     assert renew(users["alice"], given, 1).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_a_token_has_so_many_renewers_and_no_more(users: dict[str, WireClient]) -> None:
+    """Beyond Kafka, which takes as many as there is room for."""
+    eve = users["eve"]
+
+    def created(count: int, name: str = "r") -> int:
+        renewers = [
+            CreatableRenewers(principal_type="User", principal_name=f"{name}{n}")
+            for n in range(count)
+        ]
+        request = CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1)
+        return int(eve.call(request, 3).error_code)
+
+    assert created(1000) == 0
+    assert created(1001) == ErrorCode.INVALID_REQUEST
+    assert created(10, "long" * 2_000) == ErrorCode.INVALID_REQUEST

@@ -9,6 +9,7 @@ from pybroker.broker.security.delegation_tokens import DelegationTokens, TokenIn
 from pybroker.broker.security.principal import KafkaPrincipal
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.sanitized_names import desanitize, sanitize
+from tests.support.steps import finished
 
 LONGEST, DEFAULT = 100, 40
 PEOPLE = [KafkaPrincipal("User", name) for name in "abc"]
@@ -59,7 +60,9 @@ def test_as_the_twin_says(script: list[tuple[str, KafkaPrincipal, object, int]])
         elif kind == "create":
             name = str(len(twin.tokens))
             assert isinstance(what, list)
-            tokens.put(tokens.new_token(name, who, who, what, period, now))
+            made = tokens.new_token(name, who, who, what, period, now)
+            assert isinstance(made, TokenInfo)
+            tokens.put(made)
             lifetime = period if 0 < period < LONGEST else LONGEST
             twin.tokens.append([who, what, now + lifetime, now + min(lifetime, DEFAULT)])
         else:
@@ -81,7 +84,7 @@ def test_as_the_twin_says(script: list[tuple[str, KafkaPrincipal, object, int]])
         def anyone(_token: TokenInfo) -> bool:
             return True
 
-        found = tokens.described(PEOPLE[0], None, anyone)
+        found = finished(tokens.described(PEOPLE[0], None, anyone))
         assert {t.token_id: [t.owner, [*t.renewers], t.max_ms, t.expiry_ms] for t in found} == kept
         gone = {n for n, token in kept.items() if now > token[2] or now > token[3]}  # type: ignore[operator]
         assert set(tokens.expired(now)) == gone

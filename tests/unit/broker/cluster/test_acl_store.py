@@ -31,6 +31,7 @@ from pybroker.protocol.zookeeper.operations import Create, Delete, GetChildren, 
 from pybroker.replication.controller.znodes import MalformedZnode
 from pybroker.storage.log_directory import StartupError
 from tests.support.raw_zookeeper import close_session
+from tests.support.steps import finished
 from tests.support.tcp_proxy import TcpProxy
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
@@ -116,12 +117,7 @@ async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> No
 
 async def at_once(steps: Generator[None, None, Entries]) -> Entries:
     await trio.lowlevel.checkpoint()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            entries: Entries = end.value
-            return entries
+    return finished(steps)
 
 
 def adding(*entries: AccessControlEntry) -> Change:

@@ -94,6 +94,7 @@ async def test_brokers_hear_of_each_others_tokens(zookeeper_port: int) -> None:
         first, second = store_of(zookeeper, clock, "a"), store_of(zookeeper, clock, "b")
         await nursery.start(first.run, lambda: False, 50)
         token = await first.create(ALICE, ALICE, [BOB], -1)
+        assert isinstance(token, TokenInfo)
         await nursery.start(second.run, lambda: False, 50)
         given = first.tokens.hmac_of(token.token_id)
         assert await second.renew(given, KafkaPrincipal("User", "eve"), 1) is (
@@ -117,6 +118,7 @@ async def test_brokers_hear_of_each_others_tokens(zookeeper_port: int) -> None:
         # The controller ends what has expired, and nobody else does.
         await second.create(ALICE, ALICE, [], 1)
         lasting = await second.create(ALICE, ALICE, [], 9)
+        assert isinstance(lasting, TokenInfo)
         clock.now_ms += 5
         await trio.sleep(0.2)
         assert len(second.tokens) == 2

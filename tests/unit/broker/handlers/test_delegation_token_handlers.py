@@ -7,6 +7,7 @@ import pytest
 from pybroker.broker.cluster.delegation_token_store import DelegationTokenStore
 from pybroker.broker.handlers.delegation_tokens import DelegationTokenHandlers
 from pybroker.broker.network.request import Request
+from pybroker.broker.network.turns import Steps
 from pybroker.broker.security.delegation_tokens import DelegationTokens
 from pybroker.broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pybroker.protocol.api import ApiKey
@@ -42,10 +43,10 @@ def test_over_which_connections(
         def handlers(self) -> dict[ApiKey, object]:
             return {ApiKey.DESCRIBE_DELEGATION_TOKEN: self.describe}
 
-        def describe(self, request: Request) -> None:
+        def describe(self, request: Request) -> Steps:
             request.peer.security_protocol = protocol
             request.peer.principal = principal
-            handlers.describe(request)
+            return handlers.describe(request)
 
     request = DescribeDelegationTokenRequest(owners=None)
     answer = Call(FromThere(), ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, request).answer

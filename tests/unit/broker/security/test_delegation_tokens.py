@@ -2,12 +2,18 @@
 
 import hashlib
 import hmac
+from collections.abc import Callable
 
 import pytest
 
-from pybroker.broker.security.delegation_tokens import DelegationTokens, TokenInfo
+from pybroker.broker.security.delegation_tokens import (
+    MAX_TOKENS_OF_ONE,
+    DelegationTokens,
+    TokenInfo,
+)
 from pybroker.broker.security.principal import KafkaPrincipal
 from pybroker.protocol.errors import ErrorCode
+from tests.support.steps import finished
 
 ALICE, BOB, EVE = (KafkaPrincipal("User", name) for name in ("alice", "bob", "eve"))
 NOW, DAY, WEEK = 1_000_000, 86_400_000, 7 * 86_400_000
@@ -20,6 +26,7 @@ def tokens() -> DelegationTokens:
 
 def made(tokens: DelegationTokens, max_lifetime_ms: int = -1) -> TokenInfo:
     token = tokens.new_token("id", ALICE, ALICE, [BOB], max_lifetime_ms, NOW)
+    assert isinstance(token, TokenInfo)
     tokens.put(token)
     return token
 
@@ -79,6 +86,16 @@ def test_ending_it_later_changes_its_expiry(tokens: DelegationTokens) -> None:
     assert ended.expiry_ms == NOW + 8
 
 
+def told(
+    tokens: DelegationTokens,
+    requester: KafkaPrincipal,
+    owners: list[KafkaPrincipal] | None,
+    may_see: Callable[[TokenInfo], bool],
+) -> list[TokenInfo]:
+    names = None if owners is None else [owner[:2] for owner in owners]
+    return finished(tokens.described(requester, names, may_see))
+
+
 def test_who_sees_it(tokens: DelegationTokens) -> None:
     token = made(tokens)
 
@@ -88,12 +105,12 @@ def test_who_sees_it(tokens: DelegationTokens) -> None:
     def anyone(_token: TokenInfo) -> bool:
         return True
 
-    assert tokens.described(ALICE, None, nobody) == [token]
-    assert tokens.described(BOB, [ALICE], nobody) == [token]
-    assert tokens.described(EVE, [BOB], anyone) == [token]
-    assert tokens.described(EVE, None, nobody) == []
-    assert tokens.described(ALICE, [EVE], anyone) == []
-    assert tokens.described(ALICE, [], anyone) == []
+    assert told(tokens, ALICE, None, nobody) == [token]
+    assert told(tokens, BOB, [ALICE], nobody) == [token]
+    assert told(tokens, EVE, [BOB], anyone) == [token]
+    assert told(tokens, EVE, None, nobody) == []
+    assert told(tokens, ALICE, [EVE], anyone) == []
+    assert told(tokens, ALICE, [], anyone) == []
 
 
 def test_a_login_gets_its_owner_and_password_until_it_is_removed(tokens: DelegationTokens) -> None:
@@ -108,3 +125,14 @@ def test_a_login_gets_its_owner_and_password_until_it_is_removed(tokens: Delegat
     assert tokens.renewed(tokens.hmac_of("id"), ALICE, 1, NOW) is (
         ErrorCode.DELEGATION_TOKEN_NOT_FOUND
     )
+
+
+def test_one_has_so_many_and_no_more(tokens: DelegationTokens) -> None:
+    for number in range(MAX_TOKENS_OF_ONE):
+        token = tokens.new_token(str(number), EVE, BOB, [], -1, NOW)
+        assert isinstance(token, TokenInfo)
+        tokens.put(token)
+    assert tokens.new_token("x", ALICE, BOB, [], -1, NOW) is ErrorCode.POLICY_VIOLATION
+    assert isinstance(tokens.new_token("x", EVE, EVE, [], -1, NOW), TokenInfo)
+    tokens.remove("7")
+    assert isinstance(tokens.new_token("x", ALICE, BOB, [], -1, NOW), TokenInfo)
