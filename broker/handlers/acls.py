@@ -106,11 +106,8 @@ class AclHandlers:
             groups = await request.in_turns(_by_resource(bindings, failures))
         else:
             failures = dict.fromkeys(range(len(bindings)), UNKNOWN_FAILURE)
-        pace = request.pace()
         for resource, indexes in groups.items():
-            await pace()
-            added = frozenset(bindings[index].entry for index in indexes)
-            failure = await self._add(request, resource, added)
+            failure = await self._add(request, resource, _added(bindings, indexes))
             if failure is not None:
                 failures.update(dict.fromkeys(indexes, failure))
         results = await request.in_turns(_creation_results(len(bindings), failures))
@@ -118,12 +115,11 @@ class AclHandlers:
         request.respond(CreateAclsResponse(results=results))
 
     async def _add(
-        self, request: Request, resource: ResourcePattern, added: Entries
+        self, request: Request, resource: ResourcePattern, steps: Steps[Entries]
     ) -> Failure | None:
         assert self._store is not None
         try:
-            for entry in added:
-                parse_principal(entry.principal)
+            added = await request.in_turns(steps)
             await self._store.update(resource, _adding(added), request.in_turns)
         except (ValueError, UpdateFailed) as error:
             logger.warning("ACLs were not created: %s", error)
@@ -248,6 +244,17 @@ def _invalid(binding: AclBinding) -> str | None:
         or entry.permission is AclPermission.UNKNOWN
     )
     return "Failed to create ACL" if unknown or "/" in pattern.name else None
+
+
+def _added(bindings: Sequence[AclBinding], indexes: Iterable[int]) -> Steps[Entries]:
+    """What is to be added to one resource; ValueError if a principal is none."""
+    added = set()
+    for index in indexes:
+        entry = bindings[index].entry
+        parse_principal(entry.principal)
+        added.add(entry)
+        yield
+    return frozenset(added)
 
 
 def _by_resource(

@@ -4,13 +4,14 @@ Any broker describes; only the controller alters. The change is in ZooKeeper whe
 reaches the brokers, this one too, a little later. A user's credentials and quotas stand in one
 node: what is not altered stays as it is.
 
-Mirrors `ZkAdminManager.describeUserScramCredentials` and `alterUserScramCredentials`.
+Mirrors `ZkAdminManager.describeUserScramCredentials` and `alterUserScramCredentials`. Beyond it a
+salt has a limit: it is told to whoever says the user's name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol.api import ApiKey
@@ -39,10 +40,13 @@ from ..quotas.entities import entity_at, path_of
 if TYPE_CHECKING:
     from ..cluster.controller_runtime import ControllerRuntime
     from ..network.request import Handler, Request
+    from ..network.turns import Pace
 
 Change: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
 
 MAX_ITERATIONS = 16384
+MAX_SALT_BYTES = 1024
+READ_AT_ONCE = 500  # users
 TYPES: Mapping[int, ScramHash] = {1: ScramHash.SHA_256, 2: ScramHash.SHA_512}
 
 _EMPTY_NAME = "Username must not be empty"
@@ -70,8 +74,9 @@ class ScramCredentialHandlers:
 
     async def describe(self, request: Request) -> None:
         names = [user.name for user in request.body.users or ()]
+        pace = request.pace()
         try:
-            results = await (self._of_users(names) if names else self._of_all())
+            results = await (self._of_users(names, pace) if names else self._of_all())
         except (ZkError, SessionExpired):
             request.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
@@ -86,11 +91,20 @@ class ScramCredentialHandlers:
         described = (_described(user, found[user]) for user in sorted(found))
         return [result for result in described if result is not None]
 
-    async def _of_users(self, names: list[str]) -> list[DescribeUserScramCredentialsResult]:
+    async def _of_users(
+        self, names: list[str], pace: Pace
+    ) -> list[DescribeUserScramCredentialsResult]:
         times = Counter(names)
-        fine = [name for name in times if name and times[name] == 1]
-        configs = await self._store.read_many(path_of((name, "")) for name in fine)
-        return [self._of_user(name, times[name], configs) for name in times]
+        asked = list(times)
+        results = []
+        for first in range(0, len(asked), READ_AT_ONCE):
+            some = asked[first : first + READ_AT_ONCE]
+            fine = [name for name in some if name and times[name] == 1]
+            configs = await self._store.read_many(path_of((name, "")) for name in fine)
+            for name in some:
+                results.append(self._of_user(name, times[name], configs))
+                await pace()
+        return results
 
     def _of_user(
         self, name: str, times: int, configs: Mapping[str, Mapping[str, str]]
@@ -114,25 +128,23 @@ class ScramCredentialHandlers:
             request.fail(ErrorCode.NOT_CONTROLLER)
             return
         body: AlterUserScramCredentialsRequest = request.body
-        outcomes = refused(body)
+        outcomes = await request.in_turns(refused(body))
         changes: dict[str, list[Change]] = {}
+        pace = request.pace()
         for change in _changes(body):
             if change.name not in outcomes:
                 changes.setdefault(change.name, []).append(change)
-        pace = request.pace()
+                await pace()
         for user, wanted in changes.items():
             await pace()
             outcomes[user] = await self._alter(user, wanted)
-        request.respond(
-            AlterUserScramCredentialsResponse(
-                results=[
-                    AlterUserScramCredentialsResult(
-                        user=user, error_code=code, error_message=message
-                    )
-                    for user, (code, message) in outcomes.items()
-                ]
+        results = []
+        for user, (code, message) in outcomes.items():
+            results.append(
+                AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
             )
-        )
+            await pace()
+        request.respond(AlterUserScramCredentialsResponse(results=results))
 
     async def _alter(self, user: str, changes: Iterable[Change]) -> tuple[ErrorCode, str | None]:
         path = path_of((user, ""))
@@ -152,15 +164,20 @@ class ScramCredentialHandlers:
         return ErrorCode.NONE, None
 
 
-def refused(body: AlterUserScramCredentialsRequest) -> dict[str, tuple[ErrorCode, str | None]]:
-    """The users with whom something is wrong whatever is stored, and what."""
+def refused(
+    body: AlterUserScramCredentialsRequest,
+) -> Generator[None, None, dict[str, tuple[ErrorCode, str | None]]]:
+    """Steps that find the users with whom something is wrong whatever is stored, and what."""
     found: dict[str, tuple[ErrorCode, str | None]] = {}
+    times: Counter[tuple[str, int]] = Counter()
     for change in _changes(body):
         wrong = _wrong(change)
         if wrong is not None:
             found[change.name] = wrong
-    times = Counter((one.name, one.mechanism) for one in _changes(body))
+        times[change.name, change.mechanism] += 1
+        yield
     for (name, _), count in times.items():
+        yield
         if count > 1 and name not in found:
             found[name] = (ErrorCode.DUPLICATE_RESOURCE, _ALTERED_TWICE)
     return found
@@ -180,6 +197,8 @@ def _wrong(change: Change) -> tuple[ErrorCode, str] | None:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
         if change.iterations < MIN_ITERATIONS:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+        if len(change.salt) > MAX_SALT_BYTES:
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt is too long"
     return None
 
 

@@ -463,3 +463,13 @@ def test_quotas_of_a_user_stay(admin: WireClient) -> None:
     answer = admin.call(DescribeClientQuotasRequest(components=ask, strict=True), 1)
     ((values,),) = [one.values for one in answer.entries]
     assert (values.key, values.value) == ("producer_byte_rate", 1e6)
+
+
+def test_a_salt_has_a_limit(admin: WireClient) -> None:
+    """Beyond Kafka: larger than a znode, it would be sent to ZooKeeper again and again."""
+    change = upsertion(unique())
+    change.salt = b"s" * 1025
+    unacceptable = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert alter(admin, change) == {change.name: (unacceptable, "The salt is too long")}
+    change.salt = b"s" * 1024
+    assert alter(admin, change) == {change.name: (0, None)}
