@@ -61,6 +61,7 @@ ABUSE_BY_HAND = [
     "--ignore=tests/abuse/test_largest_requests.py",
     "--ignore=tests/abuse/test_slow_readers.py",
     "--deselect=tests/abuse/test_half_open.py::test_half_open_requests[large]",
+    "--deselect=tests/abuse/test_known_abuse.py::test_long_requests_of_an_administrator",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
 ]

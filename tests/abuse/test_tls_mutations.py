@@ -1,0 +1,23 @@
+"""Eight hundred mutated handshakes (4 s); `tls_mutations` plays two hundred thousand by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.abuse.mutations import is_good
+from tests.abuse.secured import Secured
+from tests.abuse.tls_mutations import SLACK_DESCRIPTORS, attack, descriptors_of
+
+COUNT = 800
+SEED = 1
+
+
+@pytest.mark.timeout(300)
+def test_mutated_handshakes(secured: Secured, tmp_path: Path) -> None:
+    before = descriptors_of(secured.pid)
+    for row, ends in attack(secured, tmp_path, COUNT, SEED):
+        assert is_good(row), row
+        assert ends["open"] > 0  # where anybody may come in: not all mutants break at once
+    assert descriptors_of(secured.pid) - before <= SLACK_DESCRIPTORS
