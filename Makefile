@@ -6,7 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse spark posix bench profile lint dist pythons venv-demo venv-test clean
+.PHONY: help demo test mixed abuse spark posix bench profile lint compiled wheels dist pythons \
+	venv-demo venv-test clean
 
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
@@ -19,7 +20,9 @@ help:
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
-	@echo "make dist    the wheel and the sdist, checked, in dist/"
+	@echo "make compiled  the loops over records of this checkout, by mypyc; needs a C compiler (10 seconds)"
+	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"
+	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/"
 	@echo "make clean   remove the virtual environment and caches"
 
 $(BIN)/python:
@@ -72,10 +75,17 @@ lint: venv-test
 pythons: venv-test
 	$(BIN)/python -m tests.pythons
 
+compiled: venv-test
+	$(BIN)/python setup.py -q compile_loops
+
+wheels: venv-test
+	$(BIN)/python -m tests.wheels
+
 dist: venv-test
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation --outdir dist .
+	PYBROKER_COMPILED=0 $(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info \
+		protocol/records/loops/compiled

@@ -86,6 +86,16 @@ WITH_POSIX = [
     "tests/compat/test_kafka_python.py",
 ]
 
+# What runs the loops over records the most: once more without a compiler.
+RECORDS = [
+    "tests/unit/protocol/records",
+    "tests/unit/storage/test_full_validation.py",
+    "tests/unit/storage/test_pre_validated_batch.py",
+    "tests/unit/storage/test_validation.py",
+    "tests/properties/protocol/records",
+    "tests/properties/storage/test_record_scan.py",
+]
+
 # Directories of tests that failed, with the logs of their brokers; pytest keeps three sessions' by
 # default, and no more stages than that would be left.
 KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retention_count=100"]
@@ -116,6 +126,7 @@ def stages() -> list[Stage]:
         Stage("layers", "lint", [str(BIN / "lint-imports")]),
         Stage("types", "lint", [str(BIN / "mypy")]),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
+        Stage("compiled loops", "test", [python, "setup.py", "-q", "compile_loops"]),
         Stage(
             "unit and property tests",
             "test",
@@ -137,6 +148,12 @@ def stages() -> list[Stage]:
             ],
         ),
         Stage("torture", "test", [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN]),
+        Stage(
+            "records, interpreted",
+            "test",
+            ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
+            beside=True,
+        ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], beside=True),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], beside=True),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),

@@ -68,12 +68,28 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
 
+def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        version = importlib.import_module("importlib.metadata").version("pybroker")
+        loops = importlib.import_module("...protocol.records.loops", __package__)
+        how = "compiled record loops" if loops.COMPILED else "pure Python"
+        click.echo(f"{ctx.info_name}, version {version} ({how})")
+        ctx.exit()
+
+
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Try: pybroker start --ephemeral",
 )
-@click.version_option(package_name="pybroker")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_version,
+    help="Show the version, and whether the record loops are compiled, and exit.",
+)
 def main() -> None:
     """Apache Kafka 3.9 on your laptop, in Python: no JVM, no Docker.
 

@@ -26,7 +26,7 @@ from pybroker import testing
 from tests import run
 from tests.support.processes import ROOT
 
-OUTSIDE = ("tests", "benchmarks", "examples", "build", "dist", "docker")
+OUTSIDE = ("tests", "benchmarks", "examples", "build", "dist", "docker", "setup.py")
 HERE = Path(__file__).resolve()
 MESSAGES = "protocol/messages/"
 # What nothing here but tests uses, and why it is there.

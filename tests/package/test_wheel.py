@@ -14,7 +14,7 @@ from tests.support.processes import ROOT
 
 
 def modules() -> set[str]:
-    files = {"__init__.py", "__main__.py", "py.typed"}
+    files = {"__init__.py", "__main__.py", "py.typed", "testing.py"}
     for room in rooms():
         files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
     return files
@@ -26,7 +26,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         found = email.message_from_bytes(archive.read(metadata))
     about = metadata.partition("/")[0]
-    assert {name for name in names if not name.startswith(f"{about}/")} == {
+    compiled = {
+        name for name in names if name.startswith("pybroker/protocol/records/loops/compiled/")
+    }
+    assert {name for name in names - compiled if not name.startswith(f"{about}/")} == {
         f"pybroker/{name}" for name in modules()
     }
     assert f"{about}/licenses/LICENSE" in names
@@ -42,7 +45,7 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(distributions: Path) -> No
         names = {name.partition("/")[2] for name in archive.getnames()}
     examples = {str(path.relative_to(ROOT)) for path in (ROOT / "examples").glob("*.*")}
     assert "examples/README.md" in examples
-    assert names >= modules() | examples | {"LICENSE", "README.md", "pyproject.toml"}
+    assert names >= modules() | examples | {"LICENSE", "README.md", "pyproject.toml", "setup.py"}
     assert not [name for name in names if name.startswith(("tests", "benchmarks", "build"))]
 
 
