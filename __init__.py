@@ -5,9 +5,10 @@ What a program may import is in `__all__`, and nothing else here is public:
 
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
     Producer        writes to a topic, idempotently
-    Consumer        reads all partitions of a topic, from EARLIEST, LATEST or a timestamp
+    Consumer        reads topics, alone or in a group, and commits what it has read
     SimpleRecord    what a producer is given: key, value, headers, timestamp
-    Received        what a consumer returns: a record and its partition
+    Received        what a consumer returns: a record, and where it came from
+    EARLIEST, LATEST  instead of a timestamp: the first record there is, the next one to come
     Admin           administration of a cluster, by subject: topics, groups, configs, and so on
     create_topic, list_topics, delete_topic
     ClientError     the cluster cannot be reached or refuses; the message says what to do
@@ -25,7 +26,9 @@ if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothin
     from .client.admin.admin import Admin
     from .client.admin.topics import create_topic, delete_topic, list_topics
     from .client.cluster import Cluster
-    from .client.consumer import EARLIEST, LATEST, Consumer, Received
+    from .client.consumer.consumer import Consumer
+    from .client.consumer.options import EARLIEST, LATEST
+    from .client.consumer.received import Received
     from .client.errors import ClientError
     from .client.producer import Producer
     from .protocol.records.record import SimpleRecord
@@ -52,13 +55,13 @@ __all__ = [
 
 _MODULES = {
     "Admin": ".client.admin.admin",
-    "EARLIEST": ".client.consumer",
-    "LATEST": ".client.consumer",
+    "EARLIEST": ".client.consumer.options",
+    "LATEST": ".client.consumer.options",
     "ClientError": ".client.errors",
     "Cluster": ".client.cluster",
-    "Consumer": ".client.consumer",
+    "Consumer": ".client.consumer.consumer",
     "Producer": ".client.producer",
-    "Received": ".client.consumer",
+    "Received": ".client.consumer.received",
     "SimpleRecord": ".protocol.records.record",
     "create_topic": ".client.admin.topics",
     "delete_topic": ".client.admin.topics",

@@ -17,8 +17,8 @@ import click
 import trio
 
 from ...client.cluster import Cluster
-from ...client.consumer import EARLIEST, LATEST, Consumer
 from ...client.producer import Producer
+from ...client.topic_reader import EARLIEST, LATEST, TopicReader
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record, SimpleRecord
 from .interrupt import Interrupt, interruptible
@@ -194,7 +194,7 @@ def consume(
     async def run(interrupt: Interrupt) -> None:
         nonlocal count
         async with Cluster(bootstrap, _tell, security=security) as cluster:
-            consumer = Consumer(cluster, topic)
+            consumer = TopicReader(cluster, topic)
 
             async def begin() -> None:
                 await consumer.start()

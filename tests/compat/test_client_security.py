@@ -18,7 +18,7 @@ import click.testing
 import pytest
 import trio
 
-from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic
 from pybroker.broker.cli.main import main
 from pybroker.client.errors import ClientError
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
@@ -126,14 +126,13 @@ async def write_and_read(
         await producer.send([SimpleRecord(1, None, value) for value in values])
         await trio.sleep(pause_seconds)
         await producer.send([SimpleRecord(1, None, b"three")])
-        consumer = Consumer(cluster, topic)
-        await consumer.start()
-        await consumer.seek(EARLIEST)
-        received: list[bytes] = []
+    received: list[bytes | None] = []
+    async with Consumer(bootstrap, security=security, auto_offset_reset="earliest") as consumer:
+        await consumer.assign([(topic, 0)])
         with trio.fail_after(20):
             while len(received) < 3:
-                received += [bytes(one.record.value or b"") for one in await consumer.poll()]
-        assert received == [*values, b"three"]
+                received += [record.value for record in await consumer.poll(1)]
+    assert received == [*values, b"three"]
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])

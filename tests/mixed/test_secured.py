@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic
+from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic
 from pybroker.client.connection import Connections
 from pybroker.client.errors import LoginError
 from pybroker.client.security.connector import Connector
@@ -152,14 +152,16 @@ async def test_each_leader_dies(secured: Secured) -> None:
             process.launch()
             await trio.to_thread.run_sync(process.wait_until_ready)
         await all_in_sync(cluster)
-        consumer = Consumer(cluster, TOPIC)
-        await consumer.start()
-        await consumer.seek(EARLIEST)
-        read: list[bytes] = []
+        (topic,) = (await cluster.metadata([TOPIC])).topics
+    read: list[bytes] = []
+    async with Consumer(
+        secured.bootstrap, security=secured.client, auto_offset_reset="earliest"
+    ) as consumer:
+        await consumer.assign([(TOPIC, part.partition_index) for part in topic.partitions])
         with trio.fail_after(WAIT_SECONDS):
             while len(read) < len(written):
-                read += [bytes(one.record.value or b"") for one in await consumer.poll()]
-        assert sorted(read) == sorted(written)
+                read += [record.value or b"" for record in await consumer.poll(1)]
+    assert sorted(read) == sorted(written)
 
 
 def by_token(secured: Secured, token: CreateDelegationTokenResponse) -> Connector:

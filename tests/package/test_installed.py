@@ -29,7 +29,7 @@ FLIGHTS = 3000
 CLIENT = """
 import sys
 import trio
-from pybroker import EARLIEST, Cluster, Consumer, Producer, SimpleRecord, create_topic, list_topics
+from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic, list_topics
 
 async def main(bootstrap):
     async with Cluster(bootstrap) as cluster:
@@ -37,12 +37,12 @@ async def main(bootstrap):
         producer = Producer(cluster, "greetings")
         await producer.start()
         await producer.send([SimpleRecord(1_700_000_000_000, None, b"hello")])
-        consumer = Consumer(cluster, "greetings")
-        await consumer.start()
-        await consumer.seek(EARLIEST)
-        (received,) = await consumer.poll()
         names = [topic.name for topic in await list_topics(cluster)]
-        print(received.partition, bytes(received.record.value).decode(), "greetings" in names)
+    async with Consumer(bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+        await consumer.subscribe("greetings")
+        async for received in consumer:
+            print(received.partition, received.value.decode(), "greetings" in names)
+            break
 
 trio.run(main, sys.argv[1])
 """

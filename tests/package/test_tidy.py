@@ -23,6 +23,8 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 from pybroker import testing
+from pybroker.client.consumer.consumer import Consumer
+from pybroker.client.consumer.received import ReceivedBatch
 from tests import run
 from tests.support.processes import ROOT
 
@@ -47,8 +49,11 @@ FOR_TESTS = {
     },
     "storage/checkpoints.py::read_offsets": "the counterpart of write_offsets, for the tools too",
 }
-# All public methods of these are for people's tests.
-HANDED_OUT = [getattr(testing, name) for name in testing.__all__]
+# All public methods of these are for people's tests and programs.
+HANDED_OUT = [
+    *(getattr(testing, name) for name in testing.__all__),
+    *(Consumer, ReceivedBatch),
+]
 _WORD = re.compile(r"\w+")
 # A function or a class that takes less than this says by itself what it does.
 SHORT_LINES = 12

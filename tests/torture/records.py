@@ -12,9 +12,9 @@ import trio
 
 from pybroker.broker.local.cluster_state import STATE_FILE
 from pybroker.client.cluster import Cluster
-from pybroker.client.consumer import EARLIEST, LATEST, Consumer
 from pybroker.client.errors import ClientError
 from pybroker.client.producer import Producer
+from pybroker.client.topic_reader import EARLIEST, LATEST, TopicReader
 from pybroker.protocol.records.record import SimpleRecord
 from tests.torture.commands import wait_until
 
@@ -83,7 +83,7 @@ class Ledger:
         with trio.move_on_after(READ_SECONDS):
             try:
                 async with Cluster(bootstrap(self._data_dir)) as cluster:
-                    consumer = Consumer(cluster, TOPIC)
+                    consumer = TopicReader(cluster, TOPIC)
                     await consumer.start()
                     ends = await consumer.offsets(LATEST)
                     positions = await consumer.offsets(EARLIEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pybroker.client.consumer import Consumer
+from pybroker.client.topic_reader import TopicReader
 from pybroker.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
@@ -61,7 +61,7 @@ async def test_batches_without_records_are_passed_by() -> None:
         marker,
         batch(7, 3),
     )
-    consumer = Consumer(cluster, "emptied")  # type: ignore[arg-type]
+    consumer = TopicReader(cluster, "emptied")  # type: ignore[arg-type]
     await consumer.start()
     consumer.seek_partition(0, 0)
     received = [await consumer.poll() for _ in range(5)]
@@ -72,7 +72,7 @@ async def test_batches_without_records_are_passed_by() -> None:
 
 
 async def test_records_before_the_position_are_left_out() -> None:
-    consumer = Consumer(OneLeader(batch(0, 4)), "middle")  # type: ignore[arg-type]
+    consumer = TopicReader(OneLeader(batch(0, 4)), "middle")  # type: ignore[arg-type]
     await consumer.start()
     consumer.seek_partition(0, 2)
     assert [r.record.value for r in await consumer.poll()] == [b"2", b"3"]

@@ -47,14 +47,14 @@ class Place(NamedTuple):
     timestamp: int
 
 
-class Received(NamedTuple):
+class Read(NamedTuple):
     """A record and the partition that it came from."""
 
     partition: int
     record: Record
 
 
-class Consumer:
+class TopicReader:
     """Reads `topic`; call `seek` before `poll`.
 
     A broker that dies is only a delay. Partitions without a leader are left out, which is told,
@@ -157,7 +157,7 @@ class Consumer:
         self._positions = {partition: offset}
         self._unplaced = set()
 
-    async def poll(self) -> list[Received]:
+    async def poll(self) -> list[Read]:
         """The records of one round of fetches; empty when none came within half a second."""
         wanted = self._positions.keys() | self._unplaced
         if wanted - self._leaders.keys():
@@ -165,12 +165,12 @@ class Consumer:
             await self._refresh()
         if self._unplaced & self._leaders.keys():
             await self._place()
-        received: list[Received] = []
+        received: list[Read] = []
         for leader in {self._leaders[p] for p in self._positions if p in self._leaders}:
             received += await self._poll_broker(leader)
         return received
 
-    async def _poll_broker(self, leader: int) -> list[Received]:
+    async def _poll_broker(self, leader: int) -> list[Read]:
         mine = [p for p in self._positions if self._leaders.get(p) == leader]
         partitions = [
             FetchPartition(
@@ -191,7 +191,7 @@ class Consumer:
             await trio.sleep(RETRY_BACKOFF_SECONDS)
             await self._refresh()
             return []
-        received: list[Received] = []
+        received: list[Read] = []
         for part in answer.responses[0].partitions if answer.responses else []:
             index, code = part.partition_index, ErrorCode(part.error_code)
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -209,7 +209,7 @@ class Consumer:
             records = part.records or b""
             columns = decode_columns(records)
             first = columns.first_row(self._positions[index])
-            received += [Received(index, record) for record in columns.records(first)]
+            received += [Read(index, record) for record in columns.records(first)]
             # Also past batches that compaction has emptied, and control batches.
             for batch in columns.batches:
                 self._positions[index] = max(self._positions[index], batch.header.next_offset)

@@ -1,0 +1,398 @@
+"""A consumer's place in its group: drives `Membership` in the consumer's nursery.
+
+What an application can see happens in its own task, when it asks for records (`before_poll`):
+callbacks, and partitions that come and go. What takes time happens here meanwhile: JoinGroup,
+SyncGroup and heartbeats. So a cancelled poll cancels no rebalance, and no partition goes while its
+records are being worked on.
+
+    needs_rejoin -> before_poll: commit, revoke -> run: join, assign (as leader), sync
+                 -> before_poll: take the assignment
+
+Eager: all partitions are given up before a join. Cooperative (all assignors must be): only what
+somebody else is to have, after which the member joins again (KIP-429).
+
+Mirrors: ConsumerCoordinator and AbstractCoordinator of the Java client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import trio
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.messages.groups import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
+from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind
+from ..errors import ClientError, LoginError, Refused
+from .assignments import (
+    Assignor,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from .bell import Bell
+from .fetcher import Fetcher, now_ms
+from .membership import Membership, Outcome, State
+from .offset_requests import Member
+from .options import ConsumerOptions
+from .positions import Positions
+from .topics_view import TopicsView
+
+JOIN_GRACE_SECONDS: Final = 5.0  # beyond the rebalance timeout, as in Java
+IDLE_SECONDS: Final = 1.0
+FIRST_WITH_MEMBERS: Final = 3  # of LeaveGroup
+
+Callback = Callable[[list[TopicPartition]], Awaitable[None]]
+
+
+class Callbacks(NamedTuple):
+    """What an application wants to hear of; each is given the partitions that it is about."""
+
+    on_assigned: Callback | None = None
+    on_revoked: Callback | None = None  # they are still ours: the last chance to commit
+    on_lost: Callback | None = None  # somebody else may have them; None: `on_revoked` is called
+
+
+class Group:
+    """See the module."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ConsumerOptions,
+        assignors: Sequence[Assignor],
+        positions: Positions,
+        fetcher: Fetcher,
+        commit_before_rebalance: Callable[[], Awaitable[None]],
+    ) -> None:
+        assert options.group_id is not None
+        self._cluster = cluster
+        self._options = options
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._is_cooperative = all(assignor.is_cooperative for assignor in assignors)
+        self._positions = positions
+        self._fetcher = fetcher
+        self._commit_before_rebalance = commit_before_rebalance
+        self.membership = Membership(
+            options.group_id,
+            instance_id=options.group_instance_id,
+            session_timeout_ms=int(options.session_timeout_seconds * 1000),
+            heartbeat_interval_ms=int(options.heartbeat_interval_seconds * 1000),
+            max_poll_interval_ms=int(options.max_poll_interval_seconds * 1000),
+        )
+        self.bell = Bell()
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self._callbacks = Callbacks()
+        self.is_subscribed = False
+        self._is_prepared = False  # what has to be given up is; `run` may join
+        self._has_assignment = False  # `run` has one that `before_poll` is to take
+        self._led_counts: dict[str, int] = {}  # of a leader: what its assignment was made for
+        self._last: tuple[tuple[TopicPartition, ...], int] = ((), -1)  # assignment and generation
+
+    # What is wanted
+
+    def subscribe(
+        self, topics: Iterable[str], pattern: re.Pattern[str] | None, callbacks: Callbacks
+    ) -> None:
+        self.topics = frozenset(topics)
+        self.pattern = pattern
+        self._callbacks = callbacks
+        if self.is_subscribed:
+            self.membership.rejoin("the subscription has changed")
+        self.is_subscribed = True
+        self.membership.polled(now_ms())
+        self._match()
+        self._fetcher.need_metadata()
+
+    def wanted_topics(self) -> set[str] | None:
+        """Whose metadata is needed; None: of all."""
+        return None if self.pattern is not None else {*self.topics, *self._led_counts}
+
+    def _match(self) -> None:
+        """Topics of the pattern, as far as they are known."""
+        if self.pattern is None:
+            return
+        names = [name for name in self._fetcher.view.names if name not in INTERNAL_TOPICS]
+        found = frozenset(name for name in names if self.pattern.fullmatch(name))
+        if found != self.topics:
+            self.topics = found
+            self.membership.rejoin("other topics match the pattern")
+
+    def on_metadata(self) -> None:
+        """Topics or partitions may have come: then the group has to divide them anew."""
+        if not self.is_subscribed:
+            return
+        self._match()
+        shapes = self._fetcher.view.shapes(self._led_counts)
+        if any(shape.partition_count != self._led_counts[t] for t, shape in shapes.items()):
+            self.membership.rejoin("the number of partitions has changed")
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        self.bell.ring()
+        self._fetcher.arrived.ring()
+
+    def member(self) -> Member:
+        """In whose name to commit. Raises ClientError while the member is in no generation."""
+        m = self.membership
+        if not self.is_subscribed:
+            return Member(m.group_id)
+        if not m.is_member:
+            raise ClientError(
+                f"this consumer is no member of group {m.group_id!r} at the moment: ask for records"
+            )
+        return Member(m.group_id, m.member_id, m.generation, m.instance_id)
+
+    # In the application's task
+
+    async def before_poll(self) -> None:
+        """Give up and take what the group has decided. Raises ClientError for good reasons."""
+        m = self.membership
+        m.polled(now_ms())
+        if m.fatal is not None:
+            code, m.fatal = m.fatal, None
+            m.rejoin("the application has tried again")
+            refusal = self._cluster.asks("read", m.group_id).refusal(code)
+            text = refusal or f"group {m.group_id!r}: {code.description} ({code.name})"
+            raise Refused(text, code)
+        if m.take_loss():
+            await self._give_up(list(self._positions), self._callbacks.on_lost, is_lost=True)
+        if self._has_assignment and m.state is State.STABLE:
+            await self._take_assignment()
+        if m.needs_rejoin and not self._is_prepared:
+            await self._prepare()
+            self._is_prepared = True
+        if self._is_prepared:
+            self.bell.ring()
+
+    async def _prepare(self) -> None:
+        if self.membership.is_member:
+            await self._commit_before_rebalance()
+        owned = list(self._positions)
+        if self._is_cooperative:
+            owned = [tp for tp in owned if tp[0] not in self.topics]
+        await self._give_up(owned, self._callbacks.on_revoked)
+
+    async def _give_up(
+        self, partitions: list[TopicPartition], callback: Callback | None, *, is_lost: bool = False
+    ) -> None:
+        if not partitions:
+            return
+        if is_lost:
+            callback = callback or self._callbacks.on_revoked
+        for partition in partitions:
+            self._positions[partition].is_revoked = True
+        if callback is not None:
+            await callback(partitions)
+        self._positions.drop(partitions)
+
+    async def _take_assignment(self) -> None:
+        m = self.membership
+        try:
+            assigned = decode_assignment(m.assignment)
+        except ProtocolError as error:
+            raise ClientError(
+                f"the leader of {m.group_id!r} has sent no assignment: {error}"
+            ) from error
+        if any(topic not in self.topics for topic, _ in assigned):
+            self._has_assignment = False
+            m.rejoin("the assignment is of an earlier subscription")
+            return
+        owned = set(self._positions)
+        revoked = [tp for tp in owned if tp not in assigned]
+        if revoked:
+            await self._give_up(revoked, self._callbacks.on_revoked)
+            m.rejoin("partitions were given up")
+        added = [tp for tp in assigned if tp not in owned]
+        self._positions.assign(assigned)
+        self._has_assignment = False
+        self._last = (tuple(assigned), m.generation)
+        self._fetcher.bell.ring()
+        if self._callbacks.on_assigned is not None:
+            await self._callbacks.on_assigned(added)
+
+    # In the nursery
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            m = self.membership
+            if self._may_join():
+                await self._attempt(self._rebalance)
+                if m.state is State.STABLE and not m.needs_rejoin:
+                    self._is_prepared = False
+                continue
+            now = now_ms()
+            if m.poll_is_overdue(now):
+                self._cluster.tell(
+                    "the application has not asked for records for max_poll_interval_seconds: "
+                    f"the consumer leaves group {m.group_id!r} until it does"
+                )
+                await self.leave("the application is too slow")
+            elif m.session_is_over(now):
+                self._forget_coordinator()
+                m.give_up_attempt("the coordinator has been silent for a session")
+                self._wake_all()
+            elif m.state is State.STABLE and not m.heartbeat_due_ms(now):
+                await self._attempt(self._heartbeat)
+            wait = m.heartbeat_due_ms(now_ms()) / 1000 if m.state is State.STABLE else IDLE_SECONDS
+            await self.bell.wait(min(wait, IDLE_SECONDS))
+
+    def _may_join(self) -> bool:
+        m = self.membership
+        knows_topics = self.pattern is None or bool(self._fetcher.view.names)
+        return self._is_prepared and m.needs_rejoin and knows_topics and not m.has_lost_partitions
+
+    async def _attempt(self, work: Callable[[], Awaitable[Outcome]]) -> None:
+        """Do `work`; after a failure, wait a little before the next."""
+        try:
+            outcome = await work()
+        except (LoginError, Refused) as error:
+            self._fetcher.failure = error
+            outcome = Outcome.RETRY
+        except ClientError:
+            outcome = Outcome.FIND_COORDINATOR
+        m = self.membership
+        if outcome is Outcome.FIND_COORDINATOR:
+            self._forget_coordinator()
+        if outcome in (Outcome.RETRY, Outcome.FIND_COORDINATOR):
+            if m.state not in (State.STABLE, State.UNJOINED):
+                m.give_up_attempt("the coordinator did not answer")
+            await trio.sleep(RETRY_BACKOFF_SECONDS)
+        self._fetcher.arrived.ring()
+
+    def _forget_coordinator(self) -> None:
+        self._cluster.forget_coordinator(CoordinatorKind.GROUP, self.membership.group_id)
+
+    async def _rebalance(self) -> Outcome:
+        """One attempt, from JoinGroup to SyncGroup."""
+        m = self.membership
+        connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+        self._has_assignment = False
+        request = m.join_request(self._protocols(), now_ms())
+        timeout = self._options.max_poll_interval_seconds + JOIN_GRACE_SECONDS
+        key = ApiKey.JOIN_GROUP
+        joined = await connection.request(key, request, JoinGroupResponse, timeout_seconds=timeout)
+        outcome = m.on_join(joined, now_ms())
+        if not m.awaits_sync:
+            return outcome
+        assignments = await self._lead() if m.is_leading else {}
+        sync = m.sync_request(assignments)
+        synced = await connection.request(
+            ApiKey.SYNC_GROUP, sync, SyncGroupResponse, timeout_seconds=timeout
+        )
+        outcome = m.on_sync(synced, now_ms())
+        self._has_assignment = m.state is State.STABLE
+        return outcome
+
+    def _protocols(self) -> list[tuple[str, bytes]]:
+        owned, generation = self._last
+        return [
+            (
+                name,
+                encode_subscription(
+                    Subscription(
+                        topics=tuple(self.topics),
+                        user_data=assignor.user_data(owned, generation),
+                        owned=tuple(self._positions),
+                        generation=self.membership.generation,
+                        rack=self._options.rack,
+                    )
+                ),
+            )
+            for name, assignor in self._assignors.items()
+        ]
+
+    async def _lead(self) -> dict[str, bytes]:
+        """Everybody's assignment. Raises ClientError."""
+        m = self.membership
+        assignor = self._assignors.get(m.protocol)
+        if assignor is None:
+            raise ClientError(
+                f"group {m.group_id!r} has chosen {m.protocol!r}, which nobody offered"
+            )
+        try:
+            members = {
+                member: decode_subscription(data, instance)
+                for member, (data, instance) in m.members.items()
+            }
+        except ProtocolError as error:
+            raise ClientError(f"a member of {m.group_id!r} has no subscription: {error}") from error
+        topics = sorted({topic for member in members.values() for topic in member.topics})
+        view = TopicsView()
+        if topics:
+            view.take(await self._cluster.metadata(topics))
+        shapes = view.shapes(topics)
+        known = {name: shape.partition_count for name, shape in shapes.items()}
+        self._led_counts = {name: known.get(name, 0) for name in topics}
+        if m.skips_assignment:  # a static leader is back, and nothing has changed (KIP-814)
+            return {}
+        found = assignor.assign(shapes, members)
+        return {member: encode_assignment(partitions) for member, partitions in found.items()}
+
+    async def _heartbeat(self) -> Outcome:
+        m = self.membership
+        connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+        asked = m.heartbeat_request(now_ms())
+        if asked is None:
+            return Outcome.IGNORED
+        with trio.move_on_after(self._options.session_timeout_seconds):
+            answer = await connection.request(ApiKey.HEARTBEAT, asked, HeartbeatResponse)
+            return m.on_heartbeat(answer, asked, now_ms())
+        return Outcome.FIND_COORDINATOR
+
+    def note_commit(self, code: ErrorCode) -> None:
+        """What a refused commit says about the membership."""
+        if self.is_subscribed and self.membership.fail_commit(code) is Outcome.FIND_COORDINATOR:
+            self._forget_coordinator()
+        self._wake_all()
+
+    # Leaving
+
+    async def revoke_all(self) -> None:
+        """The consumer is about to leave: its application may commit a last time."""
+        await self._give_up(list(self._positions), self._callbacks.on_revoked)
+
+    async def leave(self, reason: str) -> None:
+        """Say goodbye, if there is anybody to say it to; errors do not matter any more."""
+        m = self.membership
+        is_joining = m.state is State.JOINING
+        was_member = m.is_member
+        if not m.member_id and not is_joining:
+            return
+        try:
+            connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+            if is_joining:  # nothing behind a join is answered before it is
+                connection.close()
+                connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+            version = connection.version(ApiKey.LEAVE_GROUP)
+            names = version >= FIRST_WITH_MEMBERS
+            request = m.leave_request(reason, version_names_members=names)
+            if request is not None:
+                await connection.request(ApiKey.LEAVE_GROUP, request, LeaveGroupResponse)
+        except ClientError:
+            m.leave_request(reason, version_names_members=True)
+        if was_member:
+            self._wake_all()
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, and have nothing."""
+        await self.revoke_all()
+        await self.leave("the consumer unsubscribes")
+        self.is_subscribed = False
+        self.topics, self.pattern = frozenset(), None
+        self._led_counts = {}
+        self._is_prepared = self._has_assignment = False
+        self.membership.take_loss()

@@ -1,0 +1,331 @@
+"""A member of a classic consumer group, as a machine: what it asks the coordinator, and when.
+
+    UNJOINED -> JOINING -> (LEADING ->) SYNCING -> STABLE
+       ^__________|____________|___________|_________|      rejoin, or whatever goes wrong
+
+The shell sends what `join_request`, `sync_request`, `heartbeat_request` and `leave_request` give
+and brings the answers back; each answer returns what it means. An answer to a question of an
+earlier attempt (the generation or the member id is another one by now) changes nothing.
+
+Invariants: a member id that a coordinator has given is kept until it says that it does not know
+it; what a member owned before it lost its id or generation was *lost*, not revoked (its partitions
+may belong to somebody else); after a fatal answer (FENCED_INSTANCE_ID, KIP-345) it is no member.
+
+Mirrors: AbstractCoordinator and Heartbeat of the Java client; KIP-345, 394, 429, 800, 814.
+Leaves out: the group protocol of KIP-848, which brokers in ZooKeeper mode do not serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+PROTOCOL_TYPE: Final = "consumer"
+NO_GENERATION: Final = -1
+NO_MEMBER: Final = ""
+
+_LOST_COORDINATOR: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+
+
+class State(Enum):
+    UNJOINED = auto()
+    JOINING = auto()
+    LEADING = auto()  # it has everybody's subscriptions, and computes the assignment
+    SYNCING = auto()
+    STABLE = auto()
+
+
+class Outcome(Enum):
+    """What an answer means to the shell."""
+
+    GO_ON = auto()  # ask what the state says
+    RETRY = auto()  # ask again after a pause
+    FIND_COORDINATOR = auto()  # the same, of another broker
+    FATAL = auto()  # `fatal` has the code
+    IGNORED = auto()  # the answer is to a question that is past
+
+
+_LEGAL: Final[Mapping[State, frozenset[State]]] = {
+    State.UNJOINED: frozenset({State.JOINING}),
+    State.JOINING: frozenset({State.UNJOINED, State.LEADING, State.SYNCING}),
+    State.LEADING: frozenset({State.UNJOINED, State.SYNCING}),
+    State.SYNCING: frozenset({State.UNJOINED, State.STABLE}),
+    State.STABLE: frozenset({State.UNJOINED}),
+}
+
+
+class Membership:
+    """Times are in ms of any clock that does not go back."""
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        instance_id: str | None,
+        session_timeout_ms: int,
+        heartbeat_interval_ms: int,
+        max_poll_interval_ms: int,
+    ) -> None:
+        self.group_id = group_id
+        self.instance_id = instance_id
+        self.session_timeout_ms = session_timeout_ms
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.max_poll_interval_ms = max_poll_interval_ms
+        self.state = State.UNJOINED
+        self.member_id = NO_MEMBER
+        self.generation = NO_GENERATION
+        self.protocol = ""
+        self.has_lost_partitions = False  # since it was STABLE the last time
+        self.fatal: ErrorCode | None = None
+        self.rejoin_reason: str | None = "the member joins"  # None: nothing to join for
+        self.assignment = b""
+        self.members: dict[str, tuple[bytes, str | None]] = {}  # of a leader: metadata, instance
+        self.skips_assignment = False  # the coordinator keeps what it has (KIP-814)
+        self.rebalances = 0  # that have come to their end
+        self._heard_ms = 0  # when the coordinator answered last
+        self._heartbeat_ms = 0  # when the last heartbeat was sent
+        self._polled_ms = 0
+
+    def _go(self, state: State) -> None:
+        if state is not self.state:
+            assert state in _LEGAL[self.state], f"{self.state.name} -> {state.name}"
+            self.state = state
+
+    @property
+    def needs_rejoin(self) -> bool:
+        return self.rejoin_reason is not None and self.fatal is None
+
+    @property
+    def awaits_sync(self) -> bool:
+        """A join has been answered: the assignment is next."""
+        return self.state in (State.LEADING, State.SYNCING)
+
+    @property
+    def is_leading(self) -> bool:
+        return self.state is State.LEADING
+
+    @property
+    def is_member(self) -> bool:
+        """Whether commits may name a generation."""
+        return self.generation != NO_GENERATION
+
+    def rejoin(self, reason: str) -> None:
+        """The subscription, its topics or the assignment is another one: join again."""
+        self.rejoin_reason = reason
+
+    # Joining
+
+    def join_request(self, protocols: Sequence[tuple[str, bytes]], now_ms: int) -> JoinGroupRequest:
+        """Begins a rebalance, from any state; `protocols` are assignors and what they are told."""
+        self._go(State.UNJOINED)
+        self._go(State.JOINING)
+        self._heard_ms = now_ms
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=n, metadata=data) for n, data in protocols],
+            reason=self.rejoin_reason,
+        )
+        self.rejoin_reason = None
+        return request
+
+    def on_join(self, answer: JoinGroupResponse, now_ms: int) -> Outcome:
+        """A leader is LEADING afterwards and has `members`; everybody else is SYNCING."""
+        if self.state is not State.JOINING:
+            return Outcome.IGNORED
+        code = ErrorCode(answer.error_code)
+        if code == ErrorCode.NONE:
+            self._heard_ms = self._heartbeat_ms = now_ms
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.protocol = answer.protocol_name or ""
+            is_leader = answer.leader == answer.member_id
+            self.skips_assignment = answer.skip_assignment
+            self.members = {
+                each.member_id: (bytes(each.metadata), each.group_instance_id)
+                for each in answer.members
+            }
+            self._go(State.LEADING if is_leader else State.SYNCING)
+            return Outcome.GO_ON
+        if code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return self._again("the coordinator has given a member id", Outcome.GO_ON)
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._forget_member()
+            return self._again("the member id was not known", Outcome.RETRY)
+        return self._not_served(code)
+
+    def sync_request(self, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
+        """`assignments` of all members if this one leads; else none."""
+        if self.state is State.LEADING:
+            self._go(State.SYNCING)
+        assert self.state is State.SYNCING
+        return SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.protocol,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=data)
+                for member, data in assignments.items()
+            ],
+        )
+
+    def on_sync(self, answer: SyncGroupResponse, now_ms: int) -> Outcome:
+        """STABLE afterwards, with `assignment`; or it has to join again."""
+        if self.state is not State.SYNCING:
+            return Outcome.IGNORED
+        code = ErrorCode(answer.error_code)
+        if code == ErrorCode.NONE:
+            self._heard_ms = self._heartbeat_ms = now_ms
+            self.assignment = bytes(answer.assignment)
+            self.rebalances += 1
+            self._go(State.STABLE)
+            return Outcome.GO_ON
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return self._again("another rebalance has begun", Outcome.GO_ON)
+        return self._not_served(code)
+
+    def _not_served(self, code: ErrorCode) -> Outcome:
+        """Errors that JoinGroup, SyncGroup and heartbeats share."""
+        if code in _LOST_COORDINATOR:
+            return self._again("the coordinator has moved", Outcome.FIND_COORDINATOR)
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._forget_member()
+            return self._again("the member is not known any more", Outcome.RETRY)
+        if code == ErrorCode.ILLEGAL_GENERATION:
+            self._forget_generation()
+            return self._again("the generation is over", Outcome.RETRY)
+        if code.retriable:
+            return self._again(f"the coordinator says {code.name}", Outcome.RETRY)
+        self.fatal = code
+        self._forget_member()
+        self._go(State.UNJOINED)
+        return Outcome.FATAL
+
+    def _again(self, reason: str, outcome: Outcome) -> Outcome:
+        self.rejoin_reason = reason
+        self._go(State.UNJOINED)
+        return outcome
+
+    def _forget_generation(self) -> None:
+        if self.generation != NO_GENERATION:
+            self.has_lost_partitions = True
+        self.generation = NO_GENERATION
+
+    def _forget_member(self) -> None:
+        self._forget_generation()
+        self.member_id = NO_MEMBER
+
+    def take_loss(self) -> bool:
+        """Whether what was owned has been lost since it was asked; then the shell drops it."""
+        lost, self.has_lost_partitions = self.has_lost_partitions, False
+        return lost
+
+    def give_up_attempt(self, reason: str) -> None:
+        """The connection is gone, or the assignment cannot be computed: join from the start."""
+        self.rejoin(reason)
+        self._go(State.UNJOINED)
+
+    # Heartbeats
+
+    def heartbeat_due_ms(self, now_ms: int) -> int:
+        """How long until the next one; 0: now."""
+        return max(0, self._heartbeat_ms + self.heartbeat_interval_ms - now_ms)
+
+    def heartbeat_request(self, now_ms: int) -> HeartbeatRequest | None:
+        """None when there is nobody to tell: no generation, or a rebalance is under way."""
+        if self.state is not State.STABLE:
+            return None
+        self._heartbeat_ms = now_ms
+        return HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )
+
+    def on_heartbeat(
+        self, answer: HeartbeatResponse, asked: HeartbeatRequest, now_ms: int
+    ) -> Outcome:
+        """REBALANCE_IN_PROGRESS makes the member join again, and keeps what it has until then."""
+        is_ours = (asked.generation_id, asked.member_id) == (self.generation, self.member_id)
+        if self.state is not State.STABLE or not is_ours:
+            return Outcome.IGNORED
+        code = ErrorCode(answer.error_code)
+        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self._heard_ms = now_ms
+            if code == ErrorCode.REBALANCE_IN_PROGRESS:
+                self.rejoin("the group rebalances")
+            return Outcome.GO_ON
+        if code in _LOST_COORDINATOR:
+            return Outcome.FIND_COORDINATOR
+        return self._not_served(code)
+
+    def fail_commit(self, code: ErrorCode) -> Outcome:
+        """What the answer to a commit of the present generation says about the membership."""
+        if self.state is State.STABLE and code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.rejoin("the group rebalances")
+            return Outcome.GO_ON
+        if code in _LOST_COORDINATOR:
+            return Outcome.FIND_COORDINATOR
+        fences = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+        if code in fences or code == ErrorCode.FENCED_INSTANCE_ID:
+            return self._not_served(code)
+        return Outcome.GO_ON
+
+    def session_is_over(self, now_ms: int) -> bool:
+        """The coordinator has not answered for as long as it lets a member be silent."""
+        return self.state is State.STABLE and now_ms - self._heard_ms > self.session_timeout_ms
+
+    # The application's pace
+
+    def polled(self, now_ms: int) -> None:
+        """The application has come for records."""
+        self._polled_ms = now_ms
+
+    def poll_is_overdue(self, now_ms: int) -> bool:
+        """It has not for max.poll.interval.ms: the member leaves, until it does."""
+        return self.is_member and now_ms - self._polled_ms > self.max_poll_interval_ms
+
+    # Leaving
+
+    def leave_request(
+        self, reason: str, *, version_names_members: bool
+    ) -> LeaveGroupRequest | None:
+        """None for a static member, who is expected back, and for one that is none.
+
+        It is none afterwards, whatever the coordinator answers.
+        """
+        member_id = self.member_id
+        self._forget_member()
+        self.rejoin("the member had left")
+        self._go(State.UNJOINED)
+        if member_id == NO_MEMBER or self.instance_id is not None:
+            return None
+        if not version_names_members:
+            return LeaveGroupRequest(group_id=self.group_id, member_id=member_id)
+        member = MemberIdentity(member_id=member_id, reason=reason)
+        return LeaveGroupRequest(group_id=self.group_id, members=[member])

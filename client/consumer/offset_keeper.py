@@ -1,0 +1,172 @@
+"""Offsets of the consumer's group and of logs, asked for until they are there.
+
+Invariant: commits go out one after the other, so an older one never overwrites a newer one.
+
+Mirrors: ConsumerCoordinator's commits, OffsetFetcher's lookups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import trio
+
+from ...protocol.errors import ErrorCode
+from ...protocol.topics import TopicPartition
+from ..cluster import Cluster, CoordinatorKind, retrying
+from ..errors import ClientError, LoginError, Refused
+from ..refusals import NotAllowed
+from .group import Group
+from .offset_requests import (
+    Committed,
+    Found,
+    by_leader,
+    commit,
+    fetch_committed,
+    list_offsets,
+)
+from .topics_view import TopicsView
+
+# Answers to a commit that mean that it is not ours to commit any more, or not now.
+_NOT_OURS: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+
+
+class CommitFailed(ClientError):
+    """The group rebalances, or has gone on without this consumer.
+
+    What was not committed will be read again, perhaps by another member.
+    """
+
+
+class OffsetKeeper:
+    """See the module."""
+
+    def __init__(self, cluster: Cluster, group: Group | None, *, reads_committed: bool) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._reads_committed = reads_committed
+        self._turn = trio.Lock()
+
+    def _needs_group(self) -> Group:
+        if self._group is None:
+            raise ClientError("this takes a group: give the consumer a group_id")
+        return self._group
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Until the coordinator has them. Raises CommitFailed, ClientError."""
+        group = self._needs_group()
+        async with self._turn:
+            left = dict(offsets)
+            problem = ""
+            async for _ in retrying():
+                if not left:
+                    return
+                problem = await self._commit_once(group, left)
+            raise ClientError(f"offsets of group {self._id(group)} are not committed: {problem}")
+
+    @staticmethod
+    def _id(group: Group) -> str:
+        return repr(group.membership.group_id)
+
+    async def _commit_once(self, group: Group, left: dict[TopicPartition, Committed]) -> str:
+        """Takes out of `left` what is committed; what keeps the others."""
+        member = group.member()
+        try:
+            connection = await self._cluster.coordinator(CoordinatorKind.GROUP, member.group_id)
+            answer = await commit(connection, member, left)
+        except (LoginError, Refused):
+            raise
+        except ClientError as error:
+            self._cluster.forget_coordinator(CoordinatorKind.GROUP, member.group_id)
+            return str(error)
+        problem = "not all were answered"
+        for partition, code in answer.items():
+            if code == ErrorCode.NONE:
+                left.pop(partition, None)
+                continue
+            group.note_commit(code)
+            refusal = self._cluster.asks("read", member.group_id).refusal(code)
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                refusal = self._cluster.asks("read", partition[0]).refusal(code)
+            if refusal is not None:
+                raise NotAllowed(refusal, code)
+            if code in _NOT_OURS:
+                raise CommitFailed(f"group {member.group_id!r}: {code.description} ({code.name})")
+            if not code.retriable:
+                name = f"{partition[0]}-{partition[1]}"
+                raise Refused(f"{name} is not committed: {code.description} ({code.name})", code)
+            if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+                self._cluster.forget_coordinator(CoordinatorKind.GROUP, member.group_id)
+            problem = code.description
+        return problem
+
+    async def committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        """Those that have something committed. Raises ClientError."""
+        group_id = self._needs_group().membership.group_id
+        problem = ""
+        async for _ in retrying():
+            try:
+                connection = await self._cluster.coordinator(CoordinatorKind.GROUP, group_id)
+                found, code = await fetch_committed(connection, group_id, partitions)
+            except (LoginError, Refused):
+                raise
+            except ClientError as error:
+                self._cluster.forget_coordinator(CoordinatorKind.GROUP, group_id)
+                problem = str(error)
+                continue
+            if code == ErrorCode.NONE:
+                return found
+            refusal = self._cluster.asks("describe", group_id).refusal(code)
+            if refusal is not None:
+                raise NotAllowed(refusal, code)
+            problem = code.description
+            if not code.retriable:
+                break
+            if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+                self._cluster.forget_coordinator(CoordinatorKind.GROUP, group_id)
+        raise ClientError(f"group {group_id!r} does not tell its offsets: {problem}")
+
+    async def offsets_at(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, Found]:
+        """Of all of them; offset -1 where no record is that young. Raises ClientError."""
+        found: dict[TopicPartition, Found] = {}
+        problem = "no leader"
+        async for _ in retrying():
+            missing = timestamps.keys() - found.keys()
+            if not missing:
+                return found
+            view = TopicsView()
+            view.take(await self._cluster.metadata(sorted({topic for topic, _ in missing})))
+            for node, leaders in by_leader(missing, view.leader).items():
+                asked = {tp: (timestamps[tp], leader) for tp, leader in leaders.items()}
+                try:
+                    connection = await self._cluster.connection(node)
+                    answer = await list_offsets(
+                        connection, asked, reads_committed=self._reads_committed
+                    )
+                except (LoginError, Refused):
+                    raise
+                except ClientError as error:
+                    problem = str(error)
+                    continue
+                for partition, each in answer.items():
+                    if isinstance(each, Found):
+                        found[partition] = each
+                        continue
+                    problem = each.description
+                    refusal = self._cluster.asks("describe", partition[0]).refusal(each)
+                    if refusal is not None:
+                        raise NotAllowed(refusal, each)
+        names = ", ".join(f"{topic}-{number}" for topic, number in sorted(missing))
+        raise ClientError(f"offsets of {names} cannot be had: {problem}")

@@ -1,0 +1,69 @@
+"""What a consumer goes by, checked: names and defaults are those of Kafka's consumer configs.
+
+Times are in seconds here, and so they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import SettingsError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+NEWEST: Final = -3  # the record with the largest timestamp (KIP-734)
+
+RESETS: Final = ("earliest", "latest", "none")
+ISOLATIONS: Final = ("read_uncommitted", "read_committed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerOptions:
+    """See `pybroker.Consumer`. Raises SettingsError for values that cannot be."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None  # a static member (KIP-345)
+    rack: str | None = None  # fetch from a replica in this rack (KIP-392)
+    auto_offset_reset: str = "latest"  # or earliest; or none: it is an error
+    auto_commit: bool = True
+    auto_commit_interval_seconds: float = 5.0
+    isolation_level: str = "read_uncommitted"
+    assignors: Sequence[str] = ("range",)
+    session_timeout_seconds: float = 45.0
+    heartbeat_interval_seconds: float = 3.0
+    max_poll_interval_seconds: float = 300.0
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    fetch_max_wait_seconds: float = 0.5
+    max_partition_fetch_bytes: int = 1024 * 1024
+    max_poll_records: int = 500
+    metadata_max_age_seconds: float = 300.0
+    allow_auto_create_topics: bool = True
+    check_crcs: bool = True
+    close_timeout_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.auto_offset_reset not in RESETS:
+            raise SettingsError(f"auto_offset_reset is one of {', '.join(RESETS)}")
+        if self.isolation_level not in ISOLATIONS:
+            raise SettingsError(f"isolation_level is one of {', '.join(ISOLATIONS)}")
+        if self.group_id == "":
+            raise SettingsError("group_id is a name, or None for a consumer without a group")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise SettingsError("group_instance_id needs a group_id")
+        if not 0 < self.heartbeat_interval_seconds < self.session_timeout_seconds:
+            raise SettingsError("heartbeat_interval_seconds is less than session_timeout_seconds")
+        for name in ("fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_records"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is at least 1")
+
+    @property
+    def reads_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+    @property
+    def reset_to(self) -> int | None:
+        """A timestamp for ListOffsets; None: it is an error."""
+        return {"earliest": EARLIEST, "latest": LATEST, "none": None}[self.auto_offset_reset]

@@ -1,0 +1,223 @@
+"""What an application is given: records one by one, or a partition's batch as columns; pure.
+
+    async for record in consumer: record.topic, record.offset, record.key, record.value
+    async for batch in consumer.batches(): batch.offsets, batch.timestamps, batch.values()
+
+Invariants: a batch is one partition's, its offsets grow, and none of its records is of an aborted
+transaction that was to be left out. `next_offset` is where reading goes on behind it: further than
+its last record by what has no records (markers, what was aborted or compacted away).
+
+Mirrors: ConsumerRecord and CompletedFetch of the Java client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, Final, NamedTuple, final
+
+from ...protocol.messages.fetch import AbortedTransaction
+from ...protocol.records.columns import RecordColumns
+from ...protocol.records.control import ControlRecordType
+from ...protocol.records.record import Headers
+from ...protocol.topics import TopicPartition
+
+NO_EPOCH: Final = -1
+
+
+class Received(NamedTuple):
+    """A record and where it came from; `timestamp` is in ms since 1970, -1 for none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+_make_received = partial(tuple.__new__, Received)
+
+
+@final
+class ReceivedBatch:
+    """Rows `first` to `end` of what one fetch brought of a partition; nothing is copied.
+
+    `offsets` and `timestamps` are views of int64 (`memoryview` with format "q"), which NumPy takes
+    by `np.asarray` and Arrow by `pa.array`.
+    """
+
+    __slots__ = ("columns", "end", "first", "leader_epoch", "next_offset", "partition", "topic")
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        columns: RecordColumns,
+        rows: tuple[int, int],
+        next_offset: int,
+        leader_epoch: int = NO_EPOCH,
+    ) -> None:
+        self.topic, self.partition = partition
+        self.columns = columns
+        self.first, self.end = rows
+        self.next_offset = next_offset
+        self.leader_epoch = leader_epoch
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} records of {self.topic}-{self.partition} up to {self.next_offset}>"
+
+    @property
+    def offsets(self) -> memoryview:
+        return memoryview(self.columns.offsets)[self.first : self.end]
+
+    @property
+    def timestamps(self) -> memoryview:
+        return memoryview(self.columns.timestamps)[self.first : self.end]
+
+    def keys(self) -> list[bytes | None]:
+        """One a record."""
+        columns = self.columns
+        return self._contents(columns.key_starts, columns.key_lengths)
+
+    def values(self) -> list[bytes | None]:
+        """One a record."""
+        columns = self.columns
+        return self._contents(columns.value_starts, columns.value_lengths)
+
+    def _contents(self, starts: Sequence[int], lengths: Sequence[int]) -> list[bytes | None]:
+        data = self.columns.data
+        rows = slice(self.first, self.end)
+        return [
+            data[start : start + length] if length >= 0 else None
+            for start, length in zip(starts[rows], lengths[rows], strict=True)
+        ]
+
+    def headers(self) -> list[Headers]:
+        """One a record; the names and contents of each."""
+        columns = self.columns
+        if not any(columns.header_counts[self.first : self.end]):
+            return [()] * len(self)
+        return [columns.headers(row) for row in range(self.first, self.end)]
+
+    def __iter__(self) -> Iterator[Received]:
+        return map(
+            _make_received,
+            zip(
+                repeat(self.topic, len(self)),
+                repeat(self.partition),
+                self.offsets,
+                self.timestamps,
+                self.keys(),
+                self.values(),
+                self.headers(),
+                strict=False,
+            ),
+        )
+
+    def to_numpy(self) -> dict[str, Any]:
+        """Arrays `offset` and `timestamp` (int64), `key` and `value` (objects). Needs NumPy."""
+        import numpy as np
+
+        contents = {"key": self.keys(), "value": self.values()}
+        return {
+            "offset": np.asarray(self.offsets),
+            "timestamp": np.asarray(self.timestamps),
+            **{name: np.array(each, dtype=object) for name, each in contents.items()},
+        }
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.RecordBatch of topic, partition, offset, timestamp, key and value."""
+        import pyarrow as pa
+
+        count = len(self)
+        columns = {
+            "topic": pa.array([self.topic] * count, pa.string()),
+            "partition": pa.array([self.partition] * count, pa.int32()),
+            "offset": pa.array(self.offsets, pa.int64()),
+            "timestamp": pa.array(self.timestamps, pa.timestamp("ms", "UTC")),
+            "key": pa.array(self.keys(), pa.binary()),
+            "value": pa.array(self.values(), pa.binary()),
+        }
+        return pa.RecordBatch.from_pydict(columns)
+
+    def split(self, count: int) -> tuple[ReceivedBatch, ReceivedBatch | None]:
+        """The first `count` records, and the others if there are any."""
+        if count >= len(self):
+            return self, None
+        middle = self.first + count
+        place = (self.topic, self.partition)
+        epoch = self.leader_epoch
+        behind = self.columns.offsets[middle - 1] + 1
+        return (
+            ReceivedBatch(place, self.columns, (self.first, middle), behind, epoch),
+            ReceivedBatch(place, self.columns, (middle, self.end), self.next_offset, epoch),
+        )
+
+    def behind(self, offset: int) -> ReceivedBatch | None:
+        """Its records after an offset; None if there are none."""
+        row = self.columns.first_row(offset + 1)
+        if row >= self.end:
+            return None
+        rows = (max(row, self.first), self.end)
+        place = (self.topic, self.partition)
+        return ReceivedBatch(place, self.columns, rows, self.next_offset, self.leader_epoch)
+
+
+def batches_of(
+    partition: TopicPartition,
+    columns: RecordColumns,
+    position: int,
+    aborted: Iterable[AbortedTransaction] | None,
+) -> list[ReceivedBatch]:
+    """A fetch from `position`, without aborted records if it says what is `aborted`.
+
+    There is at least one batch if the fetch goes beyond `position`, an empty one if need be.
+    """
+    rows = [(columns.first_row(position), len(columns))]
+    if aborted is not None:
+        rows = _committed_rows(columns, rows[0][0], aborted)
+    if not columns.batches:
+        return []
+    last = columns.batches[-1].header
+    next_offset = last.next_offset
+    if next_offset <= position:
+        return []
+    epoch = last.partition_leader_epoch
+    rows = [(first, end) for first, end in rows if first < end] or [(len(columns), len(columns))]
+    found = []
+    for index, (first, end) in enumerate(rows):
+        is_last = index == len(rows) - 1
+        behind = next_offset if is_last else columns.offsets[end - 1] + 1
+        found.append(ReceivedBatch(partition, columns, (first, end), behind, epoch))
+    return found
+
+
+def _committed_rows(
+    columns: RecordColumns, first_row: int, aborted: Iterable[AbortedTransaction]
+) -> list[tuple[int, int]]:
+    """Runs of rows that are of no aborted transaction."""
+    waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
+    open_aborted: set[int] = set()
+    rows: list[tuple[int, int]] = []
+    for batch in columns.batches:
+        header = batch.header
+        while waiting and waiting[-1][0] <= header.last_offset:
+            open_aborted.add(waiting.pop()[1])
+        if batch.control is ControlRecordType.ABORT:
+            open_aborted.discard(header.producer_id)
+            continue
+        if header.is_transactional and header.producer_id in open_aborted:
+            continue
+        first = max(batch.first, first_row)
+        if first >= batch.end:
+            continue
+        if rows and rows[-1][1] == first:
+            rows[-1] = (rows[-1][0], batch.end)
+        else:
+            rows.append((first, batch.end))
+    return rows

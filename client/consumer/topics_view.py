@@ -1,0 +1,99 @@
+"""What the last metadata said about the topics that a consumer is interested in; pure.
+
+Mirrors: ConsumerMetadata and SubscriptionState.LeaderAndEpoch of the Java client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from ...protocol.topics import TopicPartition
+from .assignments import TopicShape
+
+
+class Leader(NamedTuple):
+    """Who leads a partition (-1: nobody), and in which epoch (-1: brokers before 2.1)."""
+
+    node: int
+    epoch: int
+
+
+class TopicsView:
+    """Topics with errors keep what was known of them: an absence may be short."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, MetadataResponseTopic] = {}
+        self._names: dict[bytes, str] = {}
+        self._racks: dict[int, str | None] = {}
+        self.errors: dict[str, ErrorCode] = {}  # of the last answer
+
+    def take(self, answer: MetadataResponse) -> bool:
+        """Whether it brought other topics or other numbers of partitions than were known."""
+        self._racks = {broker.node_id: broker.rack for broker in answer.brokers}
+        self.errors = {}
+        has_changed = False
+        for topic in answer.topics:
+            if topic.name is None:
+                continue
+            if topic.error_code:
+                self.errors[topic.name] = ErrorCode(topic.error_code)
+                continue
+            before = self._topics.get(topic.name)
+            has_changed |= before is None or len(before.partitions) != len(topic.partitions)
+            self._topics[topic.name] = topic
+            self._names[topic.topic_id] = topic.name
+        return has_changed
+
+    def keep_only(self, names: Collection[str]) -> None:
+        for name in self._topics.keys() - set(names):
+            topic = self._topics.pop(name)
+            self._names.pop(topic.topic_id, None)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._topics.keys()
+
+    def topic(self, name: str) -> MetadataResponseTopic | None:
+        return self._topics.get(name)
+
+    def topic_id(self, name: str) -> bytes:
+        return self._topics[name].topic_id
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def leader(self, partition: TopicPartition) -> Leader | None:
+        """None where the partition is not known."""
+        topic = self._topics.get(partition[0])
+        if topic is None:
+            return None
+        for each in topic.partitions:
+            if each.partition_index == partition[1]:
+                return Leader(each.leader_id, each.leader_epoch)
+        return None
+
+    def move(self, partition: TopicPartition, leader: Leader) -> None:
+        """A broker has named the new leader (KIP-951)."""
+        topic = self._topics.get(partition[0])
+        for each in topic.partitions if topic else []:
+            if each.partition_index == partition[1] and leader.epoch > each.leader_epoch:
+                each.leader_id, each.leader_epoch = leader
+
+    def shapes(self, names: Collection[str]) -> dict[str, TopicShape]:
+        """Of those that are known, for assignors."""
+        found = {}
+        for name in names:
+            topic = self._topics.get(name)
+            if topic is None:
+                continue
+            parts = sorted(topic.partitions, key=lambda part: part.partition_index)
+            found[name] = TopicShape(
+                tuple(
+                    frozenset(r for node in part.replica_nodes if (r := self._racks.get(node)))
+                    for part in parts
+                )
+            )
+        return found

@@ -1,0 +1,112 @@
+"""Our consumer against a real broker: alone, in groups, mixed with other clients' members."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from typing import Any
+
+import pytest
+import trio
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from pybroker import Consumer, Received
+from tests.support.processes import BrokerProcess
+
+WAIT_SECONDS = 30.0
+
+
+@pytest.fixture
+def topic(shared_broker: BrokerProcess) -> str:
+    """Of four partitions, with 400 records: numbers as values, the partition as key."""
+    name = f"consumed-{uuid.uuid4().hex[:8]}"
+    with closing(KafkaAdminClient(bootstrap_servers=shared_broker.bootstrap)) as admin:
+        admin.create_topics([NewTopic(name, 4, 1)])
+    with closing(KafkaProducer(bootstrap_servers=shared_broker.bootstrap, linger_ms=5)) as producer:
+        for number in range(400):
+            producer.send(name, b"%d" % number, b"%d" % (number % 4), partition=number % 4)
+    return name
+
+
+def consumer_of(broker: BrokerProcess, group: str | None, **options: Any) -> Consumer:
+    return Consumer(
+        broker.bootstrap,
+        group_id=group,
+        **{"auto_offset_reset": "earliest", "heartbeat_interval_seconds": 0.2, **options},
+    )
+
+
+async def read(consumer: Consumer, count: int) -> list[Received]:
+    records: list[Received] = []
+    with trio.fail_after(WAIT_SECONDS):
+        async for record in consumer:
+            records.append(record)
+            if len(records) == count:
+                break
+    return records
+
+
+async def test_assigned_partitions_are_read_in_order(
+    shared_broker: BrokerProcess, topic: str
+) -> None:
+    async with consumer_of(shared_broker, None) as consumer:
+        await consumer.assign([(topic, 1), (topic, 3)])
+        records = await read(consumer, 200)
+    for partition in (1, 3):
+        mine = [record for record in records if record.partition == partition]
+        assert [record.offset for record in mine] == list(range(100))
+        assert [record.value for record in mine] == [b"%d" % n for n in range(partition, 400, 4)]
+        assert {(record.topic, record.key) for record in mine} == {(topic, b"%d" % partition)}
+
+
+async def test_a_group_goes_on_where_it_was_left(shared_broker: BrokerProcess, topic: str) -> None:
+    group = uuid.uuid4().hex
+    async with consumer_of(shared_broker, group) as consumer:
+        await consumer.subscribe([topic])
+        first = await read(consumer, 150)
+    async with consumer_of(shared_broker, group) as consumer:
+        await consumer.subscribe([topic])
+        second = await read(consumer, 250)
+    values = [int(record.value or b"") for record in first + second]
+    assert sorted(values) == list(range(400))
+
+
+async def test_what_was_in_hand_at_an_error_is_read_again(
+    shared_broker: BrokerProcess, topic: str
+) -> None:
+    group = uuid.uuid4().hex
+    done = []
+
+    async def fail() -> None:
+        async with consumer_of(shared_broker, group) as consumer:
+            await consumer.subscribe([topic])
+            done.extend(await read(consumer, 120))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    async with consumer_of(shared_broker, group) as consumer:
+        await consumer.subscribe([topic])
+        rest = await read(consumer, 281)
+    assert done[-1] in rest
+    assert len(set(done[:-1]) | set(rest)) == 400
+
+
+async def test_members_divide_partitions(shared_broker: BrokerProcess, topic: str) -> None:
+    group = uuid.uuid4().hex
+    seen: dict[int, set[tuple[str, int]]] = {}
+    async with consumer_of(shared_broker, group) as one, consumer_of(shared_broker, group) as two:
+
+        async def drive(index: int, consumer: Consumer, all_done: trio.CancelScope) -> None:
+            await consumer.subscribe([topic])
+            while [len(mine) for mine in seen.values()] != [2, 2]:
+                await consumer.poll(0.05)
+                seen[index] = set(consumer.assignment)
+            all_done.cancel()
+
+        with trio.fail_after(WAIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drive, 1, one, nursery.cancel_scope)
+                nursery.start_soon(drive, 2, two, nursery.cancel_scope)
+    assert seen[1] | seen[2] == {(topic, number) for number in range(4)}
