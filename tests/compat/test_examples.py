@@ -1,7 +1,7 @@
 """Each program of examples/ as a newcomer runs it: a process of its own, against `pybroker start`.
 
 What a program prints is its result, so that is what is looked at. One cluster of three brokers
-serves all of them but the one that has a broker killed.
+serves all of them but the one that has a broker killed and the one for a secured cluster.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 from pybroker.spark_jobs.java import JavaNotFoundError, find_java_home
 from tests.support.local_cluster import LocalCluster, local_cluster
 from tests.support.processes import ROOT
+from tests.support.secure_cluster import secure_cluster
 
 EXAMPLES = ROOT / "examples"
 TIMEOUT_SECONDS = 110.0
@@ -36,17 +37,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 def run(
     name: str,
-    cluster: LocalCluster,
+    cluster: LocalCluster | None,
     folder: Path,
     *arguments: str,
     timeout_seconds: float = TIMEOUT_SECONDS,
     **more: str,
 ) -> str:
     """What the program prints; it must end well."""
+    here = {} if cluster is None else {"KAFKA_BOOTSTRAP": cluster.bootstrap}
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=folder,
-        env={**os.environ, "KAFKA_BOOTSTRAP": cluster.bootstrap, **more},
+        env={**os.environ, **here, **more},
         capture_output=True,
         text=True,
         timeout=timeout_seconds,
@@ -147,6 +149,19 @@ def test_watch_a_failover(tmp_path: Path) -> None:
         assert int(acknowledged) == int(stored) > 2000
         assert float(silence) > 0
         assert "all led and fully replicated" in cluster.succeed("status")
+
+
+def test_secured_cluster(tmp_path: Path) -> None:
+    with secure_cluster(tmp_path / "data", 2) as cluster:
+        argument = str(cluster.data_dir)
+        told = run("secured_cluster.py", None, tmp_path, argument).splitlines()
+        told = [re.sub(r"(alice|diary)-\w+", r"\1", line) for line in told]
+        assert told == [
+            "alice writes to diary: TOPIC_AUTHORIZATION_FAILED",
+            "with an ACL for it: done",
+            "alice reads it: GROUP_AUTHORIZATION_FAILED",
+            "She may after: pybroker acls add --allow alice --consumer --topic diary --group alice",
+        ]
 
 
 def test_every_example_is_listed_short_and_run() -> None:

@@ -59,31 +59,39 @@ DEFINITIONS = (
         PASSWORD,
         None,
         MEDIUM,
-        doc="Encrypts passwords among dynamic configs in ZooKeeper; needed to set one.",
+        doc="With it this broker encrypts the passwords that are altered while it runs: they are "
+        "kept in ZooKeeper. Without it none can be altered.",
     ),
     key(
         "password.encoder.old.secret",
         PASSWORD,
         None,
         MEDIUM,
-        doc="The secret before: what it has encrypted is encrypted anew at the start.",
+        doc="The secret of before, after a change of password.encoder.secret: at the next start, "
+        "passwords in ZooKeeper are read with it and encrypted with the new one.",
     ),
     key(
         "password.encoder.keyfactory.algorithm",
         STRING,
         None,
         LOW,
-        doc="PBKDF2WithHmacSHA512, or with another SHA.",
+        doc="How a key is made of the secret: PBKDF2WithHmacSHA512 if it is not set, or one of its "
+        "kind with another SHA.",
     ),
     key(
         "password.encoder.cipher.algorithm",
         STRING,
         "AES/CBC/PKCS5Padding",
         LOW,
-        doc="AES/CBC/PKCS5Padding or AES/GCM/NoPadding.",
+        doc="What encrypts: AES/CBC/PKCS5Padding or AES/GCM/NoPadding.",
     ),
     key(
-        "password.encoder.key.length", INT, "128", LOW, valid=Range(8), doc="128, 192 or 256 bits."
+        "password.encoder.key.length",
+        INT,
+        "128",
+        LOW,
+        valid=Range(8),
+        doc="The length of that key: 128, 192 or 256 bits.",
     ),
     key(
         "password.encoder.iterations",
@@ -91,6 +99,6 @@ DEFINITIONS = (
         "4096",
         LOW,
         valid=Range(1024),
-        doc="Of the key that is made of the secret.",
+        doc="How many rounds it takes to make that key of the secret.",
     ),
 )
