@@ -11,6 +11,7 @@ RequestFault    one of them
 from .broker.local.cluster_state import ClusterError
 from .broker.testkit.cluster import KafkaCluster
 from .broker.testkit.faults import Fault
+from .broker.testkit.network import NetworkFaults
 from .broker.testkit.records import KafkaRecord
 from .broker.testkit.request_faults import RequestFault, RequestFaults
 
@@ -19,6 +20,7 @@ __all__ = [
     "Fault",
     "KafkaCluster",
     "KafkaRecord",
+    "NetworkFaults",
     "RequestFault",
     "RequestFaults",
 ]

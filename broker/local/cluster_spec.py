@@ -56,6 +56,7 @@ class ClusterSpec:
     first_metrics_port: int | None = None
     verbose: bool = False
     companion: Callable[[NodeState], Companion] | None = None  # in the process of each broker
+    own_keys: Callable[[int], Mapping[str, str]] | None = None  # of a broker; they win over all
 
     def local_defaults(self) -> dict[str, str]:
         """Where a local cluster departs from Kafka's defaults; `overrides` win over these."""
@@ -102,6 +103,7 @@ class ClusterSpec:
                 "log.dirs": node.directory,
                 "zookeeper.connect": zookeeper_connect,
                 **overrides,
+                **({} if self.own_keys is None else self.own_keys(node.node_id)),
             }
         )
 

@@ -48,6 +48,11 @@ def behave_as_node(kind: str, supervisor_pid: int) -> None:
         raise ProcessLookupError("the supervisor was gone before this node had begun")
 
 
+def die_with_parent() -> None:
+    """For a process that has nothing to put in order (Linux)."""
+    _signal_with_parent(signal.SIGKILL)
+
+
 def stop_with_parent() -> None:
     """For a supervisor that is forked by a process without which it has no purpose (Linux)."""
     _signal_with_parent(signal.SIGTERM)

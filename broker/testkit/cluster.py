@@ -26,6 +26,7 @@ from ..local.cluster_state import ClusterError, ClusterState
 from .asynchronous import in_thread
 from .faults import Fault
 from .launching import Channel, shared_launcher
+from .network import NetworkFaults
 from .options import ClusterOptions, config_texts
 from .request_faults import RequestFaults
 from .story import Story
@@ -49,7 +50,8 @@ class KafkaCluster:
     brokers: how many, with the ids 1 to N. config: any keys of server.properties, and {id} in a
     value is the broker's id. secure: clients log in over TLS (`client_settings`). data_dir: keep
     the data there; without it all is in a temporary directory that goes with the cluster. Ports
-    are free ones unless given. zookeeper: an ensemble to use instead of the embedded one.
+    are free ones unless given. zookeeper: an ensemble to use instead of the embedded one. network:
+    with a proxy between all nodes and clients, for the faults in `network`.
 
     Methods may be called from any thread, and from asyncio and trio too; they block their caller
     until done. Raises ClusterError, whose text says what to do.
@@ -67,6 +69,7 @@ class KafkaCluster:
         zookeeper: str | None = None,
         zookeeper_credentials: str | Path | None = None,
         metrics_port: int | None = None,
+        network: bool = False,
         verbose: bool = False,
     ) -> None:
         if not 1 <= brokers <= MAX_BROKERS:
@@ -83,6 +86,7 @@ class KafkaCluster:
             zookeeper=zookeeper,
             zookeeper_credentials=str(zookeeper_credentials) if zookeeper_credentials else None,
             metrics_port=metrics_port,
+            network=network,
             verbose=verbose,
         )
         self._lock = threading.RLock()
@@ -93,6 +97,7 @@ class KafkaCluster:
         self._numbers = itertools.count(2)
         self.topics: list[str] = []  # those that `topic` has made
         self._used: set[str] = set()  # the names that it has tried
+        self._network = NetworkFaults(self._ask_network, brokers, self._faults)
         self._has_own_time = False  # its clocks have been set on for good
         self.story = Story()
         self.requests = RequestFaults(self._tell_nodes, self._faults)
@@ -113,6 +118,8 @@ class KafkaCluster:
                     channel.wait_until_ready()
                     self._channel = channel
                     self._bootstrap = self._state().bootstrap
+                    if self._options.network:
+                        self._bootstrap = self._ask_network(do="bootstrap")
                 except BaseException:
                     self._channel = None
                     channel.close()
@@ -318,7 +325,13 @@ class KafkaCluster:
     def _address(self) -> Address:
         from .inspection import Address
 
-        return Address(self.bootstrap, self._security("admin"))
+        addresses = self.bootstrap.split(",")
+        running = [
+            address
+            for address, node in zip(addresses, self._state().brokers, strict=True)
+            if node.status == cluster_state.NodeStatus.RUNNING
+        ]
+        return Address(",".join(running or addresses), self._security("admin"))
 
     # Faults
 
@@ -372,6 +385,28 @@ class KafkaCluster:
             raise ClusterError(f"there is no group {group!r} with members")
         self.story.tell(f"rebalance of {group}")
 
+    @property
+    def network(self) -> NetworkFaults:
+        """Cut, silence and delay; needs `network=True`."""
+        if not self._options.network:
+            raise ClusterError(
+                "this cluster has no network of its own: start it with network=True, or mark the "
+                "test with @pytest.mark.kafka(network=True)"
+            )
+        return self._network
+
+    def _ask_network(self, **request: Any) -> Any:
+        from .controls import ask_controls
+        from .network_proxy import proxy_socket
+
+        try:
+            done = ask_controls(proxy_socket(self.data_dir), DEFAULT_TIMEOUT_SECONDS, **request)
+        except (OSError, RuntimeError) as error:
+            raise ClusterError(f"the network: {error}") from error
+        if request["do"] != "bootstrap":
+            self.story.tell("network: " + " ".join(map(str, request.values())))
+        return done
+
     # Time
 
     def set_clock(self, broker: int | None = None, *, ahead: float) -> Fault:
@@ -407,15 +442,15 @@ class KafkaCluster:
 
     def _tell_nodes(self, broker: int | None, **request: Any) -> dict[int, Any]:
         """Have brokers that run do something; their answers."""
-        from .node_controls import ask_node
+        from .controls import ask_controls
+        from .node_controls import controls_socket
 
         answers = {}
         for node in self._state().brokers:
             if broker in (None, node.node_id) and node.status == cluster_state.NodeStatus.RUNNING:
                 try:
-                    answers[node.node_id] = ask_node(
-                        self.data_dir, node.node_id, DEFAULT_TIMEOUT_SECONDS, **request
-                    )
+                    path = controls_socket(self.data_dir, node.node_id)
+                    answers[node.node_id] = ask_controls(path, DEFAULT_TIMEOUT_SECONDS, **request)
                 except (OSError, RuntimeError) as error:
                     raise ClusterError(f"{node.name}: {error}") from error
         if broker is not None and not answers:

@@ -25,11 +25,13 @@ from pathlib import Path
 
 from ..local import cluster_state
 from ..local.cluster_spec import ClusterSpec
+from ..local.cluster_state import ClusterError
 from ..local.node_process import describe
 from ..local.node_signals import prepare_for_forks, stop_with_parent
 from ..local.secured import SecurityFiles
 from ..local.supervisor import Supervisor, import_broker_code
 from ..resources.descriptors import raise_descriptor_limit
+from .network_proxy import NetworkPlan
 from .node_controls import companion
 from .options import ClusterOptions
 
@@ -134,8 +136,23 @@ def supervise(options: ClusterOptions, channel: socket.socket) -> int:
     """Run one cluster until its channel ends. Raises ClusterError if it cannot start."""
     spec = spec_of(options)
     record = cluster_state.SupervisorLog(spec.data_dir)
-    supervisor = Supervisor(spec, record.add, owner=channel.fileno())
-    return supervisor.run(lambda _state: _tell(channel, {"ready": True}))
+    with contextlib.ExitStack() as stack:
+        if options.network:
+            stack.enter_context(network_of(spec, channel.fileno()))
+        supervisor = Supervisor(spec, record.add, owner=channel.fileno())
+        return supervisor.run(lambda _state: _tell(channel, {"ready": True}))
+
+
+def network_of(spec: ClusterSpec, channel: int) -> contextlib.AbstractContextManager[None]:
+    """The proxy's process, and the brokers behind it. Raises ClusterError."""
+    if spec.security is not None or spec.zookeeper_connect is not None:
+        raise ClusterError("network=True is for open clusters with the embedded ZooKeeper")
+    os.close(cluster_state.claim(spec.data_dir))
+    plan = NetworkPlan(spec.broker_count)
+    plan.reserve()
+    spec.zookeeper_port = plan.zookeeper_port
+    spec.own_keys = plan.broker_keys
+    return plan.proxy_process(spec.data_dir, channel)
 
 
 def spec_of(options: ClusterOptions) -> ClusterSpec:

@@ -7,6 +7,7 @@ own, with a trio loop that ends with it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +20,12 @@ from ...client.errors import ClientError
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ...protocol.messages.metadata import MetadataResponseTopic
+from ...protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from ...protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -36,6 +42,7 @@ from ..local.cluster_state import ClusterError
 from .records import KafkaRecord, aborted_places
 
 POLL_SECONDS = 0.02
+VIEW_SECONDS = 1.0  # for one broker's answer: it may be paused
 FETCH_WAIT_MS = 100
 FETCH_MAX_BYTES = 16 * 1024 * 1024
 EARLIEST, LATEST = -2, -1
@@ -116,15 +123,33 @@ async def delete_topics(cluster: Cluster, names: list[str]) -> None:
 async def wait_until(
     cluster: Cluster, topic: str, condition: Callable[[MetadataResponseTopic], bool]
 ) -> MetadataResponseTopic:
-    """Until the topic is so, as any broker tells it; forever, if need be."""
+    """Until each broker that answers, and is not behind the others, tells the topic so; forever, if
+    need be."""
     while True:
-        try:
-            (found,) = (await cluster.metadata([topic])).topics
-            if found.error_code == ErrorCode.NONE and condition(found):
-                return found
-        except ClientError:  # nobody answers now
-            pass
+        views = await _views(cluster, topic)
+        newest = max(map(_age, views), default=0)
+        current = [view for view in views if _age(view) == newest]
+        if current and all(map(condition, current)):
+            return current[0]
         await trio.sleep(POLL_SECONDS)
+
+
+async def _views(cluster: Cluster, topic: str) -> list[MetadataResponseTopic]:
+    """The topic as each broker tells it; who is cut off still believes what was so before."""
+    views: list[MetadataResponseTopic] = []
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    with contextlib.suppress(ClientError):
+        for broker in (await cluster.metadata([])).brokers:
+            with contextlib.suppress(ClientError), trio.move_on_after(VIEW_SECONDS):
+                connection = await cluster.connection(broker.node_id)
+                answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+                views += [one for one in answer.topics if one.error_code == ErrorCode.NONE]
+    return views
+
+
+def _age(topic: MetadataResponseTopic) -> int:
+    """Grows with each change of a leader."""
+    return sum(part.leader_epoch for part in topic.partitions)
 
 
 async def read_topic(

@@ -1,17 +1,14 @@
 """What a test may do inside of a broker's process: harm requests and the disk, move the clock.
 
 Runs beside the broker (`server.Companion`) in clusters that the fork server starts, and in no
-other. It listens on a Unix socket in the cluster's directory, one request a connection: a line of
-JSON `{"do": NAME, ...}`, answered by `{"done": ...}` or `{"error": TEXT}`.
+other, and does what comes through `controls`.
 
 Invariants: without a rule no request passes here; without a fault of the disk no write does.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import socket
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +19,7 @@ import trio
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from ..local.cluster_control import unix_address
+from .controls import serve_controls
 from .disk_faults import DiskFault, break_disk, mend_disk
 from .interceptions import Harm, Interceptions, Rule
 
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pybroker.broker.testkit")
 
-REQUEST_MAX_BYTES = 1 << 16
 COMPACTION_SECONDS = 30.0
 POLL_SECONDS = 0.02
 _MS = 1000
@@ -41,6 +37,11 @@ _MS = 1000
 def controls_socket(data_dir: Path, broker_id: int) -> Path:
     """Where the controls of this broker listen."""
     return data_dir / f"controls-{broker_id}.sock"
+
+
+def companion(data_dir: Path, broker_id: int) -> NodeControls:
+    """For a broker's process."""
+    return NodeControls(controls_socket(data_dir, broker_id))
 
 
 class NodeControls:
@@ -68,39 +69,8 @@ class NodeControls:
 
     async def run(self, broker: Broker) -> None:
         self._broker = broker
-        bound = socket.socket(socket.AF_UNIX)
-        self._path.unlink(missing_ok=True)
-        with unix_address(self._path) as address:
-            bound.bind(address)
-        bound.listen()
-        bound.setblocking(False)
-        with trio.socket.from_stdlib_socket(bound) as listener:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                while True:
-                    connection, _ = await listener.accept()
-                    nursery.start_soon(self._serve, trio.SocketStream(connection))
-
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        async with stream:
-            try:
-                line = b""
-                while not line.endswith(b"\n") and len(line) <= REQUEST_MAX_BYTES:
-                    chunk = await stream.receive_some(REQUEST_MAX_BYTES)
-                    if not chunk:
-                        return
-                    line += chunk
-                await stream.send_all(json.dumps(await self._do(json.loads(line))).encode() + b"\n")
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                logger.info("whoever asked for something does not wait for the answer")
-
-    async def _do(self, request: dict[str, Any]) -> dict[str, Any]:
-        try:
-            done = self._actions[request.pop("do")](**request)
-            return {"done": await done if hasattr(done, "__await__") else done}
-        except Exception as error:
-            logger.warning("a control failed", exc_info=True)
-            return {"error": str(error) or type(error).__name__}
+        async with trio.open_nursery() as self._nursery:
+            await serve_controls(self._path, self._actions)
 
     # Requests
 
@@ -221,21 +191,3 @@ class Deaf:
 
     def respond(self, request: Request, _parts: list[Any] | None) -> None:
         self._connection.close_instead_of(request)
-
-
-def companion(data_dir: Path, broker_id: int) -> NodeControls:
-    return NodeControls(controls_socket(data_dir, broker_id))
-
-
-def ask_node(data_dir: Path, broker_id: int, timeout_s: float, **request: Any) -> Any:
-    """From the test's process: have it done. Raises OSError, RuntimeError with what went wrong."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout_s)
-        with unix_address(controls_socket(data_dir, broker_id)) as address:
-            connection.connect(address)
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        with connection.makefile("rb") as answers:
-            answer = json.loads(answers.readline(REQUEST_MAX_BYTES) or '{"error": "no answer"}')
-    if "error" in answer:
-        raise RuntimeError(answer["error"])
-    return answer["done"]

@@ -24,6 +24,7 @@ class ClusterOptions:
     zookeeper: str | None = None
     zookeeper_credentials: str | None = None
     metrics_port: int | None = None
+    network: bool = False
     verbose: bool = False
 
 

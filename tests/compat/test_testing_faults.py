@@ -17,6 +17,7 @@ from pybroker.testing import ClusterError, KafkaCluster
 PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 0.02
 CALL_SECONDS = 30.0
+QUICK = {"zookeeper.session.timeout.ms": 2000}  # who is cut off is missed sooner
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,8 @@ def test_requests_that_are_late_or_get_no_answer(kafka: KafkaCluster) -> None:
 
 
 def test_names_that_kafka_does_not_have(kafka: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match="network=True"):
+        kafka.network.cut(1, 2)
     with pytest.raises(ClusterError, match="no API"):
         kafka.requests.drop("Produces")
     with pytest.raises(ClusterError, match="no error"):
@@ -170,3 +173,25 @@ def test_compaction_at_once() -> None:
         produce(kafka, topic, b"b=2")
         kafka.compact(topic)
         assert values(kafka, topic) == [b"a=2", b"b=2"]
+
+
+def test_cut_delayed_and_silent_networks() -> None:
+    with KafkaCluster(brokers=3, config=QUICK, network=True) as kafka:
+        topic = kafka.topic("orders", config={"min.insync.replicas": 2})
+        kafka.wait_for_isr(topic, 3)
+        leader = kafka.leader(topic)
+        with kafka.network.delay("client", leader, 0.2):
+            began = time.monotonic()
+            produce(kafka, topic, b"late")
+            assert time.monotonic() - began >= 0.4
+        with kafka.network.isolate(leader):
+            wait_for(lambda: kafka.leader(topic) != leader)
+        produce(kafka, topic, b"after")
+        kafka.wait_for_isr(topic, 3)
+        with kafka.network.cut("client", kafka.leader(topic)), pytest.raises(ClusterError):
+            kafka.records(topic, timeout=0.5)
+        leader = kafka.leader(topic)
+        first, second = (broker for broker in kafka.brokers if broker != leader)
+        with kafka.network.silence(first, second):
+            produce(kafka, topic, b"x")
+        assert values(kafka, topic) == [b"late", b"after", b"x"]
