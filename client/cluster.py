@@ -30,6 +30,7 @@ from ..protocol.messages.metadata import (
 from ..protocol.schema import Message
 from .connection import Connection, Connections, Question
 from .errors import ClientError, LoginError, Refused
+from .metadata import Leader, MetadataCache
 from .refusals import Asked, NotAllowed
 from .security.connector import OPEN, Reach
 from .security.settings import connector_from
@@ -43,6 +44,11 @@ FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
 FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: before it, a broker that creates topics always does
 
 R = TypeVar("R", bound=Message)
+
+
+def now_ms() -> int:
+    """Of the clock by which clients wait; it has nothing to do with timestamps."""
+    return int(trio.current_time() * 1000)
 
 
 async def retrying() -> AsyncIterator[float]:
@@ -97,6 +103,7 @@ class Cluster:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self.controller_id = -1
+        self.cache = MetadataCache()
 
     async def __aenter__(self) -> Cluster:
         await self._opened.__aenter__()
@@ -223,8 +230,29 @@ class Cluster:
 
         answer = await self.ask_anyone(ApiKey.METADATA, question, MetadataResponse)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        self.cache.update(answer, now_ms())
         self.controller_id = answer.controller_id
         return answer
+
+    async def leader(self, topic: str, partition: int) -> Leader:
+        """Of a partition, as far as is known; asked for if it is not, or `cache` has it as stale.
+
+        Waits for one. Raises ClientError.
+        """
+        if not self.cache.to_ask([topic], now_ms()):
+            known = self.cache.leader(topic, partition)
+            if known is not None:
+                return known
+        wait = LeaderlessWait(self.tell)
+        async for _ in retrying():
+            found = await self.topic(topic)
+            known = self.cache.leader(topic, partition)
+            if known is not None:
+                return known
+            if partition >= len(found.partitions):
+                raise ClientError(f"topic {topic!r} has no partition {partition}")
+            wait.go_on(found, [partition])
+        raise ClientError(why_leaderless(found, [partition]))
 
     async def topic(
         self, name: str, *, create_missing: bool = False, wait_for_missing: bool = False

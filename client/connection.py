@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TypeAlias, TypeVar, cast
 
@@ -137,10 +137,33 @@ class Connection:
         self._serves_us = True
         return answer
 
+    def post(
+        self, key: ApiKey, message: Question, answer_class: type[R]
+    ) -> Callable[[float], Awaitable[R]]:
+        """Send a request at once; what is returned waits for its answer, so many seconds.
+
+        For whoever must know the order in which requests leave. Raises ClientError, as does the
+        wait.
+        """
+        assert not self.must_wait
+        version = self.version(key)
+        awaited = self._begin(message(version) if callable(message) else message, version)
+
+        async def wait(timeout_seconds: float) -> R:
+            with trio.move_on_after(timeout_seconds):
+                answer = await self._answer_to(awaited)
+                assert isinstance(answer, answer_class)
+                self._serves_us = True
+                return answer
+            self._fail(trio.TooSlowError())
+            raise self._failed(trio.TooSlowError())
+
+        return wait
+
     async def tell(self, key: ApiKey, message: Question) -> None:
         """Send a request that has no answer (a Produce with acks=0). Raises ClientError."""
         version = self.version(key)
-        await self._wait_for_turn()
+        await self.wait_for_turn()
         self._send(message(version) if callable(message) else message, version)
         while self._is_sending and self.is_open:
             await self._progress.wait()
@@ -170,30 +193,41 @@ class Connection:
 
     async def _exchange(self, version: int, message: Message, timeout_seconds: float) -> Message:
         with trio.move_on_after(timeout_seconds):
-            if self._must_wait():
-                await self._wait_for_turn()
-            awaited = _Awaited(self._send(message, version))
-            self._in_flight.append(awaited)
-            try:
-                await awaited.settled.wait()
-            finally:
-                awaited.is_dropped = awaited.answer is None
-            if awaited.answer is not None:
-                return awaited.answer
-            assert awaited.error is not None
-            raise self._failed(awaited.error) from awaited.error
+            if self.must_wait:
+                await self.wait_for_turn()
+            return await self._answer_to(self._begin(message, version))
         self._fail(trio.TooSlowError())
         raise self._failed(trio.TooSlowError())
 
-    def _must_wait(self) -> bool:
+    def _begin(self, message: Message, version: int) -> _Awaited:
+        awaited = _Awaited(self._send(message, version))
+        self._in_flight.append(awaited)
+        return awaited
+
+    async def _answer_to(self, awaited: _Awaited) -> Message:
+        try:
+            await awaited.settled.wait()
+        finally:
+            awaited.is_dropped = awaited.answer is None
+        if awaited.answer is not None:
+            return awaited.answer
+        assert awaited.error is not None
+        raise self._failed(awaited.error) from awaited.error
+
+    @property
+    def must_wait(self) -> bool:
+        """Others come first, or there is no room: `post` may not be called."""
         return (
             len(self._in_flight) >= MAX_IN_FLIGHT
             or self._turn.locked()
             or trio.current_time() >= self._link.good_until
         )
 
-    async def _wait_for_turn(self) -> None:
-        """In the order of the calls; returns when a request may be sent, and before others can."""
+    async def wait_for_turn(self) -> None:
+        """In the order of the calls; returns when a request may be sent, and before others can.
+
+        Raises ClientError.
+        """
         async with self._turn:
             while self.is_open and len(self._in_flight) >= MAX_IN_FLIGHT:
                 await self._progress.wait()

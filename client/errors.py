@@ -25,3 +25,19 @@ class Refused(ClientError):
     def __init__(self, message: str, code: ErrorCode) -> None:
         super().__init__(message)
         self.code = code
+
+
+class DeliveryTimeout(ClientError):
+    """A record was not acknowledged in its time; it may be written all the same."""
+
+
+class ProducerClosed(ClientError):
+    """The producer has ended, or cannot go on: the record was not acknowledged."""
+
+
+class ProducerFenced(Refused):
+    """Another producer has this transactional id now."""
+
+
+class TransactionAborted(ClientError):
+    """Sent in a transaction that is aborted, or can only be aborted; the message says why."""

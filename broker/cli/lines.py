@@ -26,6 +26,7 @@ from .options import UserError, bootstrap_option, command_config_option, run_cli
 
 BATCH_MAX_BYTES = 512 * 1024
 READ_BYTES = 1 << 16
+DELIVERY_TIMEOUT_MS = 30_000
 
 
 def _tell(line: str) -> None:
@@ -95,14 +96,18 @@ def produce(
 
     async def write(producer: Producer, batch: list[SimpleRecord]) -> None:
         nonlocal written
-        if batch:
-            await producer.send(batch)
-            written += len(batch)
+        await producer.send_all(topic, batch)
+        written += len(batch)
 
     async def run(interrupt: Interrupt) -> None:
-        async with Cluster(bootstrap, _tell, security=security) as cluster:
-            producer = Producer(cluster, topic, compression=Compression[compression.upper()])
-            await interrupt.unless_told(producer.start)
+        async with Producer(
+            bootstrap,
+            compression=compression,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            tell=_tell,
+            security=security,
+        ) as producer:
+            await interrupt.unless_told(functools.partial(producer.prepare, topic))
             async for lines in _lines(interrupt):
                 batch: list[SimpleRecord] = []
                 size = 0

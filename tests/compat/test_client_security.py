@@ -118,14 +118,12 @@ def kafka(
 async def write_and_read(
     bootstrap: str, security: Mapping[str, str], topic: str, pause_seconds: float = 0
 ) -> None:
-    async with Cluster(bootstrap, security=security) as cluster:
+    async with Cluster(bootstrap, security=security) as cluster, Producer(cluster) as producer:
         await create_topic(cluster, topic, partitions=1, replication_factor=1)
-        producer = Producer(cluster, topic)
-        await producer.start()
         values = [b"one", b"two"]
-        await producer.send([SimpleRecord(1, None, value) for value in values])
+        await producer.send_all(topic, [SimpleRecord(1, None, value) for value in values])
         await trio.sleep(pause_seconds)
-        await producer.send([SimpleRecord(1, None, b"three")])
+        await producer.send(topic, b"three")
     received: list[bytes | None] = []
     async with Consumer(bootstrap, security=security, auto_offset_reset="earliest") as consumer:
         await consumer.assign([(topic, 0)])

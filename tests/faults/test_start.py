@@ -24,7 +24,6 @@ from pybroker.broker.cli.main import main
 from pybroker.broker.cluster.registration import SESSION_FILE
 from pybroker.broker.local.cluster_state import LOCK_FILE, STATE_FILE, claim
 from pybroker.broker.zookeeper.storage import open_storage
-from pybroker.client.cluster import Cluster
 from pybroker.client.errors import ClientError
 from pybroker.client.producer import Producer
 from pybroker.coordinator.zookeeper.wal import LOG_PREFIX
@@ -245,11 +244,10 @@ def test_fewer_brokers_than_there_are(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def produce_to_all(bootstrap: str, topic: str, tell: Callable[[str], None]) -> None:
-    async with Cluster(bootstrap, tell) as cluster:
-        producer = Producer(cluster, topic)
-        await producer.start()
-        await producer.send([SimpleRecord(0, None, b"to a partition that has a leader")])
-        await producer.send([SimpleRecord(0, b"key %d" % number, b"") for number in range(50)])
+    async with Producer(bootstrap, tell=tell) as producer:
+        await producer.send(topic, b"to a partition that has a leader")
+        records = [SimpleRecord(0, b"key %d" % number, b"") for number in range(50)]
+        await producer.send_all(topic, records)
 
 
 def invoke(*words: str, text: str = "") -> click.testing.Result:

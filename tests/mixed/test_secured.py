@@ -132,15 +132,16 @@ async def all_in_sync(cluster: Cluster) -> dict[int, int]:
 
 async def test_each_leader_dies(secured: Secured) -> None:
     written: list[bytes] = []
-    async with Cluster(secured.bootstrap, security=secured.client) as cluster:
+    async with (
+        Cluster(secured.bootstrap, security=secured.client) as cluster,
+        Producer(cluster) as producer,
+    ):
         await create_topic(cluster, TOPIC, partitions=len(NODES), replication_factor=len(NODES))
-        producer = Producer(cluster, TOPIC)
-        await producer.start()
 
         async def write(text: str) -> None:
             for batch in range(BATCHES):
                 values = [f"{text}-{batch}-{number}".encode() for number in range(50)]
-                await producer.send([SimpleRecord(1, None, value) for value in values])
+                await producer.send_all(TOPIC, [SimpleRecord(1, None, v) for v in values])
                 written.extend(values)
 
         for node in NODES:

@@ -29,14 +29,13 @@ FLIGHTS = 3000
 CLIENT = """
 import sys
 import trio
-from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic, list_topics
+from pybroker import Cluster, Consumer, Producer, create_topic, list_topics
 
 async def main(bootstrap):
     async with Cluster(bootstrap) as cluster:
         await create_topic(cluster, "greetings", partitions=1)
-        producer = Producer(cluster, "greetings")
-        await producer.start()
-        await producer.send([SimpleRecord(1_700_000_000_000, None, b"hello")])
+        async with Producer(cluster) as producer:
+            await producer.send("greetings", b"hello", timestamp_ms=1_700_000_000_000)
         names = [topic.name for topic in await list_topics(cluster)]
     async with Consumer(bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
         await consumer.subscribe("greetings")

@@ -25,6 +25,7 @@ import pytest
 from pybroker import testing
 from pybroker.client.consumer.consumer import Consumer
 from pybroker.client.consumer.received import ReceivedBatch
+from pybroker.client.producer.producer import Producer
 from tests import run
 from tests.support.processes import ROOT
 
@@ -52,7 +53,7 @@ FOR_TESTS = {
 # All public methods of these are for people's tests and programs.
 HANDED_OUT = [
     *(getattr(testing, name) for name in testing.__all__),
-    *(Consumer, ReceivedBatch),
+    *(Consumer, ReceivedBatch, Producer),
 ]
 _WORD = re.compile(r"\w+")
 # A function or a class that takes less than this says by itself what it does.

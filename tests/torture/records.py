@@ -15,7 +15,6 @@ from pybroker.client.cluster import Cluster
 from pybroker.client.errors import ClientError
 from pybroker.client.producer import Producer
 from pybroker.client.topic_reader import EARLIEST, LATEST, TopicReader
-from pybroker.protocol.records.record import SimpleRecord
 from tests.torture.commands import wait_until
 
 TOPIC = "ledger"
@@ -48,14 +47,12 @@ class Ledger:
     async def _write(self, count: int) -> None:
         with trio.move_on_after(WRITE_SECONDS):
             try:
-                async with Cluster(bootstrap(self._data_dir)) as cluster:
-                    producer = Producer(cluster, TOPIC)
-                    await producer.start()
+                async with Producer(bootstrap(self._data_dir)) as producer:
                     for _ in range(count):
                         number = self._next
                         self._next += 1
-                        value = b"%d" % number
-                        await producer.send([SimpleRecord(self._now_ms + number, None, value)])
+                        at_ms = self._now_ms + number
+                        await producer.send(TOPIC, b"%d" % number, timestamp_ms=at_ms)
                         self.acknowledged.add(number)
             except (ClientError, OSError, ExceptionGroup):
                 return  # it was never said that these are there

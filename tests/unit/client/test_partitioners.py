@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as twin
 
-from pybroker.client.partitioner import murmur2, partition_for
+from pybroker.client.producer.partitioners import murmur2, partition_for
 
 
 @given(st.binary(max_size=64))

@@ -1,0 +1,21 @@
+"""Writing to topics: `Producer`, and what it takes and gives."""
+
+from .coordination import GroupMetadata, OffsetToCommit
+from .delivery import Delivery, RecordMetadata
+from .partitioners import murmur2, partition_for
+from .producer import Interceptor, OutgoingRecord, Partitioner, Producer
+from .sender import ProducerMetrics
+
+__all__ = [
+    "Delivery",
+    "GroupMetadata",
+    "Interceptor",
+    "OffsetToCommit",
+    "OutgoingRecord",
+    "Partitioner",
+    "Producer",
+    "ProducerMetrics",
+    "RecordMetadata",
+    "murmur2",
+    "partition_for",
+]

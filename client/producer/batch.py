@@ -1,0 +1,155 @@
+"""A batch of records on its way to one partition, and what became of it.
+
+Invariants: its records and their order never change, so that a record is found by its place; it is
+built once, and what is sent again differs in nothing but producer id, epoch and sequence. It has an
+outcome once, or was split into parts that have.
+Mirrors: ProducerBatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+from ...protocol.records.batch import update_crc
+from ...protocol.records.builder import build_batch
+from ...protocol.records.compression import Compression
+from ...protocol.records.message_set import encode_message_set
+from ...protocol.records.record import NO_SEQUENCE, Record, SimpleRecord
+
+# Of a batch's header: producer id, epoch, base sequence.
+_PRODUCER = Struct(">qhi")
+_PRODUCER_AT = 43
+
+
+class Identity(NamedTuple):
+    """What brokers know a producer by; an id of -1 is none."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+class Outcome(NamedTuple):
+    """Of a batch: where it was written (-1: not known, or not asked), or why it was not."""
+
+    base_offset: int = -1
+    append_time_ms: int = -1  # of the broker, -1 if records keep their own time
+    error: Exception | None = None
+
+
+class Batch:
+    """Times in ms of the producer's clock."""
+
+    __slots__ = (
+        "attempts",
+        "created_ms",
+        "data",
+        "identity",
+        "is_closed",
+        "is_in_flight",
+        "may_be_written",
+        "outcome",
+        "partition",
+        "parts",
+        "records",
+        "retry_at_ms",
+        "sequence",
+        "size",
+        "topic",
+        "watchers",
+    )
+
+    def __init__(self, topic: str, partition: int, created_ms: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.created_ms = created_ms
+        self.records: list[SimpleRecord] = []
+        self.size = 0  # bytes of the records at most, before they are compressed
+        self.is_closed = False  # takes no more records
+        self.is_in_flight = False
+        self.attempts = 0  # how often it was sent
+        self.may_be_written = False  # an answer was lost, or left that open
+        self.retry_at_ms = 0
+        self.data: bytearray | None = None
+        self.identity = Identity()
+        self.sequence = NO_SEQUENCE
+        self.outcome: Outcome | None = None
+        self.parts: list[Batch] = []
+        self.watchers: list[Callable[[], None]] = []  # are called once something has become of it
+
+    def build(
+        self, compression: Compression, level: int | None, *, is_transactional: bool
+    ) -> bytearray:
+        """Its bytes, for the identity and sequence that it has."""
+        if self.data is None:
+            self.data = build_batch(
+                self.records,
+                compression=compression,
+                level=level,
+                producer_id=self.identity.producer_id,
+                producer_epoch=self.identity.epoch,
+                base_sequence=self.sequence,
+                is_transactional=is_transactional,
+            )
+        return self.data
+
+    def build_old(self, compression: Compression, level: int | None) -> bytearray:
+        """Its bytes for brokers before 0.11: a message set, which has no headers."""
+        records = [
+            Record(place, timestamp, key, value)
+            for place, (timestamp, key, value, _) in enumerate(self.records)
+        ]
+        return encode_message_set(records, magic=1, compression=compression, level=level)
+
+    def assign(self, identity: Identity, sequence: int) -> None:
+        """What it is sent under from now on."""
+        self.identity, self.sequence = identity, sequence
+        if self.data is not None:
+            _PRODUCER.pack_into(self.data, _PRODUCER_AT, *identity, sequence)
+            update_crc(self.data, 0)
+
+    def settle(self, outcome: Outcome) -> None:
+        assert self.outcome is None
+        assert not self.parts
+        self.outcome = outcome
+        self.data = None
+        self._tell()
+
+    def split(self) -> list[Batch]:
+        """Two halves instead of it, with their shares of its sequence numbers."""
+        half = len(self.records) // 2
+        sequence = self.sequence
+        for records in (self.records[:half], self.records[half:]):
+            part = Batch(self.topic, self.partition, self.created_ms)
+            part.records = records
+            part.size = self.size * len(records) // len(self.records)
+            part.is_closed = True
+            part.attempts = self.attempts
+            part.may_be_written = self.may_be_written
+            if sequence != NO_SEQUENCE:
+                part.assign(self.identity, sequence)
+                sequence = sequence + len(records) & 0x7FFFFFFF
+            self.parts.append(part)
+        # Of an odd size the second half has the rest.
+        self.parts[1].size = self.size - self.parts[0].size
+        self.data = None
+        self._tell()
+        return self.parts
+
+    def holder(self, place: int) -> tuple[Batch, int]:
+        """The batch that has its record of this place now, and the place there."""
+        batch: Batch = self
+        while batch.parts:
+            first, second = batch.parts
+            batch, place = (
+                (first, place)
+                if place < len(first.records)
+                else (second, place - len(first.records))
+            )
+        return batch, place
+
+    def _tell(self) -> None:
+        watchers, self.watchers = self.watchers, []
+        for told in watchers:
+            told()

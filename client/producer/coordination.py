@@ -1,0 +1,288 @@
+"""What a producer asks coordinators: its id, partitions and offsets of a transaction, its end.
+
+Whatever passes is asked again, for as long as the producer blocks (`max_block_ms`); a coordinator
+that has moved is looked for. Fences and refusals are the end of the producer, anything else dooms
+the transaction.
+Mirrors: TransactionManager's request handlers; KIP-98, KIP-360, KIP-447.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import trio
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from ...protocol.schema import Message
+from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind, retrying
+from ..errors import ClientError, LoginError, ProducerFenced, Refused
+from ..refusals import NotAllowed
+from .batch import Identity
+from .settings import ProducerSettings
+
+R = TypeVar("R", bound=Message)
+
+BUSY_PAUSE_SECONDS = 0.02  # while the coordinator still ends the last transaction
+LAST_FOR_CLIENTS = 3  # of AddPartitionsToTxn; later versions are for brokers
+FIRST_THAT_RAISES_EPOCHS = 3  # of InitProducerId
+FIRST_WITH_MEMBERS = 3  # of TxnOffsetCommit
+
+_FENCES = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_PASSING = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+
+
+class GroupMetadata(NamedTuple):
+    """Of a consumer, whose offsets become part of a transaction (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class OffsetToCommit(NamedTuple):
+    """The next offset to be read."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+Offsets = Mapping[tuple[str, int], int | OffsetToCommit]
+
+
+async def idempotent_identity(cluster: Cluster, topic: str) -> Identity:
+    """An id of any broker. `topic` is what is written to, for a refusal. Raises ClientError."""
+    async for _ in retrying():
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+        answer = await cluster.ask_anyone(ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse)
+        if answer.error_code == ErrorCode.NONE:
+            return Identity(answer.producer_id, answer.producer_epoch)
+        if not ErrorCode(answer.error_code).retriable:
+            break
+    code = ErrorCode(answer.error_code)
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # no topic that it may write to, either
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster.asks("write", topic).check(code, None, "no producer id")
+    raise AssertionError("a code was refused and is none")
+
+
+class Coordination:
+    """Of one transactional id."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings) -> None:
+        assert settings.transactional_id is not None
+        self._cluster = cluster
+        self._settings = settings
+        self._id = settings.transactional_id
+
+    async def initialise(self, identity: Identity) -> Identity:
+        """A newer epoch than any before; `identity` is ours, if there is one. Raises ClientError.
+
+        What others have under way with this id is aborted, and they are fenced.
+        """
+
+        def question(version: int) -> InitProducerIdRequest:
+            if version < FIRST_THAT_RAISES_EPOCHS:
+                return InitProducerIdRequest(
+                    transactional_id=self._id,
+                    transaction_timeout_ms=self._settings.transaction_timeout_ms,
+                )
+            return InitProducerIdRequest(
+                transactional_id=self._id,
+                transaction_timeout_ms=self._settings.transaction_timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+            )
+
+        answer = await self._ask(
+            "get a producer id",
+            ApiKey.INIT_PRODUCER_ID,
+            question,
+            InitProducerIdResponse,
+            lambda answer: [answer.error_code],
+        )
+        return Identity(answer.producer_id, answer.producer_epoch)
+
+    async def add_partitions(self, identity: Identity, places: list[tuple[str, int]]) -> None:
+        """Raises ClientError."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in places:
+            topics.setdefault(topic, []).append(partition)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=sorted(partitions))
+                for name, partitions in topics.items()
+            ],
+        )
+        await self._ask(
+            "add partitions to the transaction",
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            lambda _version: request,
+            AddPartitionsToTxnResponse,
+            lambda answer: [
+                result.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for result in topic.results_by_partition
+            ],
+            newest=LAST_FOR_CLIENTS,
+        )
+
+    async def add_offsets(self, identity: Identity, group_id: str) -> None:
+        """Raises ClientError."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=group_id,
+        )
+        await self._ask(
+            "add offsets to the transaction",
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            lambda _version: request,
+            AddOffsetsToTxnResponse,
+            lambda answer: [answer.error_code],
+        )
+
+    async def commit_offsets(
+        self, identity: Identity, offsets: Offsets, group: GroupMetadata
+    ) -> None:
+        """At the group's coordinator. Raises ClientError."""
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), to_commit in offsets.items():
+            if isinstance(to_commit, int):
+                to_commit = OffsetToCommit(to_commit)
+            topics.setdefault(topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=to_commit.offset,
+                    committed_leader_epoch=to_commit.leader_epoch,
+                    committed_metadata=to_commit.metadata,
+                )
+            )
+
+        def question(version: int) -> TxnOffsetCommitRequest:
+            request = TxnOffsetCommitRequest(
+                transactional_id=self._id,
+                group_id=group.group_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+                topics=[
+                    TxnOffsetCommitRequestTopic(name=name, partitions=parts)
+                    for name, parts in topics.items()
+                ],
+            )
+            if version >= FIRST_WITH_MEMBERS:
+                request.generation_id = group.generation_id
+                request.member_id = group.member_id
+                request.group_instance_id = group.group_instance_id
+            return request
+
+        await self._ask(
+            "commit offsets in the transaction",
+            ApiKey.TXN_OFFSET_COMMIT,
+            question,
+            TxnOffsetCommitResponse,
+            lambda answer: [
+                part.error_code for topic in answer.topics for part in topic.partitions
+            ],
+            of=(CoordinatorKind.GROUP, group.group_id),
+        )
+
+    async def end(self, identity: Identity, *, is_commit: bool) -> None:
+        """Raises ClientError."""
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            committed=is_commit,
+        )
+        await self._ask(
+            "commit" if is_commit else "abort",
+            ApiKey.END_TXN,
+            lambda _version: request,
+            EndTxnResponse,
+            lambda answer: [answer.error_code],
+        )
+
+    async def _ask(
+        self,
+        what: str,
+        key: ApiKey,
+        question: Callable[[int], Message],
+        answer_class: type[R],
+        codes: Callable[[R], list[int]],
+        *,
+        newest: int | None = None,
+        of: tuple[CoordinatorKind, str] | None = None,
+    ) -> R:
+        """The answer whose `codes` are all 0."""
+        kind, name = of or (CoordinatorKind.TRANSACTION, self._id)
+        problem = "no coordinator answers"
+        with trio.move_on_after(self._settings.max_block_ms / 1000):
+            while True:
+                pause = RETRY_BACKOFF_SECONDS
+                try:
+                    coordinator = await self._cluster.coordinator(kind, name)
+                    answer = await coordinator.request(key, question, answer_class, newest=newest)
+                except (LoginError, Refused):
+                    raise
+                except ClientError as error:
+                    problem = str(error)
+                    self._cluster.forget_coordinator(kind, name)
+                else:
+                    code = _worst(codes(answer))
+                    if code is ErrorCode.NONE:
+                        return answer
+                    problem = code.description
+                    self._check(code, what, kind, name)
+                    if code in _MOVED:
+                        self._cluster.forget_coordinator(kind, name)
+                    elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                        pause = BUSY_PAUSE_SECONDS
+                await trio.sleep(pause)
+        raise ClientError(f"cannot {what} within {self._settings.max_block_ms} ms: {problem}")
+
+    def _check(self, code: ErrorCode, what: str, kind: CoordinatorKind, name: str) -> None:
+        """Raises ClientError unless it passes by itself."""
+        if code in _FENCES:
+            raise ProducerFenced(f"cannot {what}: another producer has {self._id!r} now", code)
+        asked = self._cluster.asks("write", self._id)
+        if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            asked = self._cluster.asks("read", name)
+        refusal = asked.refusal(code) if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED else None
+        if refusal is not None:
+            raise NotAllowed(f"cannot {what}: {refusal}", code)
+        if not (code.retriable or code in _MOVED or code in _PASSING):
+            raise Refused(f"cannot {what}: {code.description} ({code.name})", code)
+
+
+def _worst(codes: list[int]) -> ErrorCode:
+    """What is final, before what passes: partitions that were not tried say only that."""
+    found = [ErrorCode(code) for code in codes if code not in (0, _NOT_ATTEMPTED)]
+    final = [code for code in found if not (code.retriable or code in _PASSING)]
+    return (final or found or [ErrorCode.NONE])[0]
+
+
+_NOT_ATTEMPTED = int(ErrorCode.OPERATION_NOT_ATTEMPTED)

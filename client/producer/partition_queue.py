@@ -1,0 +1,169 @@
+"""The batches of one partition that are not settled, oldest first, and their sequence numbers.
+
+Pure: decides what may be sent next, and what an answer means for the rest.
+Invariants:
+- Batches are written in their order. At most `max_in_flight` are on their way; what is sent again
+  goes alone, from the oldest on, until no such batch is left.
+- With an identity the records of one (id, epoch) are numbered without a gap. A number that may have
+  reached a log is given to no other record: after a gap all that is left is numbered anew under a
+  newer epoch (`restart`), once nothing is on its way and the oldest batch is known not to be
+  written; then those after it are not, either.
+- So what is written is not written again, whatever answers were lost.
+
+Mirrors: TxnPartitionEntry, TransactionManager.canRetry and handleFailedBatch, KIP-360;
+RecordAccumulator.shouldStopDrainBatchesForPartition. Simpler than there: an epoch begins when all
+fates are known instead of at once, so sequences that nobody has resolved need no list.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records.record import NO_SEQUENCE, increment_sequence
+from .batch import Batch, Identity, Outcome
+
+# The broker's view of the sequence is not ours: either an older batch is missing, or its state is.
+_GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+# Appended, or nobody knows: not what a refusal before the append says.
+_PERHAPS_WRITTEN = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class Verdict(Enum):
+    """What is to be done with a batch after an answer."""
+
+    WRITTEN = "written"
+    AGAIN = "again"
+    SPLIT = "split"
+    FAILED = "failed"  # it is not written, and never will be
+
+
+class PartitionQueue:
+    """`identity` None: nobody numbers (no idempotence)."""
+
+    __slots__ = (
+        "batches",
+        "identity",
+        "in_flight",
+        "needs_restart",
+        "next_sequence",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batches: deque[Batch] = deque()
+        self.in_flight = 0
+        self.identity = Identity()  # of the numbers that are given now
+        self.next_sequence = 0
+        self.needs_restart = False  # a gap: the numbers begin anew under another epoch
+
+    @property
+    def newest(self) -> Batch | None:
+        return self.batches[-1] if self.batches else None
+
+    def candidate(self, now_ms: int, max_in_flight: int) -> Batch | None:
+        """The batch that goes next, if one may; that it is full or old enough is not asked here.
+
+        Before it is sent, `restart` is due if `can_restart`.
+        """
+        if self.in_flight >= max_in_flight or (self.needs_restart and self.in_flight):
+            return None
+        for place, batch in enumerate(self.batches):
+            if batch.is_in_flight:
+                continue
+            if batch.attempts and (place or batch.retry_at_ms > now_ms):
+                return None
+            return batch
+        return None
+
+    @property
+    def can_restart(self) -> bool:
+        """Needed, and harmless."""
+        return (
+            self.needs_restart
+            and not self.in_flight
+            and not (self.batches and self.batches[0].may_be_written)
+        )
+
+    def restart(self, identity: Identity) -> None:
+        """Number all that is left from 0 on, under this identity."""
+        assert not self.in_flight
+        self.needs_restart = False
+        self.identity = identity
+        self.next_sequence = 0
+        for batch in self.batches:
+            batch.sequence = NO_SEQUENCE
+
+    def start(self, batch: Batch, *, is_numbered: bool) -> None:
+        """It goes out now."""
+        batch.is_closed = batch.is_in_flight = True
+        batch.attempts += 1
+        self.in_flight += 1
+        if is_numbered and batch.sequence == NO_SEQUENCE:
+            batch.assign(self.identity, self.next_sequence)
+            self.next_sequence = increment_sequence(self.next_sequence, len(batch.records))
+
+    def returned(self, batch: Batch) -> None:
+        """Its request has ended, one way or another."""
+        assert batch.is_in_flight
+        batch.is_in_flight = False
+        self.in_flight -= 1
+
+    def unanswered(self, batch: Batch) -> None:
+        """Nobody knows what became of it."""
+        self.returned(batch)
+        batch.may_be_written = True
+
+    def judge(self, batch: Batch, code: ErrorCode, *, is_transactional: bool) -> Verdict:
+        """What an answer to a batch that `returned` means, before its time limit is looked at."""
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            return Verdict.WRITTEN
+        if code in _PERHAPS_WRITTEN:
+            batch.may_be_written = True
+        if code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+            return Verdict.SPLIT
+        if batch.sequence != NO_SEQUENCE and code in _GAPS:
+            if self.batches[0] is not batch:
+                return Verdict.AGAIN  # it came before an older one
+            batch.may_be_written = False  # it would be a duplicate, no gap
+            if is_transactional:
+                return Verdict.FAILED
+            self.needs_restart = True
+            return Verdict.AGAIN
+        return Verdict.AGAIN if code.retriable else Verdict.FAILED
+
+    def settle(self, batch: Batch, outcome: Outcome) -> None:
+        """Done with it."""
+        assert not batch.is_in_flight
+        self.batches.remove(batch)
+        is_lost = outcome.error is not None and batch.sequence != NO_SEQUENCE
+        # If it may be written, the next answer shows whether there is a gap.
+        if is_lost and not batch.may_be_written:
+            if self._is_last_number(batch):
+                self.next_sequence = batch.sequence
+            else:
+                self.needs_restart = True
+        batch.settle(outcome)
+
+    def split(self, batch: Batch) -> list[Batch]:
+        """Two batches instead of one."""
+        place = self.batches.index(batch)
+        parts = batch.split()
+        self.batches[place] = parts[1]
+        self.batches.insert(place, parts[0])
+        return parts
+
+    def _is_last_number(self, batch: Batch) -> bool:
+        return self.next_sequence == increment_sequence(batch.sequence, len(batch.records))

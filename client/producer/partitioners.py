@@ -1,0 +1,86 @@
+"""Which partition a record goes to: with Kafka's murmur2 by its key, else to a sticky one.
+
+Invariants: the same key has the same partition as in Java's client, whatever leads it. A record
+without a key goes where the last ones went, until a batch's worth of bytes is there; then to one
+that is drawn, shorter queues more often (KIP-794). Draws come from outside.
+
+Mirrors: Utils.murmur2, BuiltInPartitioner. Leaves out partitioner.availability.timeout.ms.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from struct import iter_unpack
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit murmur2 hash of `data` with Kafka's seed, unsigned."""
+    length = len(data)
+    value = _SEED ^ length
+    whole = length & ~3
+    for (word,) in iter_unpack("<I", data[:whole] if whole < length else data):
+        word = word * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        value = value * _MULTIPLIER & _MASK ^ word
+    if whole < length:
+        value ^= int.from_bytes(data[whole:], "little")
+        value = value * _MULTIPLIER & _MASK
+    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
+    return value ^ value >> 15
+
+
+def partition_for(key: bytes, partition_count: int) -> int:
+    """The partition of a record with this key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """Of one topic, for records without a key.
+
+    `draw` gives a number at random, 0 or more; `current` is where the next record goes, -1 if that
+    is not decided.
+    """
+
+    __slots__ = ("_draw", "_stick_bytes", "_taken_bytes", "current")
+
+    def __init__(self, stick_bytes: int, draw: Callable[[], int]) -> None:
+        self._stick_bytes = stick_bytes
+        self._draw = draw
+        self._taken_bytes = 0
+        self.current = -1
+
+    def choose(self, count: int, available: Sequence[int], queue_sizes: Sequence[int]) -> int:
+        """Where to go on. `available`: the partitions with a leader, of `count`; `queue_sizes`: how
+        many batches wait for each of these, none at all for an even choice."""
+        self._taken_bytes = 0
+        self.current = next_partition(self._draw(), count, available, queue_sizes)
+        return self.current
+
+    def is_done(self, size: int, *, fits: bool) -> bool:
+        """Whether the current one has had its share before a record of `size` bytes, which `fits`
+        into the batch that is there. It is left between batches if that can be."""
+        after = self._taken_bytes + size
+        return after > self._stick_bytes and (not fits or after > 2 * self._stick_bytes)
+
+    def took(self, size: int) -> None:
+        self._taken_bytes += size
+
+
+def next_partition(
+    drawn: int, count: int, available: Sequence[int], queue_sizes: Sequence[int]
+) -> int:
+    """As BuiltInPartitioner.nextPartition after updatePartitionLoadStats."""
+    if not available:
+        return drawn % count
+    is_even = min(queue_sizes, default=0) == max(queue_sizes, default=0)
+    if count < 2 or (is_even and (len(available) == count or not queue_sizes)):
+        return available[drawn % len(available)]
+    longest = max(queue_sizes) + 1
+    cumulated = list(accumulate(longest - size for size in queue_sizes))
+    return available[bisect_right(cumulated, drawn % cumulated[-1])]

@@ -1,0 +1,580 @@
+"""The producer: records in, acknowledged offsets out.
+
+Structured: the tasks that send live in its own nursery, from `async with` to the end of the block.
+The end of the block waits until all that was enqueued is settled; a cancellation does not: what is
+not acknowledged by then fails with ProducerClosed. Idempotent unless told otherwise: a record is
+written once, whatever is lost and tried again.
+
+Mirrors: KafkaProducer. Leaves out metrics reporters.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import NamedTuple, Protocol, TypeAlias, Unpack
+
+import trio
+
+from ...protocol.records.compression import Compression
+from ...protocol.records.record import SimpleRecord
+from ..cluster import Cluster, now_ms
+from ..errors import (
+    ClientError,
+    ProducerClosed,
+    ProducerFenced,
+    SettingsError,
+)
+from ..security.connector import Reach
+from .accumulator import Accumulator, Limits, new_record, size_of
+from .batch import Batch
+from .coordination import Coordination, GroupMetadata, Offsets, idempotent_identity
+from .delivery import Delivery, RecordMetadata, outcomes_of
+from .identities import Identities
+from .partition_queue import PartitionQueue
+from .partitioners import StickyPartitioner, partition_for
+from .sender import ProducerMetrics, Sender
+from .settings import ALL_IN_SYNC, Options, ProducerSettings
+from .transaction import State, Transaction
+from .upkeep import Upkeep
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+# From topic, key, value, the number of partitions, and those that have a leader.
+Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int, Sequence[int]], int]
+
+YIELD_BYTES = 64 * 1024  # as much may be enqueued before others have a turn
+
+
+class OutgoingRecord(NamedTuple):
+    """What an interceptor sees, and may replace."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class Interceptor(Protocol):
+    """Sees each record before it is enqueued, and what became of it; must not wait."""
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord: ...
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: Exception | None
+    ) -> None: ...
+
+
+class _Topic(NamedTuple):
+    """What is needed for each record."""
+
+    queues: list[PartitionQueue]
+    sticky: StickyPartitioner
+
+
+class Producer:
+    """`async with Producer("host:port") as producer: await producer.send("topic", b"value")`
+
+    The first argument names brokers, or is a `Cluster` that is open and stays so. Settings are
+    those of Java's producer; times in ms, sizes in bytes:
+
+    acks                 "all" (the default), 1 or 0; the last two need idempotence=False
+    compression          "none", "gzip", "snappy", "lz4" or "zstd", or a Compression
+    compression_level    of gzip, lz4, zstd
+    linger_ms            how long a batch waits for more records (5)
+    batch_size           where a batch is full (65536)
+    buffer_memory        of records that are not acknowledged; more wait in `enqueue` (32 MiB)
+    max_request_size     of a request, and of a record (1 MiB)
+    max_block_ms         how long a call may wait for metadata or coordinators (60000)
+    request_timeout_ms   for an answer (30000)
+    delivery_timeout_ms  from `enqueue` to the acknowledgement (120000)
+    max_in_flight        batches of a partition on their way (5)
+    idempotence          False gives up the guarantee that nothing is written twice
+    transactional_id     makes transactions possible, see `transaction`
+    transaction_timeout_ms  after which the coordinator aborts one (60000)
+    partitioner          a function instead of Kafka's rule, see `Partitioner`
+    ignore_keys          True: keys do not choose the partition
+    adaptive             False: records without a key go to all partitions alike, busy or not
+    interceptors         see `Interceptor`
+    security             security.protocol, sasl.* and ssl.*, as Kafka's clients have them
+    tell, network        see `Cluster`
+
+    Raises SettingsError, which is a ClientError.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Cluster,
+        *,
+        acks: str | int = "all",
+        compression: str | Compression = Compression.NONE,
+        partitioner: Partitioner | None = None,
+        ignore_keys: bool = False,
+        adaptive: bool = True,
+        interceptors: Sequence[Interceptor] = (),
+        security: Mapping[str, str] | None = None,
+        tell: Callable[[str], None] | None = None,
+        network: Reach | None = None,
+        **settings: Unpack[Options],
+    ) -> None:
+        try:
+            self._settings = ProducerSettings(
+                acks=_acks(acks), compression=_compression(compression), **settings
+            )
+        except TypeError as error:
+            raise SettingsError(f"no such setting of a producer: {error}") from None
+        self._is_mine = isinstance(bootstrap, str)
+        self._cluster = (
+            Cluster(bootstrap, tell, security=security, network=network)
+            if isinstance(bootstrap, str)
+            else bootstrap
+        )
+        self._partitioner = partitioner
+        self._ignore_keys, self._is_adaptive = ignore_keys, adaptive
+        self._interceptors = tuple(interceptors)
+        limits = Limits(
+            batch_bytes=self._settings.batch_size,
+            linger_ms=self._settings.linger_ms,
+            buffer_bytes=self._settings.buffer_memory,
+            delivery_ms=self._settings.delivery_timeout_ms,
+            in_flight=self._settings.max_in_flight,
+        )
+        self._accumulator = Accumulator(limits)
+        is_transactional = self._settings.transactional_id is not None
+        self._identities = Identities(is_transactional=is_transactional)
+        self._transaction = Transaction() if is_transactional else None
+        self._coordination = (
+            Coordination(self._cluster, self._settings) if is_transactional else None
+        )
+        self._sender = Sender(
+            self._cluster,
+            self._settings,
+            self._accumulator,
+            self._identities,
+            self._transaction,
+            random.random,
+        )
+        self._upkeep = Upkeep(
+            self._cluster,
+            self._accumulator,
+            self._identities,
+            self._sender,
+            self._coordination,
+            self._transaction,
+        )
+        self._topics: dict[str, _Topic] = {}
+        self._learning = trio.Lock()
+        self._since_turn = 0  # bytes
+        self._nurseries = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+        self._sending = trio.CancelScope(shield=True)
+        self._is_open = False
+
+    # The block
+
+    async def __aenter__(self) -> Producer:
+        if self._is_mine:
+            await self._cluster.__aenter__()
+        try:
+            if self._transaction is not None:
+                await self._initialise()
+            self._nursery = await self._nurseries.__aenter__()
+        except BaseException as error:
+            if self._is_mine:
+                await self._cluster.__aexit__(type(error), error, error.__traceback__)
+            raise
+        self._nursery.start_soon(self._run)
+        self._is_open = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None or isinstance(error, Exception):
+                await self._finish(kind is None)
+        finally:
+            self._is_open = False
+            closed = ProducerClosed("the producer has ended")
+            self._sender.end(closed)
+            self._sender.give_up_in_flight(closed)
+            self._sending.cancel()
+            try:
+                await self._nurseries.__aexit__(None, None, None)
+            finally:
+                if self._is_mine:
+                    await self._cluster.__aexit__(kind, error, trace)
+
+    async def _finish(self, is_well: bool) -> None:
+        """Of what failed before, an error in the block says enough."""
+        if self._transaction is not None and self._transaction.state in (State.OPEN, State.DOOMED):
+            await self.abort_transaction()
+        try:
+            await self.flush()
+        except ClientError:
+            if is_well:
+                raise
+
+    async def _run(self) -> None:
+        with self._sending:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._sender.run)
+                nursery.start_soon(self._upkeep.run)
+
+    # Records
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Write a record and wait until it is acknowledged.
+
+        Raises ClientError. Who is cancelled does not know whether it is written, once at most.
+        """
+        delivery = await self.enqueue(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        return await delivery.wait()
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Take a record; `await` what is returned to know where it is written.
+
+        Waits only for room (`buffer_memory`) and for the topic's metadata; who is cancelled there
+        has not enqueued it. Records of one partition are written in the order of the calls.
+        `timestamp_ms` is now, unless it is given. Raises ClientError.
+        """
+        if self._interceptors:
+            record = OutgoingRecord(topic, value, key, partition, headers, timestamp_ms)
+            for interceptor in self._interceptors:
+                record = interceptor.on_send(record)
+            topic, value, key, partition, headers, timestamp_ms = record
+        if headers:
+            headers = tuple(headers)
+        size = size_of(key, value, headers)
+        accumulator = self._accumulator
+        if self._since_turn > YIELD_BYTES or size > accumulator.limits.buffer_bytes:
+            self._since_turn = 0
+            await trio.lowlevel.checkpoint()
+        if (
+            not self._is_open
+            or self._sender.fatal is not None
+            or size > self._settings.max_request_size
+        ):
+            self._check_taken(topic, size)
+        known = self._topics.get(topic)
+        if known is None:
+            known = await self._learn(topic)
+        if not accumulator.has_room(size):
+            await self._wait_for_room(size)
+        if timestamp_ms is None:
+            timestamp_ms = int(time.time() * 1000)
+        chosen = partition
+        if chosen is None:
+            chosen = self._choose(topic, known, key, value, size)
+        elif not 0 <= chosen < len(known.queues):
+            raise ClientError(f"topic {topic!r} has no partition {chosen}")
+        transaction = self._transaction
+        if transaction is not None:
+            transaction.check_open("send")
+            if transaction.use(topic, chosen):
+                self._sender.upkeep_wanted.set()
+        queue = known.queues[chosen]
+        batch = accumulator.append(
+            queue, new_record(timestamp_ms, key, value, headers), size, now_ms()
+        )
+        self._since_turn += size
+        place = len(batch.records) - 1
+        if not place or batch.size + size > accumulator.limits.batch_bytes:
+            self._sender.wake()
+        delivery = Delivery(batch, place, timestamp_ms)
+        if self._interceptors:
+            self._intercept(delivery, batch)
+        return delivery
+
+    async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
+        """Write records, without lingering, and wait until all are acknowledged.
+
+        Raises ClientError for the first one that is not.
+        """
+        deliveries = [
+            await self.enqueue(
+                topic, record.value, key=record.key, headers=record.headers,
+                timestamp_ms=record.timestamp,
+            )
+            for record in records
+        ]  # fmt: skip
+        with self._without_lingering():
+            return [await delivery.wait() for delivery in deliveries]
+
+    async def prepare(self, topic: str) -> int:
+        """Learn what sending to a topic needs, and its number of partitions. Raises ClientError."""
+        self._check_taken(topic, 0)
+        known = self._topics.get(topic) or await self._learn(topic)
+        return len(known.queues)
+
+    async def flush(self) -> None:
+        """Send all that is enqueued now, and wait until it is settled.
+
+        Raises the first ClientError of what fails meanwhile.
+        """
+        failure: Exception | None = None
+        with self._without_lingering():
+            for batch in self._accumulator.incomplete():
+                for outcome in await outcomes_of(batch):
+                    failure = failure or outcome.error
+        await trio.lowlevel.checkpoint()
+        if failure is not None:
+            raise failure
+
+    @contextmanager
+    def _without_lingering(self) -> Iterator[None]:
+        self._accumulator.flushes += 1
+        self._sender.wake()
+        try:
+            yield
+        finally:
+            self._accumulator.flushes -= 1
+
+    @property
+    def metrics(self) -> ProducerMetrics:
+        """As of now."""
+        return replace(
+            self._sender.metrics,
+            held_bytes=self._accumulator.held_bytes,
+            waiting_for_room=self._accumulator.waiting_for_room,
+        )
+
+    def _choose(
+        self, topic: str, known: _Topic, key: bytes | None, value: bytes | None, size: int
+    ) -> int:
+        count = len(known.queues)
+        if self._partitioner is not None:
+            chosen = self._partitioner(topic, key, value, count, self._available(topic))
+            if not 0 <= chosen < count:
+                raise ClientError(f"the partitioner chose {chosen} of {count} partitions")
+            return chosen
+        if key is not None and not self._ignore_keys:
+            return partition_for(key, count)
+        sticky = known.sticky
+        current = sticky.current
+        if current < 0 or sticky.is_done(
+            size, fits=self._accumulator.fits(known.queues[current], size)
+        ):
+            available = self._available(topic)
+            busy = [len(known.queues[p].batches) for p in available] if self._is_adaptive else []
+            current = sticky.choose(count, available, busy)
+        sticky.took(size)
+        return current
+
+    def _available(self, topic: str) -> list[int]:
+        found = self._cluster.cache.topic(topic)
+        return [] if found is None else found.available
+
+    async def _learn(self, topic: str) -> _Topic:
+        """Its leaders, and a producer id. Raises ClientError."""
+        async with self._learning:
+            known = self._topics.get(topic)
+            if known is not None:
+                return known
+            with trio.move_on_after(self._settings.max_block_ms / 1000):
+                found = await self._cluster.led_topic(
+                    topic, create_missing=True, any_partition=True
+                )
+                wants_identity = self._settings.idempotence and self._transaction is None
+                if wants_identity and self._identities.is_wanted:
+                    self._identities.take(await idempotent_identity(self._cluster, topic))
+                queues = self._accumulator.queues(topic, len(found.partitions))
+                draw = functools.partial(random.getrandbits, 31)
+                sticky = StickyPartitioner(self._settings.batch_size, draw)
+                self._topics[topic] = _Topic(queues, sticky)
+                return self._topics[topic]
+        raise ClientError(
+            f"nothing is known of topic {topic!r} after {self._settings.max_block_ms} ms"
+        )
+
+    async def _wait_for_room(self, size: int) -> None:
+        with trio.move_on_after(self._settings.max_block_ms / 1000) as limit:
+            await self._sender.wait_for_room(size)
+        if limit.cancelled_caught:
+            raise ClientError(
+                f"no room for a record after {self._settings.max_block_ms} ms: "
+                f"{self._accumulator.held_bytes} bytes are not acknowledged (buffer_memory)"
+            )
+        self._check_taken("", size)
+
+    def _check_taken(self, topic: str, size: int) -> None:
+        """Raises ClientError if no record of this size is taken."""
+        if not self._is_open:
+            raise ProducerClosed("use a producer inside its `async with`")
+        if self._sender.fatal is not None:
+            raise self._sender.fatal
+        if size > self._settings.max_request_size:
+            raise ClientError(
+                f"a record of {size} bytes for topic {topic!r} is larger than max_request_size "
+                f"({self._settings.max_request_size})"
+            )
+
+    def _intercept(self, delivery: Delivery, batch: Batch) -> None:
+        """Tell the interceptors once it is done; a batch that was split is not."""
+
+        def told() -> None:
+            if not delivery.is_done:
+                delivery.current_batch.watchers.append(told)
+                return
+            metadata, error = None, None
+            try:
+                metadata = delivery.result()
+            except ClientError as failure:
+                error = failure
+            for interceptor in self._interceptors:
+                interceptor.on_acknowledgement(metadata, error)
+
+        batch.watchers.append(told)
+
+    # Transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """`async with producer.transaction(): ...`: all that is sent in it is written, or none.
+
+        The end of the block commits; an exception in it, a cancellation included, aborts. Raises
+        ClientError if the commit is refused: then it is aborted. A commit whose answer is lost is
+        asked for again; only if that ends too (`max_block_ms`) is its outcome unknown.
+        """
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            with trio.move_on_after(self._settings.max_block_ms / 1000, shield=True):
+                if self._in_transaction.state in (State.OPEN, State.DOOMED):
+                    with suppress(ClientError):
+                        await self.abort_transaction()
+            raise
+
+    def begin_transaction(self) -> None:
+        """Raises ClientError."""
+        self._in_transaction.begin()
+
+    async def commit_transaction(self) -> None:
+        """Once all that was sent in it is acknowledged. Raises ClientError: then it can be aborted,
+        unless the producer was fenced."""
+        transaction = self._in_transaction
+        transaction.check_open("commit")
+        await self.flush()
+        transaction.check_open("commit")
+        transaction.move(State.COMMITTING)
+        await self._end(is_commit=True)
+
+    async def abort_transaction(self) -> None:
+        """What was sent in it fails with TransactionAborted, or is never read by who reads what is
+        committed. Raises ClientError."""
+        transaction = self._in_transaction
+        if transaction.state not in (State.OPEN, State.DOOMED):
+            transaction.check_open("abort")
+        transaction.move(State.ABORTING)
+        with suppress(ClientError):
+            await self.flush()
+        await self._end(is_commit=False)
+
+    async def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
+        """Commit a consumer group's offsets with the transaction: by topic and partition, the next
+        offset to be read. Raises ClientError."""
+        coordination, transaction = self._coordination, self._in_transaction
+        assert coordination is not None
+        transaction.check_open("send offsets")
+        if isinstance(group, str):
+            group = GroupMetadata(group)
+        identity = self._identities.current
+        try:
+            transaction.has_offsets = True
+            await coordination.add_offsets(identity, group.group_id)
+            await coordination.commit_offsets(identity, offsets, group)
+        except ClientError as error:
+            self._failed(error)
+            raise
+
+    async def _end(self, *, is_commit: bool) -> None:
+        coordination, transaction = self._coordination, self._in_transaction
+        assert coordination is not None
+        try:
+            if transaction.is_known_to_coordinator:
+                await coordination.end(self._identities.current, is_commit=is_commit)
+            if transaction.needs_epoch:
+                await self._initialise()
+        except ClientError as error:
+            if not is_commit or isinstance(error, ProducerFenced):
+                self._sender.end(error)
+                transaction.end(error)
+            self._failed(error)
+            raise
+        except BaseException as error:
+            # Nobody knows how it ended: the next producer with this id finds out.
+            transaction.end(ClientError("the end of a transaction was cancelled"))
+            self._sender.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
+            raise
+        transaction.move(State.READY)
+
+    async def _initialise(self) -> None:
+        """A newer epoch, under which all numbers begin anew."""
+        coordination, transaction = self._coordination, self._in_transaction
+        assert coordination is not None
+        self._identities.take(await coordination.initialise(self._identities.current))
+        transaction.needs_epoch = False
+        if transaction.state is State.NEW:
+            transaction.move(State.READY)
+
+    def _failed(self, error: ClientError) -> None:
+        if isinstance(error, ProducerFenced):
+            self._sender.end(error)
+            self._in_transaction.end(error)
+        else:
+            self._in_transaction.doom(error)
+
+    @property
+    def _in_transaction(self) -> Transaction:
+        if self._transaction is None:
+            raise ClientError("a producer needs a transactional_id for transactions")
+        return self._transaction
+
+
+def _acks(acks: str | int) -> int:
+    if acks in ("all", "-1"):
+        return ALL_IN_SYNC
+    if isinstance(acks, str) and not acks.isdigit():
+        raise SettingsError(f"acks={acks} is neither 'all' nor 0 or 1")
+    return int(acks)
+
+
+def _compression(compression: str | Compression) -> Compression:
+    if isinstance(compression, Compression):
+        return compression
+    try:
+        return Compression[compression.upper()]
+    except KeyError:
+        codecs = ", ".join(codec.name.lower() for codec in Compression)
+        raise SettingsError(f"compression={compression} is none of {codecs}") from None

@@ -1,0 +1,71 @@
+"""What sending needs and does not wait for itself: a producer id, partitions in the transaction.
+
+Mirrors: the requests that Sender sends for TransactionManager.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from ..cluster import Cluster
+from ..errors import ClientError, ProducerFenced
+from .accumulator import Accumulator
+from .coordination import Coordination, idempotent_identity
+from .identities import Identities
+from .sender import Sender
+from .transaction import State, Transaction
+
+
+class Upkeep:
+    """`coordination` and `transaction` None: without a transactional id."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        identities: Identities,
+        sender: Sender,
+        coordination: Coordination | None,
+        transaction: Transaction | None,
+    ) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._identities = identities
+        self._sender = sender
+        self._coordination = coordination
+        self._transaction = transaction
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await self._sender.upkeep_wanted.wait()
+            self._sender.upkeep_wanted = trio.Event()
+            if self._transaction is not None:
+                await self._add_partitions(self._transaction)
+            elif self._identities.is_wanted:
+                topics = [queue.topic for queue in self._accumulator.busy]
+                if topics:
+                    await self._take_identity(topics[0])
+            self._sender.wake()
+
+    async def _take_identity(self, topic: str) -> None:
+        try:
+            self._identities.take(await idempotent_identity(self._cluster, topic))
+        except ClientError as error:
+            self._sender.end(error)
+
+    async def _add_partitions(self, transaction: Transaction) -> None:
+        assert self._coordination is not None
+        while transaction.missing and transaction.state in (State.OPEN, State.COMMITTING):
+            places = sorted(transaction.missing)
+            try:
+                await self._coordination.add_partitions(self._identities.current, places)
+            except ClientError as error:
+                if isinstance(error, ProducerFenced):
+                    self._sender.end(error)
+                transaction.doom(error)
+                self._sender.drop_waiting(error)
+                return
+            transaction.added.update(places)
+            transaction.missing.difference_update(places)
+            self._sender.wake()
