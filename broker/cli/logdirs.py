@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from ...client.cluster import Cluster
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker logdirs
+  pybroker logdirs flights --broker 1 --replicas
+"""
+)
 @click.argument("places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...")
 @click.option(
     "--broker",

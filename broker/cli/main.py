@@ -23,7 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "resume": (".nodes", "resume", "Let a frozen node go on."),
     "topics": (".topics", "topics", "Create, list, describe, alter and delete topics."),
     "produce": (".lines", "produce", "Write lines of standard input to a topic."),
-    "consume": (".lines", "consume", "Print the records of a topic."),
+    "consume": (".consume", "consume", "Print the records of topics."),
     "groups": (".groups", "groups", "Consumer groups: list, describe, reset, delete."),
     "partitions": (".partitions", "partitions", "Leaders and replicas: elect, reassign, move."),
     "records": (".records", "records", "Offsets of partitions, and deleting the oldest records."),

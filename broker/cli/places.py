@@ -46,7 +46,10 @@ async def find_topics(cluster: Cluster, names: Sequence[str] | None) -> list[Met
     for topic in answer.topics:
         code = ErrorCode(topic.error_code)
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise UserError(f"there is no topic {topic.name!r}; see: pybroker topics list")
+            raise UserError(
+                f"there is no topic {topic.name!r}; create it with: "
+                f"pybroker topics create {topic.name}"
+            )
         if code and code != ErrorCode.LEADER_NOT_AVAILABLE:
             cluster.asks("describe", topic.name or "").check(code, None, f"topic {topic.name!r}")
     return sorted(answer.topics, key=lambda topic: topic.name or "")

@@ -185,7 +185,7 @@ def fence(target: Target, ids: tuple[str, ...]) -> None:
     end_with_errors(found.errors)
 
 
-@click.command()
+@click.command(epilog="Example:  pybroker producers flights:0")
 @click.argument("places", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]...")
 @cluster_options
 def producers(target: Target, places: tuple[str, ...]) -> None:

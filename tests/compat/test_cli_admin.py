@@ -6,6 +6,7 @@ the start of the latter.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -337,3 +338,80 @@ def test_completion(place: Place, topic: str) -> None:
     assert (
         "_PYBROKER_COMPLETE=zsh_complete" in CliRunner().invoke(main, ["completion", "zsh"]).stdout
     )
+
+
+def lines(place: Place, *words: str) -> list[str]:
+    return place.commands.text("consume", *words).splitlines()
+
+
+def test_where_reading_begins_and_ends(place: Place, topic: str) -> None:
+    whole = [f"{p} {o} v{o}" for p in (0, 1) for o in range(5)]
+    form = ("--format", "%p %o %v")
+
+    def read(*words: str) -> list[str]:
+        return sorted(lines(place, topic, *words, *form))
+
+    until = ("--until", "end")
+    assert read("-o", "beginning", *until) == whole
+    assert read("-o", "-2", *until) == [whole[at] for at in (3, 4, 8, 9)]
+    assert read("-o", "3", "--partition", "1", *until) == whole[8:]
+    assert read("-o", "@1700000000003", *until) == [whole[at] for at in (3, 4, 8, 9)]
+    assert read("-o", "-1", "--until", "@1700000000004") == []
+    assert read("-o", "1", "--until", "@1700000000003") == [whole[at] for at in (1, 2, 6, 7)]
+    assert read("-o", "end", *until) == []
+    assert len(read("--from-beginning", "--max-records", "3")) == 3
+    assert "topic '" in place.commands.refused("consume", topic, "--partition", "7", *until)
+
+
+def test_several_topics_and_patterns(place: Place, topic: str) -> None:
+    place.commands.text("topics", "create", f"{topic}-more", "-p", "1")
+    until = ("-o", "beginning", "--until", "end", "--format", "%t")
+    assert set(lines(place, topic, f"{topic}-more", *until)) == {topic}
+    assert set(lines(place, f"^{topic}.*", *until)) == {topic}
+    assert "no topic is like ^nothing" in place.commands.refused("consume", "^nothing")
+    assert "there is no topic 'nothing'" in place.commands.refused("consume", "nothing")
+
+
+def test_a_group_goes_on_where_it_was(place: Place, topic: str) -> None:
+    words = (topic, "--group", f"g-{topic}", "-o", "beginning")
+    assert len(lines(place, *words, "--until", "end")) == 10
+    assert lines(place, *words, "--until", "end") == []
+    rows = place.commands.json("groups", "describe", f"g-{topic}")
+    assert [row["lag"] for row in rows] == [0, 0]
+
+
+def test_json_and_forms(place: Place, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": place.commands.bootstrap})
+    producer.produce(
+        topic, b"\xff\x00", b"k", 0, timestamp=1_700_000_000_123, headers=[("a", b"1"), ("b", None)]
+    )
+    producer.produce(topic, None, b"gone", 0)
+    assert producer.flush(WAIT_SECONDS) == 0
+    words = (topic, "--partition", "0", "-o", "5", "--until", "end")
+    first, second = map(json.loads, lines(place, *words, "--json"))
+    assert first == {
+        "topic": topic, "partition": 0, "offset": 5, "timestamp": 1_700_000_000_123, "key": "k",
+        "value_base64": "/wA=", "headers": [["a", "1"], ["b", None]],
+    }  # fmt: skip
+    assert (second["key"], second["value"]) == ("gone", None)
+    form = "%{v:hex} %{k:base64} %K %V %h %d"
+    assert lines(place, *words, "--format", form, "--max-records", "1") == [
+        "ff00 aw== 1 2 a=1,b= 2023-11-14T22:13:20.123Z"
+    ]
+
+
+def test_committed_records_alone(place: Place, topic: str) -> None:
+    settings = {"bootstrap.servers": place.commands.bootstrap, "transactional.id": f"y-{topic}"}
+    producer = Producer(settings)
+    producer.init_transactions(WAIT_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, "aborted", partition=0)
+    assert producer.flush(WAIT_SECONDS) == 0
+    words = (topic, "--partition", "0", "-o", "5", "--until", "end")
+    assert lines(place, *words) == ["aborted"]
+    assert lines(place, *words, "--committed") == []
+    waiting = ("consume", topic, "--partition", "0", "-o", "5", "--committed")
+    done = place.commands.run(*waiting, "--timeout-ms", "4000")
+    assert f"{topic}-0: a transaction is open since offset 5, which hides 1 offsets" in done.stderr
+    producer.abort_transaction()
+    assert lines(place, *words, "--committed") == []

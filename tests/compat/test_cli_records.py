@@ -97,8 +97,8 @@ def test_formats_and_nulls(shared_broker: BrokerProcess, topic: str) -> None:
     ("words", "named"),
     [
         (["--from-beginning", "--since-ms", "5"], "--from-beginning and --since-ms"),
-        (["--partition", "0", "--offset", "1", "--since-ms", "5"], "--since-ms and --partition"),
-        (["--partition", "0", "--offset", "1", "--from-beginning"], "--from-beginning and --part"),
+        (["--partition", "0", "--offset", "1", "--since-ms", "5"], "--since-ms and --offset"),
+        (["--partition", "0", "--offset", "1", "--from-beginning"], "--from-beginning and --off"),
     ],
 )
 def test_one_place_to_start_at(
