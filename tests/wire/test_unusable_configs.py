@@ -31,7 +31,7 @@ UNUSABLE = {
     "max.connections.per.ip": "0",
     "listeners": "SSL://:1",
     "log.dirs": "/elsewhere",
-    "sasl.enabled.mechanisms": "PLAIN",
+    "principal.builder.class": "a.Builder",
 }
 UNREADABLE = {"listener.name.plaintext.ssl.keystore.password": "hunter2"}
 USABLE = {"log.segment.bytes": "7777", "background.threads": "7"}
