@@ -11,15 +11,18 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import click.testing
 import pytest
 import yaml
 from kafka import KafkaConsumer, KafkaProducer
 
+from pybroker.broker.cli.main import main
 from tests.support.processes import PYBROKER, ROOT, free_port
 
 VOLUME = "/var/lib/pybroker"
@@ -114,3 +117,22 @@ def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> No
         producer = KafkaProducer(bootstrap_servers=servers, max_block_ms=60_000)
         assert producer.send("contained", b"hello").get(timeout=60).partition == 0
         producer.close()
+
+
+def test_the_secured_container_takes_who_logs_in(tmp_path: Path) -> None:
+    text = (ROOT / "docker/Dockerfile").read_text()
+    (words,) = re.findall(r"^#   docker run .* pybroker (start --secure .*)$", text, re.MULTILINE)
+    copied = re.findall(rf"^#   docker cp pybroker:{VOLUME}/(\S+) \.$", text, re.MULTILINE)
+    ports = ["--port", str(free_port()), "--zookeeper-port", str(free_port())]
+    data = tmp_path / "data"
+    environment = {"PYBROKER_DATA_DIR": str(data)}
+    log = tmp_path / "out.log"
+    with running([*words.split(), *ports], environment, log) as process:
+        while b"the same for admin" not in log.read_bytes():  # the end of what it prints
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        settings, authority = (data / name for name in copied)
+        assert f"ssl.truststore.location={authority}\n" in settings.read_text()
+        login = ["--bootstrap-server", f"127.0.0.1:{ports[1]}", "--command-config", str(settings)]
+        done = click.testing.CliRunner().invoke(main, ["topics", "create", "contained", *login])
+        assert done.exit_code == 0, done.stderr
