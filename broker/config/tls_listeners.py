@@ -9,7 +9,7 @@ Invariants: a key store is loaded again if its keys or its file's time or size h
 otherwise. It must keep the subject and the host names, unless ssl.allow.dn.changes and
 ssl.allow.san.changes say that it need not: who connects knows the broker by them. None is added to
 or taken from a running listener. That of the brokers' own listener is tried by handshakes in
-memory, with itself and with what is in use.
+memory, with itself and with what is in use. One that has expired is in use, as in Kafka, and told.
 
 Mirrors `SslFactory.reconfigure` with its `CertificateEntries` and `SslEngineValidator`, and
 DynamicBrokerConfig's `reloadUpdatedFilesWithoutConfigChange`. Beyond Kafka: files are looked at by
@@ -19,9 +19,11 @@ themselves too.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import ssl
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import ConfigError
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from ..security.tls.server_tls import ServerTls
     from .kafka_config import KafkaConfig
     from .listeners import Listener
+
+logger = logging.getLogger("pybroker.broker.configs")
 
 MAX_FLIGHTS = 4  # of a handshake, there and back
 
@@ -119,7 +123,14 @@ def stamp_of(settings: TlsSettings) -> Stamp:
 
 
 def _read(wanted: Wanted) -> ServerTls:
-    return server_tls(wanted.config, wanted.listener, wanted.settings)
+    server = server_tls(wanted.config, wanted.listener, wanted.settings)
+    last = server.identity.certificate.not_valid_after_utc
+    if last < datetime.now(UTC):
+        logger.error(
+            "The certificate of listener %s has expired on %s: no client that looks at it "
+            "connects, nor do other brokers", wanted.listener.name, last.date(),
+        )  # fmt: skip
+    return server
 
 
 def _check_brokers_agree(now: ServerTls, after: ServerTls, wanted: Wanted) -> None:

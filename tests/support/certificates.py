@@ -112,11 +112,13 @@ class Authority:
         subject = name if isinstance(name, x509.Name) else _common_name(name)
         return self._sign(subject, [], ExtendedKeyUsageOID.CLIENT_AUTH, days, key)
 
-    def both(self, name: str, *, addresses: Sequence[str] = ("127.0.0.1",)) -> Pair:
+    def both(
+        self, name: str, *, addresses: Sequence[str] = ("127.0.0.1",), days: int = 365
+    ) -> Pair:
         """For a broker that other brokers know by its certificate."""
         others: list[x509.GeneralName] = [x509.DNSName("localhost")]
         others += [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses]
-        return self._sign(_common_name(name), others, None, 365, None)
+        return self._sign(_common_name(name), others, None, days, None)
 
     def _sign(
         self,
