@@ -1,11 +1,12 @@
 """The seam between processors and the operating system: sets of non-blocking sockets to poll.
 
-Each processor has its own epoll set. An epoll set is itself a file descriptor that is readable
-while one of its members has an event, so all of them nest in one more, which is the only thing that
-trio's loop watches: one wake-up a round, whatever the number of processors and connections (a task
-and a registration per processor cost three times as much, measured with one connection). kqueue,
-which macOS has, nests as well. With neither (tests; see `machine`) sets are polled once in
-POLL_SECONDS.
+The sockets of all processors are in one epoll set, asked once a round; what it reports is shared
+out among the processors' own selectors. The set is itself a file descriptor that is readable while
+one of its members has an event, and the only thing that trio's loop watches: one wake-up a round,
+whatever the number of processors and connections. (A set a processor, nested in one more, costs a
+system call more a round and the kernel a walk through the nests; a task and a registration in trio
+a processor cost three times as much, measured with one connection.) kqueue, which macOS has, is
+used in the same way. With neither (tests; see `machine`) the set is polled once in POLL_SECONDS.
 
 The simulation and TLS put their own objects with these methods in place.
 
@@ -49,31 +50,21 @@ class Selector(Protocol):
     def close(self) -> None: ...
 
 
-class SelectorGroup(Protocol):
-    """Waits for any of several sets."""
+class KernelSet(Selector, Protocol):
+    """A set that the operating system looks after."""
 
-    def new_selector(self, index: int) -> Selector:
-        """One more set, which `ready` calls by this index."""
+    def fileno(self) -> int:
+        """What trio waits for; negative if nothing can be waited for."""
         ...
-
-    async def wait(self) -> None:
-        """Return when a set may have something to report, or for nothing after a moment."""
-        ...
-
-    def ready(self) -> list[int]:
-        """The indexes of the sets that have something to report now."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def new_group() -> SelectorGroup:
     """Of the best kind that this machine has."""
     if machine.HAS_EPOLL:
-        return _NestedGroup(EpollSelector)
+        return SelectorGroup(EpollSelector())
     if sys.platform != "linux" and machine.HAS_KQUEUE:
-        return _NestedGroup(KqueueSelector)
-    return _PolledGroup()
+        return SelectorGroup(KqueueSelector())
+    return SelectorGroup(PollSelector())
 
 
 class EpollSelector:
@@ -98,6 +89,9 @@ class EpollSelector:
 
 class PollSelector:
     """A set for poll(2), which is no file descriptor."""
+
+    def fileno(self) -> int:
+        return -1
 
     __slots__ = ("_poll", "modify", "register", "unregister")
 
@@ -160,51 +154,69 @@ if sys.platform != "linux":
             self._queue.close()
 
 
-class _NestedGroup:
-    """Sets that are file descriptors, in one more of their kind."""
+class SelectorGroup:
+    """One set of sockets, and the selectors among which its sockets are shared out."""
 
-    __slots__ = ("_by_fileno", "_kind", "_sets")
+    __slots__ = ("_fileno", "_owners", "_set")
 
-    def __init__(self, kind: type[EpollSelector]) -> None:
-        self._kind = kind
-        self._sets = kind()
-        self._by_fileno: dict[int, int] = {}
+    def __init__(self, kernel_set: KernelSet) -> None:
+        self._set = kernel_set
+        self._fileno = kernel_set.fileno()
+        self._owners: dict[int, SharedSelector] = {}  # by the socket's file descriptor
 
-    def new_selector(self, index: int) -> Selector:
-        selector = self._kind()
-        self._by_fileno[selector.fileno()] = index
-        self._sets.register(selector.fileno(), READ)
-        return selector
+    def new_selector(self, index: int) -> SharedSelector:
+        """One more, which `ready` calls by this index."""
+        return SharedSelector(index, self._set, self._owners)
 
     async def wait(self) -> None:
-        await trio.lowlevel.wait_readable(self._sets.fileno())
+        """Return when there may be something to report, or for nothing after a moment."""
+        if self._fileno >= 0:
+            await trio.lowlevel.wait_readable(self._fileno)
+        else:
+            await trio.sleep(POLL_SECONDS)
 
-    def ready(self) -> list[int]:
-        by_fileno = self._by_fileno
-        return [by_fileno[fileno] for fileno, _ in self._sets.poll()]
-
-    def close(self) -> None:
-        trio.lowlevel.notify_closing(self._sets.fileno())
-        self._sets.close()
-
-
-class _PolledGroup:
-    """Sets that nothing can wait for."""
-
-    __slots__ = ("_selectors",)
-
-    def __init__(self) -> None:
-        self._selectors: dict[int, PollSelector] = {}
-
-    def new_selector(self, index: int) -> Selector:
-        selector = self._selectors[index] = PollSelector()
-        return selector
-
-    async def wait(self) -> None:
-        await trio.sleep(POLL_SECONDS)
-
-    def ready(self) -> list[int]:
-        return [index for index, selector in self._selectors.items() if selector.poll()]
+    def ready(self) -> set[int]:
+        """The indexes of the selectors that have something to report now."""
+        owners = self._owners
+        found = set()
+        for event in self._set.poll():
+            owner = owners[event[0]]
+            owner.reported.append(event)
+            found.add(owner.index)
+        return found
 
     def close(self) -> None:
-        self._selectors.clear()
+        if self._fileno >= 0:
+            trio.lowlevel.notify_closing(self._fileno)
+        self._set.close()
+
+
+class SharedSelector:
+    """A processor's part of the group's set."""
+
+    __slots__ = ("_owners", "_set", "index", "modify", "reported")
+
+    def __init__(
+        self, index: int, kernel_set: KernelSet, owners: dict[int, SharedSelector]
+    ) -> None:
+        self.index = index
+        self.reported: list[tuple[int, int]] = []  # by the last `ready`, until `poll`
+        self.modify = kernel_set.modify
+        self._set = kernel_set
+        self._owners = owners
+
+    def register(self, fileno: int, events: int) -> None:
+        self._set.register(fileno, events)
+        self._owners[fileno] = self
+
+    def unregister(self, fileno: int) -> None:
+        self._set.unregister(fileno)
+        del self._owners[fileno]
+
+    def poll(self) -> list[tuple[int, int]]:
+        """What the group's last `ready` found."""
+        reported, self.reported = self.reported, []
+        return reported
+
+    def close(self) -> None:
+        """The set is the group's."""
