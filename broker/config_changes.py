@@ -63,7 +63,7 @@ class ConfigChanges:
                     )
                 with parts.replicas.runtime.settling:
                     self._apply()
-                parts.logins.refresh()
+                await parts.logins.refresh()
             await self.refresh_tls()
 
     async def refresh_tls(self) -> None:

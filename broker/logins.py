@@ -45,7 +45,7 @@ class Logins:
 
     __slots__ = (
         "_clock", "_config", "_handle_frame", "_listeners", "_mechanisms", "_metrics", "_nursery",
-        "_problem", "_sources", "_tasks", "scram",
+        "_problem", "_running", "_sources", "_tasks", "scram",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class Logins:
         self._mechanisms: dict[str, Mechanisms] = {}  # by listener: what its rules were made of
         self._problem = ""  # told already
         self._sources: dict[TokenRules, JwksSource] = {}
+        self._running: set[TokenRules] = set()  # whose sources do
         self._nursery: trio.Nursery | None = None  # while they run
 
     def guard(self, specs: Sequence[ListenerSpec]) -> list[ListenerSpec]:
@@ -101,18 +102,17 @@ class Logins:
         source = self._sources.get(rules)
         if source is None:
             source = self._sources[rules] = JwksSource(rules)
-            if self._nursery is not None:
-                self._nursery.start_soon(source.run)
         return SignedTokens(rules, source.keys).check
 
-    def refresh(self) -> None:
+    async def refresh(self) -> None:
         """New connections log in as the configuration has it now, if they can."""
         try:
             for name, listener in self._listeners.items():
                 mechanisms = mechanism_configs(self._config, name)
                 listener.max_receive_bytes = self._config.of_listener(name, MAX_RECEIVE)
                 if mechanisms != self._mechanisms[name]:
-                    listener.rules = self._rules(name, mechanisms)
+                    # The keys of Kerberos are in a file.
+                    listener.rules = await trio.to_thread.run_sync(self._rules, name, mechanisms)
                     self._mechanisms[name] = mechanisms
                     logger.info("New connections to listener %s log in by its changed keys", name)
         except ConfigError as error:
@@ -121,12 +121,18 @@ class Logins:
             self._problem = str(error)
         else:
             self._problem = ""
+        self._start_sources()
+
+    def _start_sources(self) -> None:
+        if self._nursery is not None:
+            for rules in self._sources.keys() - self._running:
+                self._running.add(rules)
+                self._nursery.start_soon(self._sources[rules].run)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._tasks.run)
-            for source in self._sources.values():
-                nursery.start_soon(source.run)
             self._nursery = nursery
+            self._start_sources()
             task_status.started()

@@ -9,19 +9,24 @@ import json
 import time
 from collections.abc import Iterator
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from kazoo.client import KazooClient
 
 from pybroker.broker.security import password_encoder
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.metadata import MetadataRequest
-from pybroker.protocol.sasl import PlainClient
+from pybroker.protocol.sasl import OAuthBearerClient, PlainClient
 from tests.support.processes import BrokerProcess, free_port, running_broker
 from tests.support.sasl_client import handshake, talk
 from tests.support.wire import WireClient
 from tests.wire.test_configs import BROKER, DELETE, SET, change, describe
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+SIGNED_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+KEY = ec.generate_private_key(ec.SECP256R1())
 SECRET = "the-encoder's-secret"
 WAIT_SECONDS = 30.0
 NAMES = ("PLAINTEXT", "USERS", "OWN")
@@ -77,8 +82,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "listener.name.users.plain.sasl.jaas.config": f'{MODULE} user_alice="alice-secret";',
         "listener.name.own.sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "password.encoder.secret": SECRET,
+        "listener.name.users.oauthbearer.sasl.jaas.config": f"{TOKEN_MODULE};",
+        "listener.name.users.oauthbearer.sasl.server.callback.handler.class": SIGNED_TOKENS,
     }
-    with running_broker(tmp_path_factory.mktemp("logins"), config) as broker:
+    directory = tmp_path_factory.mktemp("logins")
+    jwk = {**jwt.algorithms.ECAlgorithm.to_jwk(KEY.public_key(), True), "kid": "one"}
+    (directory / "keys.json").write_text(json.dumps({"keys": [jwk]}))
+    config["sasl.oauthbearer.jwks.endpoint.url"] = (directory / "keys.json").as_uri()
+    with running_broker(directory, config) as broker:
         yield Running(broker, addresses)
 
 
@@ -123,9 +134,27 @@ def test_users_of_plain_come_and_go(running: Running) -> None:
         assert time.monotonic() < deadline
 
 
+def test_keys_of_tokens_are_read_once_tokens_are_taken(running: Running) -> None:
+    assert running.alter((SET, "sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER")) is None
+    running.wait_for("USERS", "OAUTHBEARER", "PLAIN")
+    claims = {"sub": "alice", "iat": time.time(), "exp": time.time() + 60}
+    token = jwt.encode(claims, KEY, "ES256", headers={"kid": "one"})
+
+    def may_log_in() -> bool:
+        with WireClient(running.addresses["USERS"]) as kafka:
+            handshake(kafka, "OAUTHBEARER")
+            return not talk(kafka, OAuthBearerClient(token)).error_code
+
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not may_log_in():
+        assert time.monotonic() < deadline, running.broker.log_text[-3000:]
+    assert running.alter((DELETE, "sasl.enabled.mechanisms", None)) is None
+    running.wait_for("USERS", "PLAIN")
+
+
 def test_what_nobody_could_log_in_with_is_refused(running: Running) -> None:
     for mechanisms, why in (
-        ("OAUTHBEARER", "oauthbearer.sasl.jaas.config is not set"),
+        ("GSSAPI", "gssapi.sasl.jaas.config is not set"),
         ("PLAIN,MAGIC", "MAGIC is not known"),
     ):
         told = running.alter((SET, "sasl.enabled.mechanisms", mechanisms))
