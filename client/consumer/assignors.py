@@ -31,7 +31,7 @@ def known_topics(
     topics: Mapping[str, TopicShape], members: Mapping[str, Subscription]
 ) -> list[str]:
     """Those that somebody wants and that have partitions, in the order of Java's maps."""
-    wanted = java_order(topic for member in members.values() for topic in member.topics)
+    wanted = java_order(t for member in java_order(members) for t in members[member].topics)
     return java_order(t for t in wanted if t in topics and topics[t].partition_count)
 
 
@@ -122,7 +122,8 @@ def _match_racks(states: Sequence[_TopicRange], found: Assignment) -> None:
     """Topics with the same members and as many partitions are given alike (co-partitioned)."""
     alike: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_TopicRange]] = {}
     for state in states:
-        key = (tuple(state.racks.items()), state.shape.partition_count)
+        has_racks = any(state.racks.values())  # else Java counts no partitions, and matches none
+        key = (tuple(state.racks.items()), state.shape.partition_count if has_racks else 0)
         alike.setdefault(key, []).append(state)
     for (members, count), group in alike.items():
         if len(group) == 1:

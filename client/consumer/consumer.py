@@ -38,9 +38,16 @@ from .offset_requests import Committed, Found
 from .options import EARLIEST, LATEST, ConsumerOptions
 from .positions import Position, Positions
 from .received import Received, ReceivedBatch
+from .sticky_assignors import CooperativeStickyAssignor, StickyAssignor
 
 ASSIGNORS: Final[Mapping[str, Callable[[], Assignor]]] = {
-    assignor.name: assignor for assignor in (RangeAssignor, RoundRobinAssignor)
+    assignor.name: assignor
+    for assignor in (
+        RangeAssignor,
+        RoundRobinAssignor,
+        StickyAssignor,
+        CooperativeStickyAssignor,
+    )
 }
 WAIT_SECONDS: Final = 1.0  # for records, before the group is looked at again
 MAX_BATCH_RECORDS: Final = 2**31

@@ -24,10 +24,10 @@ def java_order(keys: Iterable[str], expected: int = 0) -> list[str]:
         buckets = 1 << max(0, expected - 1).bit_length()
     while len(known) > buckets * LOAD:
         buckets *= 2
-    return sorted(known, key=lambda key: _spread(java_string_hash(key)) & (buckets - 1))
+    return sorted(known, key=lambda key: spread(java_string_hash(key)) & (buckets - 1))
 
 
-def _spread(value: int) -> int:
+def spread(value: int) -> int:
     value &= 0xFFFFFFFF
     return value ^ (value >> 16)
 

@@ -30,7 +30,7 @@ class ConsumerOptions:
     auto_commit: bool = True
     auto_commit_interval_seconds: float = 5.0
     isolation_level: str = "read_uncommitted"
-    assignors: Sequence[str] = ("range",)
+    assignors: Sequence[str] = ("range", "cooperative-sticky")
     session_timeout_seconds: float = 45.0
     heartbeat_interval_seconds: float = 3.0
     max_poll_interval_seconds: float = 300.0

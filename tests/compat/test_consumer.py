@@ -110,3 +110,34 @@ async def test_members_divide_partitions(shared_broker: BrokerProcess, topic: st
                 nursery.start_soon(drive, 1, one, nursery.cancel_scope)
                 nursery.start_soon(drive, 2, two, nursery.cancel_scope)
     assert seen[1] | seen[2] == {(topic, number) for number in range(4)}
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+async def test_a_member_that_leaves_is_replaced(
+    shared_broker: BrokerProcess, topic: str, assignor: str
+) -> None:
+    """Cooperative members keep what they have meanwhile: it is not revoked."""
+    group = uuid.uuid4().hex
+    revoked: list[tuple[str, int]] = []
+    everything = {(topic, number) for number in range(4)}
+
+    async def on_revoked(partitions: list[tuple[str, int]]) -> None:
+        revoked.extend(partitions)
+
+    async with consumer_of(shared_broker, group, assignors=[assignor]) as stays:
+        await stays.subscribe([topic], on_revoked=on_revoked)
+        with trio.fail_after(WAIT_SECONDS):
+            async with consumer_of(shared_broker, group, assignors=[assignor]) as leaves:
+                await leaves.subscribe([topic])
+                while not (len(stays.assignment) == len(leaves.assignment) == 2):
+                    await stays.poll(0.05)
+                    await leaves.poll(0.05)
+            kept = set(stays.assignment)
+            revoked.clear()
+            while stays.assignment != everything:
+                await stays.poll(0.05)
+    if assignor == "cooperative-sticky":
+        assert set(revoked) == everything, "only when it left itself"
+        assert kept <= everything
+    else:
+        assert set(revoked[:2]) == kept
