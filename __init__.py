@@ -8,6 +8,8 @@ What a program may import is in `__all__`, and nothing else here is public:
     Consumer        reads topics, alone or in a group, and commits what it has read
     SimpleRecord    what a producer is given: key, value, headers, timestamp
     Received        what a consumer returns: a record, and where it came from
+    RetryPolicy     how soon and how often a record that failed comes again (ack mode)
+    CommitFailed    the group has gone on: what was not committed will be read again
     EARLIEST, LATEST  instead of a timestamp: the first record there is, the next one to come
     Admin           administration of a cluster, by subject: topics, groups, configs, and so on
     create_topic, list_topics, delete_topic
@@ -27,6 +29,8 @@ if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothin
     from .client.admin.topics import create_topic, delete_topic, list_topics
     from .client.cluster import Cluster
     from .client.consumer.consumer import Consumer
+    from .client.consumer.deliveries import RetryPolicy
+    from .client.consumer.offset_keeper import CommitFailed
     from .client.consumer.options import EARLIEST, LATEST
     from .client.consumer.received import Received
     from .client.errors import ClientError
@@ -42,9 +46,11 @@ __all__ = [
     "Admin",
     "ClientError",
     "Cluster",
+    "CommitFailed",
     "Consumer",
     "Producer",
     "Received",
+    "RetryPolicy",
     "SimpleRecord",
     "__version__",
     "create_topic",
@@ -62,6 +68,8 @@ _MODULES = {
     "Consumer": ".client.consumer.consumer",
     "Producer": ".client.producer",
     "Received": ".client.consumer.received",
+    "RetryPolicy": ".client.consumer.deliveries",
+    "CommitFailed": ".client.consumer.offset_keeper",
     "SimpleRecord": ".protocol.records.record",
     "create_topic": ".client.admin.topics",
     "delete_topic": ".client.admin.topics",

@@ -28,27 +28,18 @@ import trio
 
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
-from ..errors import ClientError, SettingsError
-from .assignments import Assignor
-from .assignors import RangeAssignor, RoundRobinAssignor
+from ..errors import ClientError
+from .background import Background, Bell
+from .deliveries import Delivery, Ledger, RetryPolicy
 from .fetcher import Fetcher, now_ms
 from .group import Callback, Callbacks, Group
+from .named_assignors import assignor_named
 from .offset_keeper import OffsetKeeper
 from .offset_requests import Committed, Found
 from .options import EARLIEST, LATEST, ConsumerOptions
 from .positions import Position, Positions
 from .received import Received, ReceivedBatch
-from .sticky_assignors import CooperativeStickyAssignor, StickyAssignor
 
-ASSIGNORS: Final[Mapping[str, Callable[[], Assignor]]] = {
-    assignor.name: assignor
-    for assignor in (
-        RangeAssignor,
-        RoundRobinAssignor,
-        StickyAssignor,
-        CooperativeStickyAssignor,
-    )
-}
 WAIT_SECONDS: Final = 1.0  # for records, before the group is looked at again
 MAX_BATCH_RECORDS: Final = 2**31
 
@@ -74,7 +65,7 @@ class Consumer:
         self._fetcher = Fetcher(self._cluster, self.options, self._positions, self._wanted_topics)
         self._group: Group | None = None
         if self.options.group_id is not None:
-            assignors = [_assignor(name) for name in self.options.assignors]
+            assignors = [assignor_named(name) for name in self.options.assignors]
             self._group = Group(
                 self._cluster,
                 self.options,
@@ -84,6 +75,7 @@ class Consumer:
                 self._commit_before_rebalance,
             )
             self._fetcher.on_metadata = self._group.on_metadata
+            self._group.on_gone = self._forget
         self._offsets = OffsetKeeper(
             self._cluster, self._group, reads_committed=self.options.reads_committed
         )
@@ -96,10 +88,12 @@ class Consumer:
         self._hand_attempt = 0
         self._last_offset: int | None = None
         self._holds_all = False  # it was given the batch as a whole
+        self._ledger: Ledger | None = None  # in ack mode
+        self._settled = Bell()
 
     async def __aenter__(self) -> Consumer:
         await self._stack.enter_async_context(self._cluster)
-        nursery = self._nursery = await self._stack.enter_async_context(_Background())
+        nursery = self._nursery = await self._stack.enter_async_context(Background())
         nursery.start_soon(self._fetcher.run)
         if self._group is not None:
             nursery.start_soon(self._group.run)
@@ -122,7 +116,7 @@ class Consumer:
         group = self._group
         if group is None:
             return
-        offsets = self._through() if is_done else self._finished()
+        offsets = self._committable() if is_done else self._committable(self._finished())
         self._hand = None
         if self.options.auto_commit:
             await self._commit_quietly(offsets)
@@ -165,6 +159,7 @@ class Consumer:
             raise ClientError("subscribe and assign exclude each other: call unsubscribe before")
         wanted = list(partitions)
         self._assigned_topics = {topic for topic, _ in wanted}
+        self._forget([tp for tp in self._positions if tp not in wanted])
         self._positions.assign(wanted)
         if self._group is None:
             self._positions.place({}, self.options.reset_to)
@@ -175,9 +170,10 @@ class Consumer:
         """Leave the group, or drop what was assigned."""
         if self._group is not None and self._group.is_subscribed:
             if self.options.auto_commit:
-                await self._commit_quietly(self._through())
+                await self._commit_quietly(self._committable())
             await self._group.unsubscribe()
         self._hand = None
+        self._forget(list(self._positions))
         self._assigned_topics = set()
         self._positions.assign(())
 
@@ -226,6 +222,48 @@ class Consumer:
             return []
         self._hold_all(batch)
         return list(batch)
+
+    async def deliveries(
+        self, *, max_unsettled: int = 10_000, retry: RetryPolicy | None = None
+    ) -> AsyncIterator[Delivery]:
+        """Ack mode: each record is to be settled, in any order, by its `ack` or `fail`.
+
+        Several may be held at a time, by as many tasks; what failed comes again, by `retry`. With
+        auto_commit, and by `commit()`, only that is committed before which all is settled. No new
+        ones come while `max_unsettled` are not settled. The first call's arguments count.
+        """
+        if self._ledger is None:
+            self._ledger = Ledger(retry or RetryPolicy(), max_unsettled, self._settled.ring)
+        ledger = self._ledger
+        in_a_row = 0
+        while True:
+            delivery = ledger.next(now_ms())
+            if delivery is not None and in_a_row < self.options.max_poll_records:
+                in_a_row += 1
+                yield delivery
+                continue
+            in_a_row = 0
+            if delivery is not None:
+                ledger.put_back(delivery)
+                await self._before_poll()
+                await trio.lowlevel.checkpoint()
+                continue
+            due_ms = ledger.wait_ms(now_ms())
+            wait = WAIT_SECONDS if due_ms is None else min(WAIT_SECONDS, due_ms / 1000)
+            if ledger.room:
+                limit = min(ledger.room, self.options.max_poll_records)
+                batch = await self._next_batch(limit, wait)
+                self._hand = None
+                if batch is not None:
+                    ledger.add(batch, batch.next_offset)
+            else:
+                await self._before_poll()
+                await self._settled.wait(wait)
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They have gone, or are read from elsewhere."""
+        if self._ledger is not None:
+            self._ledger.drop(partitions)
 
     def _hold_all(self, batch: ReceivedBatch) -> None:
         self._last_offset = batch.offsets[-1]
@@ -312,6 +350,15 @@ class Consumer:
                 found[place] = Position(begun, hand.leader_epoch)
         return found
 
+    def _committable(
+        self, positions: Mapping[TopicPartition, Position] | None = None
+    ) -> Mapping[TopicPartition, Position]:
+        """`positions`, or all that was handed out; in ack mode what is settled."""
+        if self._ledger is None:
+            return self._through() if positions is None else positions
+        settled = self._ledger.committable().items()
+        return {tp: Position(o) for tp, o in settled if self._positions.get(tp) is not None}
+
     def position(self, partition: TopicPartition) -> int | None:
         """The offset that is handed out next; None until it is known.
 
@@ -354,6 +401,7 @@ class Consumer:
         return list(self._positions) if partitions is None else list(partitions)
 
     def _drop_from_hand(self, partitions: Collection[TopicPartition]) -> None:
+        self._forget(partitions)
         if self._hand is not None and (self._hand.topic, self._hand.partition) in partitions:
             self._hand = None
 
@@ -407,7 +455,7 @@ class Consumer:
 
         Offsets are those of the next record. Raises CommitFailed, ClientError.
         """
-        await self._offsets.commit(_commits(offsets, self._through()))
+        await self._offsets.commit(_commits(offsets, self._committable()))
 
     def commit_soon(
         self,
@@ -417,7 +465,7 @@ class Consumer:
         """The same in the background; `on_done` is told what went wrong, or None."""
         if self._nursery is None:
             raise ClientError("a consumer is used with `async with`")
-        commits = _commits(offsets, self._through())
+        commits = _commits(offsets, self._committable())
 
         async def run() -> None:
             failure = None
@@ -443,13 +491,13 @@ class Consumer:
         if self._group is None or not self.options.auto_commit or now < self._commit_due_ms:
             return
         self._commit_due_ms = now + int(self.options.auto_commit_interval_seconds * 1000)
-        if self._through():
+        if self._committable():
             self.commit_soon()
 
     async def _commit_before_rebalance(self) -> None:
         if self.options.auto_commit:
             with trio.move_on_after(self.options.close_timeout_seconds):
-                await self._commit_quietly(self._through())
+                await self._commit_quietly(self._committable())
 
     async def _commit_quietly(self, offsets: Mapping[TopicPartition, Position]) -> None:
         """What cannot be committed is read again: told, and no error."""
@@ -469,32 +517,3 @@ def _commits(
     return {
         tp: each if isinstance(each, Committed) else Committed(each) for tp, each in offsets.items()
     }
-
-
-def _assignor(name: str) -> Assignor:
-    make = ASSIGNORS.get(name)
-    if make is None:
-        raise SettingsError(f"there is no assignor {name!r}; there are {', '.join(ASSIGNORS)}")
-    return make()
-
-
-class _Background:
-    """A nursery that is cancelled at its end; what the block raises is passed on as it is."""
-
-    def __init__(self) -> None:
-        self._nurseries = trio.open_nursery()
-        self._nursery: trio.Nursery | None = None
-
-    async def __aenter__(self) -> trio.Nursery:
-        self._nursery = await self._nurseries.__aenter__()
-        return self._nursery
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._nursery is not None
-        self._nursery.cancel_scope.cancel()
-        await self._nurseries.__aexit__(None, None, None)

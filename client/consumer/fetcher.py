@@ -36,7 +36,7 @@ from ...protocol.topics import TopicPartition
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster
 from ..errors import ClientError, ConnectionFailed, LoginError, Refused
 from ..refusals import NotAllowed
-from .bell import Bell
+from .background import Bell
 from .fetch_session import FetchSession, SessionRequest, Wanted
 from .offset_requests import Found, by_leader, leader_epoch_ends, list_offsets
 from .options import EARLIEST, ConsumerOptions

@@ -41,7 +41,7 @@ from .assignments import (
     encode_assignment,
     encode_subscription,
 )
-from .bell import Bell
+from .background import Bell
 from .fetcher import Fetcher, now_ms
 from .membership import Membership, Outcome, State
 from .offset_requests import Member
@@ -96,6 +96,7 @@ class Group:
         self.pattern: re.Pattern[str] | None = None
         self._callbacks = Callbacks()
         self.is_subscribed = False
+        self.on_gone: Callable[[list[TopicPartition]], None] = lambda _partitions: None
         self._is_prepared = False  # what has to be given up is; `run` may join
         self._has_assignment = False  # `run` has one that `before_poll` is to take
         self._led_counts: dict[str, int] = {}  # of a leader: what its assignment was made for
@@ -197,6 +198,7 @@ class Group:
         if callback is not None:
             await callback(partitions)
         self._positions.drop(partitions)
+        self.on_gone(partitions)
 
     async def _take_assignment(self) -> None:
         m = self.membership

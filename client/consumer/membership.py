@@ -218,7 +218,7 @@ class Membership:
         if code == ErrorCode.ILLEGAL_GENERATION:
             self._forget_generation()
             return self._again("the generation is over", Outcome.RETRY)
-        if code.retriable:
+        if code.retriable or code == ErrorCode.REBALANCE_IN_PROGRESS:
             return self._again(f"the coordinator says {code.name}", Outcome.RETRY)
         self.fatal = code
         self._forget_member()

@@ -25,9 +25,6 @@ class Racks:
         self.matter = racks_matter(topics.values(), racks.values())
         self._of_member = racks if self.matter else {}
 
-    def of_member(self, member: str) -> str | None:
-        return self._of_member.get(member)
-
     def of_partition(self, partition: TopicPartition) -> frozenset[str]:
         topic, number = partition
         if not self.matter or topic not in self._topics:

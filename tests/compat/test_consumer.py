@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from contextlib import closing
 from typing import Any
@@ -12,6 +13,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker import Consumer, Received
+from pybroker.client.consumer.deliveries import Delivery
 from tests.support.processes import BrokerProcess
 
 WAIT_SECONDS = 30.0
@@ -141,3 +143,51 @@ async def test_a_member_that_leaves_is_replaced(
         assert kept <= everything
     else:
         assert set(revoked[:2]) == kept
+
+
+async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
+    shared_broker: BrokerProcess, topic: str
+) -> None:
+    """Settled by several workers in any order; one record stays unsettled, and comes again."""
+    group = uuid.uuid4().hex
+    settled: list[int] = []
+    failed: set[int] = set()
+    stuck: list[Received] = []
+    all_settled = trio.Event()
+
+    async def work(deliveries: trio.MemoryReceiveChannel[Delivery], seed: int) -> None:
+        rng = random.Random(seed)
+        async for delivery in deliveries:
+            await trio.sleep(rng.random() / 1000)
+            number = int(delivery.record.value or b"")
+            if number == 201:  # of partition 1, at offset 50
+                stuck.append(delivery.record)
+            elif number % 10 == 3 and number not in failed:
+                failed.add(number)
+                assert delivery.fail()
+            else:
+                delivery.ack()
+                settled.append(number)
+                if len(settled) == 399:
+                    all_settled.set()
+
+    async def feed(consumer: Consumer, give: trio.MemorySendChannel[Delivery]) -> None:
+        async for delivery in consumer.deliveries(max_unsettled=50):
+            await give.send(delivery)
+
+    async with consumer_of(shared_broker, group) as consumer:
+        await consumer.subscribe([topic])
+        give, take = trio.open_memory_channel[Delivery](20)
+        with trio.fail_after(WAIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for seed in range(5):
+                    nursery.start_soon(work, take, seed)
+                nursery.start_soon(feed, consumer, give)
+                await all_settled.wait()
+                nursery.cancel_scope.cancel()
+    assert sorted(settled) == [number for number in range(400) if number != 201]
+    async with consumer_of(shared_broker, group) as consumer:
+        found = await consumer.committed([(topic, number) for number in range(4)])
+        assert {tp[1]: each.offset for tp, each in found.items()} == {0: 100, 1: 50, 2: 100, 3: 100}
+        await consumer.subscribe([topic])
+        assert (await read(consumer, 50))[0] == stuck[0]

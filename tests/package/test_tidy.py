@@ -24,6 +24,7 @@ import pytest
 
 from pybroker import testing
 from pybroker.client.consumer.consumer import Consumer
+from pybroker.client.consumer.deliveries import Delivery
 from pybroker.client.consumer.received import ReceivedBatch
 from pybroker.client.producer.producer import Producer
 from tests import run
@@ -53,7 +54,7 @@ FOR_TESTS = {
 # All public methods of these are for people's tests and programs.
 HANDED_OUT = [
     *(getattr(testing, name) for name in testing.__all__),
-    *(Consumer, ReceivedBatch, Producer),
+    *(Consumer, Delivery, ReceivedBatch, Producer),
 ]
 _WORD = re.compile(r"\w+")
 # A function or a class that takes less than this says by itself what it does.

@@ -22,7 +22,7 @@ from pybroker.client.consumer.assignments import (
     encode_assignment,
     encode_subscription,
 )
-from pybroker.client.consumer.consumer import ASSIGNORS
+from pybroker.client.consumer.named_assignors import ASSIGNORS
 from pybroker.protocol.topics import TopicPartition
 from tests.support.apache_kafka import java_command, kafka_jars
 from tests.support.maven import compiled_classes

@@ -1,0 +1,48 @@
+"""Background work: its nursery, and a bell by which tasks call each other."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import trio
+
+
+class Bell:
+    """A ring that nobody has waited for is kept for who comes next."""
+
+    def __init__(self) -> None:
+        self._rung = trio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it rang. Several may wait, one ring is for all of them."""
+        with trio.move_on_after(max(0.0, seconds)):
+            await self._rung.wait()
+        if not self._rung.is_set():
+            return False
+        self._rung = trio.Event()
+        return True
+
+
+class Background:
+    """A nursery that is cancelled at its end; what the block raises is passed on as it is."""
+
+    def __init__(self) -> None:
+        self._nurseries = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+
+    async def __aenter__(self) -> trio.Nursery:
+        self._nursery = await self._nurseries.__aenter__()
+        return self._nursery
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._nursery is not None
+        self._nursery.cancel_scope.cancel()
+        await self._nurseries.__aexit__(None, None, None)

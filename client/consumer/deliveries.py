@@ -1,0 +1,186 @@
+"""Ack mode: records are settled one by one, in any order; what failed comes again; pure.
+
+Of each partition what may be committed is the offset before which all is settled: a crash loses
+nothing, and replays what was settled behind it. Offsets may have gaps (compaction, markers).
+
+Invariants: a record is waiting, held by the application, due again later, or settled; `committable`
+never goes back; at most `max_unsettled` records are not settled, or no more are taken. What is
+settled after its partition has gone is ignored: somebody else has it.
+
+Mirrors: OffsetManager and KafkaSpoutRetryExponentialBackoff of Apache Storm's KafkaSpout.
+Leaves out: committing the list of what is settled behind the prefix, in the commit's metadata.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final
+
+from ...protocol.topics import TopicPartition
+from .received import Received
+
+FOREVER: Final = -1  # of retries
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """Wait `first_seconds` before a record comes again, then twice as long each time.
+
+    After `max_retries` more attempts it is given up: settled, and told.
+    """
+
+    first_seconds: float = 0.0
+    most_seconds: float = 10.0
+    max_retries: int = FOREVER
+
+    def delay_ms(self, attempts: int) -> int:
+        """After so many attempts, 1 or more."""
+        doubled = self.first_seconds * 2 ** min(attempts - 1, 32)
+        return int(1000 * min(self.most_seconds, doubled))
+
+
+class Delivery:
+    """A record that is to be settled: by `ack`, or by `fail`, after which it comes again."""
+
+    __slots__ = ("_ledger", "attempts", "is_settled", "record")
+
+    def __init__(self, ledger: Ledger, record: Received) -> None:
+        self._ledger = ledger
+        self.record = record
+        self.attempts = 0  # how often it was handed out
+        self.is_settled = False
+
+    def __repr__(self) -> str:
+        record = self.record
+        return f"<{record.topic}-{record.partition} at {record.offset}, attempt {self.attempts}>"
+
+    def ack(self) -> None:
+        """It is done. A second time, or after `fail`: nothing."""
+        self._ledger.ack(self)
+
+    def fail(self) -> bool:
+        """It has to come again; False if it has come too often and is given up."""
+        return self._ledger.fail(self)
+
+
+class _Partition:
+    __slots__ = ("next_offset", "unsettled")
+
+    def __init__(self, next_offset: int) -> None:
+        self.unsettled: deque[Delivery] = deque()  # by offset; settled ones leave at the front
+        self.next_offset = next_offset
+
+
+class Ledger:
+    """See the module. Times are in ms of any clock that does not go back."""
+
+    def __init__(
+        self, policy: RetryPolicy, max_unsettled: int, on_change: Callable[[], None]
+    ) -> None:
+        self._policy = policy
+        self._on_change = on_change  # something was settled, or failed
+        self._max_unsettled = max_unsettled
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._fresh: deque[Delivery] = deque()
+        self._due: list[tuple[int, int, Delivery]] = []  # a heap: when, what number, what
+        self._failures = 0
+        self._held: set[Delivery] = set()
+        self._unsettled_count = 0
+        self.now_ms = 0  # of the last `next`; what fails is due from then on
+
+    @property
+    def room(self) -> int:
+        """How many records may be added."""
+        return max(0, self._max_unsettled - self._unsettled_count)
+
+    def add(self, records: Iterable[Received], next_offset: int) -> None:
+        """Of one partition, behind all that were added before; `next_offset` follows them."""
+        for record in records:
+            place = (record.topic, record.partition)
+            mine = self._partitions.get(place)
+            if mine is None:
+                mine = self._partitions[place] = _Partition(record.offset)
+            delivery = Delivery(self, record)
+            mine.unsettled.append(delivery)
+            mine.next_offset = next_offset
+            self._fresh.append(delivery)
+            self._unsettled_count += 1
+
+    def next(self, now_ms: int) -> Delivery | None:
+        """What is due again, or else what has not come yet."""
+        self.now_ms = now_ms
+        delivery = None
+        if self._due and self._due[0][0] <= now_ms:
+            delivery = heappop(self._due)[2]
+        elif self._fresh:
+            delivery = self._fresh.popleft()
+        if delivery is not None:
+            delivery.attempts += 1
+            self._held.add(delivery)
+        return delivery
+
+    def put_back(self, delivery: Delivery) -> None:
+        """It was not handed out after all: it is the next one again."""
+        delivery.attempts -= 1
+        self._held.discard(delivery)
+        self._failures += 1
+        heappush(self._due, (self.now_ms, -self._failures, delivery))
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """Until something is due again; None if nothing will be."""
+        return max(0, self._due[0][0] - now_ms) if self._due else None
+
+    def ack(self, delivery: Delivery) -> None:
+        if delivery in self._held:
+            self._held.discard(delivery)
+            self._settle(delivery)
+
+    def fail(self, delivery: Delivery) -> bool:
+        """False if it is given up, or was not held."""
+        if delivery not in self._held:
+            return False
+        self._held.discard(delivery)
+        policy = self._policy
+        if policy.max_retries != FOREVER and delivery.attempts > policy.max_retries:
+            self._settle(delivery)
+            return False
+        self._failures += 1
+        due_ms = self.now_ms + policy.delay_ms(delivery.attempts)
+        heappush(self._due, (due_ms, self._failures, delivery))
+        self._on_change()
+        return True
+
+    def _settle(self, delivery: Delivery) -> None:
+        delivery.is_settled = True
+        self._unsettled_count -= 1
+        self._on_change()
+        unsettled = self._partitions[delivery.record.topic, delivery.record.partition].unsettled
+        while unsettled and unsettled[0].is_settled:
+            unsettled.popleft()
+
+    def committable(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition: before it all is settled."""
+        return {
+            place: mine.unsettled[0].record.offset if mine.unsettled else mine.next_offset
+            for place, mine in self._partitions.items()
+        }
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are not ours any more, or are read from elsewhere: forget all about them."""
+        gone = set(partitions) & self._partitions.keys()
+        if not gone:
+            return
+
+        def stays(delivery: Delivery) -> bool:
+            return (delivery.record.topic, delivery.record.partition) not in gone
+
+        for place in gone:
+            mine = self._partitions.pop(place)
+            self._unsettled_count -= sum(not each.is_settled for each in mine.unsettled)
+        self._fresh = deque(filter(stays, self._fresh))
+        self._held = set(filter(stays, self._held))
+        self._due = [entry for entry in self._due if stays(entry[2])]
+        self._due.sort()

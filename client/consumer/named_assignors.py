@@ -1,0 +1,26 @@
+"""The assignors by the names under which members of a group agree on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ..errors import SettingsError
+from .assignments import Assignor
+from .assignors import RangeAssignor, RoundRobinAssignor
+from .sticky_assignors import CooperativeStickyAssignor, StickyAssignor
+
+ASSIGNORS: Final[Mapping[str, Callable[[], Assignor]]] = {
+    RangeAssignor.name: RangeAssignor,
+    RoundRobinAssignor.name: RoundRobinAssignor,
+    StickyAssignor.name: StickyAssignor,
+    CooperativeStickyAssignor.name: CooperativeStickyAssignor,
+}
+
+
+def assignor_named(name: str) -> Assignor:
+    """Raises SettingsError for a name that is none."""
+    make = ASSIGNORS.get(name)
+    if make is None:
+        raise SettingsError(f"there is no assignor {name!r}; there are {', '.join(ASSIGNORS)}")
+    return make()
