@@ -171,6 +171,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         settings.socket_settings(config),
         ground.metrics,
     )
+    sockets.short_waits.others_wait = lambda: bool(replicas.fetchers.fetchers.fetchers)
     authorizer = settings.acl_authorizer(config)
     control = _control(ground, cache, replicas.runtime, register_broker)
     tokens = DelegationTokenStore(

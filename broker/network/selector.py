@@ -44,18 +44,30 @@ class Selector(Protocol):
     def unregister(self, fileno: int) -> None: ...
 
     def poll(self) -> list[tuple[int, int]]:
-        """The sockets that are ready now, without waiting."""
+        """The sockets that are ready, without waiting."""
         ...
 
     def close(self) -> None: ...
 
 
-class KernelSet(Selector, Protocol):
+class KernelSet(Protocol):
     """A set that the operating system looks after."""
 
     def fileno(self) -> int:
         """What trio waits for; negative if nothing can be waited for."""
         ...
+
+    def register(self, fileno: int, events: int) -> None: ...
+
+    def modify(self, fileno: int, events: int) -> None: ...
+
+    def unregister(self, fileno: int) -> None: ...
+
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
+        """The sockets that are ready, after waiting for one of them for so long."""
+        ...
+
+    def close(self) -> None: ...
 
 
 def new_group() -> SelectorGroup:
@@ -80,8 +92,8 @@ class EpollSelector:
         self.modify = epoll.modify
         self.unregister = epoll.unregister
 
-    def poll(self) -> list[tuple[int, int]]:
-        return self._epoll.poll(0, MAX_EVENTS_PER_POLL)
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
+        return self._epoll.poll(seconds, MAX_EVENTS_PER_POLL)
 
     def close(self) -> None:
         self._epoll.close()
@@ -102,8 +114,8 @@ class PollSelector:
         self.modify = poll.modify
         self.unregister = poll.unregister
 
-    def poll(self) -> list[tuple[int, int]]:
-        return self._poll.poll(0)
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
+        return self._poll.poll(seconds * 1000)
 
     def close(self) -> None:
         pass
@@ -143,9 +155,9 @@ if sys.platform != "linux":
             self.modify(fileno, 0)
             del self._events[fileno]
 
-        def poll(self) -> list[tuple[int, int]]:
+        def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
             found: dict[int, int] = {}
-            for event in self._queue.control(None, MAX_EVENTS_PER_POLL, 0):
+            for event in self._queue.control(None, MAX_EVENTS_PER_POLL, seconds):
                 flag = READ if event.filter == select.KQ_FILTER_READ else WRITE
                 found[event.ident] = found.get(event.ident, 0) | flag
             return list(found.items())
@@ -175,11 +187,11 @@ class SelectorGroup:
         else:
             await trio.sleep(POLL_SECONDS)
 
-    def ready(self) -> set[int]:
-        """The indexes of the selectors that have something to report now."""
+    def ready(self, seconds: float = 0.0) -> set[int]:
+        """The indexes of the selectors that have something to report; waits so long for one."""
         owners = self._owners
         found = set()
-        for event in self._set.poll():
+        for event in self._set.poll(seconds):
             owner = owners[event[0]]
             owner.reported.append(event)
             found.add(owner.index)

@@ -27,6 +27,7 @@ from .receive_buffer import DEFAULT_MEMORY_BYTES, ReceiveMemory
 from .request_channel import RequestChannel
 from .request_handler_pool import RequestHandlerPool
 from .selector import new_group
+from .short_waits import ShortWaits
 
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
@@ -75,6 +76,7 @@ class SocketServer:
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
         self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
         self.handlers = RequestHandlerPool(self.channel, dispatcher.handle_frame, self._shortage)
+        self.short_waits = ShortWaits()
         self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
@@ -144,17 +146,25 @@ class SocketServer:
     async def _run_processors(self) -> None:
         """Let every processor with something to do have its round, then serve their requests.
 
-        While there is more, go on without a new wait; other tasks get their turn once a
-        millisecond, as long as it takes one.
+        While there is more, or will be in a moment (`short_waits`), go on without a wait in the
+        loop; other tasks get their turn once a millisecond, as long as it takes one.
         """
         selectors, processors, channel = self._selectors, self.processors, self.channel
+        short_waits = self.short_waits
         turn_ends = 0.0
         while True:
-            ready = selectors.ready()
-            if not ready and not channel.queue and not channel.continuing:
+            is_idle = not channel.queue and not channel.continuing
+            wait = short_waits.seconds if is_idle and perf_counter() < turn_ends else 0.0
+            ready = selectors.ready(wait)
+            if not ready and is_idle:
+                if wait:
+                    short_waits.in_vain()
+                began = perf_counter()
                 await selectors.wait()
                 ready = selectors.ready()
-                turn_ends = perf_counter() + TURN_SECONDS
+                now = perf_counter()
+                short_waits.waited(now - began)
+                turn_ends = now + TURN_SECONDS
             elif perf_counter() > turn_ends:
                 await trio.lowlevel.checkpoint()
                 turn_ends = perf_counter() + TURN_SECONDS
