@@ -29,7 +29,7 @@ from .launching import Channel, shared_launcher
 from .network import NetworkFaults
 from .options import ClusterOptions, config_texts
 from .request_faults import RequestFaults
-from .story import Story
+from .story import Story, chapter, failures, log_tails
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .records import KafkaRecord
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
+PICTURE_SECONDS = 5.0
 _MS = 1000
 
 T = TypeVar("T")
@@ -158,7 +159,7 @@ class KafkaCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self._end(error)
 
     async def __aenter__(self) -> KafkaCluster:
         return await in_thread(self.start)
@@ -169,7 +170,13 @@ class KafkaCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await in_thread(self.stop)
+        await in_thread(lambda: self._end(error))
+
+    def _end(self, error: BaseException | None) -> None:
+        """Of a block: what has failed in it may have to do with the cluster."""
+        if isinstance(error, Exception):
+            failures.append(self.tell_story())
+        self.stop()
 
     def __repr__(self) -> str:
         return f"<KafkaCluster {self._bootstrap if self.is_running else 'that does not run'}>"
@@ -488,6 +495,24 @@ class KafkaCluster:
             and not self._has_own_time
             and all(node.status == cluster_state.NodeStatus.RUNNING for node in self._state().nodes)
         )
+
+    def tell_story(self) -> str:
+        """What happened and when, how the cluster is now, and the last lines of its logs; the
+        plugin shows it with a test that has failed. Takes seconds at most; raises nothing."""
+        lines = chapter("events", self.story.lines())
+        with contextlib.suppress(ClusterError, OSError):
+            nodes = [
+                f"{node.name}: {node.status}, port {node.port}" for node in self._state().nodes
+            ]
+            lines += chapter("nodes", nodes)
+            try:
+                from .picture import take_picture
+
+                lines += chapter("cluster", self._ask(take_picture, PICTURE_SECONDS))
+            except ClusterError as error:
+                lines += chapter("cluster", [str(error)])
+            lines += chapter("logs", log_tails(self.data_dir / "logs"))
+        return "\n".join(lines)
 
     def _check_running(self) -> None:
         if self._channel is None:

@@ -7,7 +7,8 @@ it, as long as they leave it whole; the topics that a test has made go with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .cluster import KafkaCluster
     from .pool import ClusterPool
 
+CLUSTER_MODULE = "pybroker.broker.testkit.cluster"
 MARKER = (
     "kafka(brokers=1, config={}, secure=False, fresh=False): the cluster that the fixture `kafka` "
     "gives to this test; fresh: one that no other test uses"
@@ -43,6 +45,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The stories of the clusters of a test that has failed go into its report."""
+    report = yield
+    if report.failed and (cluster := sys.modules.get(CLUSTER_MODULE)) is not None:
+        values = {id(value): value for value in getattr(item, "funcargs", {}).values()}
+        running = [one for one in values.values() if isinstance(one, cluster.KafkaCluster)]
+        stories = [one.tell_story() for one in running if one.is_running]
+        while cluster.failures:
+            stories.append(cluster.failures.popleft())
+        report.sections += [("Kafka cluster", story) for story in stories]
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
 
 MAX_EVENTS = 1_000
+MAX_FAILURES = 8
+LOG_TAIL_BYTES = 32 * 1024
+LOG_LINES = 8
+
+# The stories of clusters that have ended with an exception since a report was made.
+failures: deque[str] = deque(maxlen=MAX_FAILURES)
 
 
 class Story:
@@ -19,4 +27,30 @@ class Story:
         self._events.append((time.monotonic() - self._began, text))
 
     def lines(self) -> list[str]:
-        return [f"{at:8.3f} s  {text}" for at, text in self._events]
+        now = time.monotonic() - self._began
+        return [*(f"{at:9.3f} s  {text}" for at, text in self._events), f"{now:9.3f} s  (now)"]
+
+
+def log_tails(directory: Path) -> list[str]:
+    """The last lines of each node's log, and of the supervisor's."""
+    lines: list[str] = []
+    for path in sorted(directory.glob("*.log")):
+        tail = _tail(path)
+        if tail:
+            lines += [f"{path.name}:", *(f"  {line}" for line in tail)]
+    return lines
+
+
+def _tail(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-LOG_LINES:]
+    except OSError:
+        return []
+
+
+def chapter(title: str, lines: Iterable[str]) -> list[str]:
+    """Nothing without lines."""
+    told = [f"  {line}" for line in lines]
+    return [f"{title}:", *told] if told else []

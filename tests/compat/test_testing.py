@@ -142,6 +142,30 @@ def test_five_lines_with_the_plugin(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout
 
 
+def test_a_failure_tells_the_story_of_its_cluster(tmp_path: Path) -> None:
+    text = """
+        from pybroker.testing import KafkaCluster
+
+        def test_shared(kafka):
+            topic = kafka.topic("orders")
+            assert kafka.records(topic)
+
+        def test_own():
+            with KafkaCluster(brokers=2) as kafka:
+                topic = kafka.topic("bills")
+                with kafka.kill(2):
+                    raise ValueError
+    """
+    done = run_pytest(tmp_path, text)
+    assert done.returncode == 1, done.stdout
+    told = done.stdout
+    assert told.count("- Kafka cluster -") == 2
+    assert "orders-0: leader 1, in sync 1" in told
+    for line in ("created topic bills", "kill 2: broker 2 is killed", "broker 2 is ready after",
+                 "broker 2: running", "broker-2.log:", "Broker 1 is ready"):  # fmt: skip
+        assert line in told, told
+
+
 def test_workers_of_xdist_and_a_marker(tmp_path: Path) -> None:
     text = """
         import pytest
