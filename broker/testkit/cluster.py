@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from ...client.cluster import Cluster
+    from ..local.secured import SecurityFiles
     from .inspection import Address
     from .records import KafkaRecord
 
@@ -210,17 +211,23 @@ class KafkaCluster:
         """The ids of all brokers, those that do not run as well."""
         return list(range(1, self._options.brokers + 1))
 
-    def client_settings(self, user: str = "admin") -> dict[str, str]:
-        """Of a Java client, as a properties file has them; of a secured cluster with the login of
-        `admin`, who may do everything, or `user`, who may create, write and read topics."""
-        return {"bootstrap.servers": self.bootstrap, **self._security(user)}
+    def client_settings(self, library: str = "kafka-python", user: str = "admin") -> dict[str, Any]:
+        """`KafkaProducer(**kafka.client_settings())`: where the cluster is, and of a secured one
+        the login of `admin`, who may do everything, or `user`, who may create, write and read.
 
-    def _security(self, user: str) -> dict[str, str]:
+        library: kafka-python, aiokafka, confluent-kafka, or java for a properties file.
+        """
+        from .client_settings import client_settings
+
+        return client_settings(library, self.bootstrap, self._security, user)
+
+    @property
+    def _security(self) -> SecurityFiles | None:
         if not self._options.secure:
-            return {}
+            return None
         from ..local.secured import SecurityFiles
 
-        return SecurityFiles(self.data_dir).client_settings(user)
+        return SecurityFiles(self.data_dir)
 
     # Topics and records
 
@@ -338,7 +345,9 @@ class KafkaCluster:
             for address, node in zip(addresses, self._state().brokers, strict=True)
             if node.status == cluster_state.NodeStatus.RUNNING
         ]
-        return Address(",".join(running or addresses), self._security("admin"))
+        security = self._security
+        login = {} if security is None else security.client_settings("admin")
+        return Address(",".join(running or addresses), login)
 
     # Faults
 
@@ -372,6 +381,13 @@ class KafkaCluster:
     def expire_session(self, broker: int) -> None:
         """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long."""
         self._command("expire-session", broker)
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int) -> None:
+        """Make a broker the leader of a partition, its preferred one from now on, and wait."""
+        from .leader_moves import move_leader
+
+        self._ask(lambda cluster: move_leader(cluster, topic, partition, to))
+        self.story.tell(f"broker {to} leads {topic}-{partition}")
 
     def break_disk(self, broker: int, fault: str = "full") -> Fault:
         """`full`: no write succeeds; `failing`: no read does, either. As Kafka does, a broker whose

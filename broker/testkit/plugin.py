@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 CLUSTER_MODULE = "pybroker.broker.testkit.cluster"
 MARKER = (
-    "kafka(brokers=1, config={}, secure=False, fresh=False): the cluster that the fixture `kafka` "
-    "gives to this test; fresh: one that no other test uses"
+    "kafka(brokers=1, config={}, secure=False, network=False, fresh=False): the cluster that the "
+    "fixture `kafka` gives to this test; fresh: one that no other test uses"
 )
 
 
@@ -37,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="KEY=VALUE",
         help="A key of server.properties for its brokers; may be repeated.",
     )
+    group.addoption("--kafka-secure", action="store_true", help="Clients log in, over TLS.")
+    parser.addini("kafka_secure", "Clients log in, over TLS.", type="bool", default=False)
     parser.addini("kafka_brokers", "How many brokers the fixture kafka has.", default="1")
     parser.addini(
         "kafka_config", "Keys of server.properties, KEY=VALUE a line.", type="linelist", default=[]

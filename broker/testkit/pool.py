@@ -24,7 +24,8 @@ def default_options(config: pytest.Config) -> dict[str, Any]:
     """Those of the session: the ini file's, and the command line's before them."""
     brokers = config.getoption("--kafka-brokers") or int(config.getini("kafka_brokers"))
     pairs = [*config.getini("kafka_config"), *config.getoption("--kafka-config")]
-    return {"brokers": brokers, "config": dict(_pair(text) for text in pairs)}
+    secure = config.getoption("--kafka-secure") or config.getini("kafka_secure")
+    return {"brokers": brokers, "config": dict(map(_pair, pairs)), "secure": bool(secure)}
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from pybroker.spark_jobs.java import JavaNotFoundError, find_java_home
+from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.local_cluster import LocalCluster, local_cluster
+from tests.support.maven import cache_directory
 from tests.support.processes import ROOT
 from tests.support.secure_cluster import secure_cluster
 
@@ -162,6 +164,24 @@ def test_secured_cluster(tmp_path: Path) -> None:
             "alice reads it: GROUP_AUTHORIZATION_FAILED",
             "She may after: pybroker acls add --allow alice --consumer --topic diary --group alice",
         ]
+
+
+def test_tests_with_a_cluster_of_their_own(tmp_path: Path) -> None:
+    """Those of Quix Streams and Spark by hand: `docs/TESTING.md` says why."""
+    jars = cache_directory() / f"kafka-{KAFKA_VERSION}"
+    options = ["-q", "-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:trio"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", *options, str(EXAMPLES / "testing"),
+         "--ignore", str(EXAMPLES / "testing" / "test_spark.py")],
+        cwd=tmp_path,
+        env={**os.environ, **({"KAFKA_CLIENTS": str(jars)} if jars.exists() else {})},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 9, done.stdout
 
 
 def test_every_example_is_listed_short_and_run() -> None:

@@ -118,6 +118,15 @@ def test_a_full_disk_ends_a_broker_until_it_is_mended(kafka: KafkaCluster) -> No
     assert values(kafka, topic) == [b"x"]
 
 
+def test_a_leader_moves(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders", partitions=2)
+    for broker in (1, 2, 1):
+        kafka.move_leader(topic, 1, to=broker)
+        assert kafka.leader(topic, 1) == broker
+    with pytest.raises(ClusterError, match="cannot be led by broker 9"):
+        kafka.move_leader(topic, to=9)
+
+
 def test_a_group_rebalances(kafka: KafkaCluster) -> None:
     topic = kafka.topic("orders")
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id="g")
