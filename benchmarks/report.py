@@ -26,6 +26,7 @@ CHAPTERS = {
     "connections": "Many connections",
     "partitions": "Many partitions: what a request costs",
     "groups": "Consumer groups",
+    "clients-produce": "Python's clients, producing",
     "cold-reads": "Cold reads while producing",
     "three-brokers": "Three brokers",
     "start-up": "Start-up",

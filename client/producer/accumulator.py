@@ -3,15 +3,16 @@
 Pure: the time comes in, batches go out. A batch may go once it is full, has lingered, somebody
 flushes, or others wait for room.
 Invariants: the bytes held are those of the records of all batches without an outcome; they pass
-the limit only by a single record that is larger than it (`has_room`).
+the limit only by a single record that is larger than it (`has_room`). Whoever appends does it in
+place, into `PartitionQueue.open` or `open_batch`, and counts: it is done for each record.
 Mirrors: RecordAccumulator and BufferPool. Leaves out buffers that are used again.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...protocol.records.record import Headers, SimpleRecord
+from ...protocol.records.record import Headers
 from .batch import Batch, Outcome
 from .partition_queue import PartitionQueue
 
@@ -19,8 +20,6 @@ from .partition_queue import PartitionQueue
 RECORD_OVERHEAD_BYTES = 21
 HEADER_OVERHEAD_BYTES = 10
 BATCH_OVERHEAD_BYTES = 61
-
-_new_tuple: Any = tuple.__new__
 
 
 class Limits(NamedTuple):
@@ -36,7 +35,7 @@ class Limits(NamedTuple):
 class Accumulator:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._full_bytes = max(0, limits.batch_bytes - BATCH_OVERHEAD_BYTES)
+        self.full_bytes = max(0, limits.batch_bytes - BATCH_OVERHEAD_BYTES)  # of the records
         self.held_bytes = 0
         self.flushes = 0  # how many wait for all that there is
         self.waiting_for_room = 0
@@ -62,33 +61,23 @@ class Accumulator:
     def has_room(self, size: int) -> bool:
         return self.held_bytes + size <= self.limits.buffer_bytes or not self.held_bytes
 
-    def append(self, queue: PartitionQueue, record: SimpleRecord, size: int, now_ms: int) -> Batch:
-        """The batch that took the record, as its last."""
-        self.held_bytes += size
-        batch = queue.newest
-        if batch is None or batch.is_closed or batch.size + size > self._full_bytes:
-            if batch is None:
-                self._busy[queue] = None
-            else:
-                batch.is_closed = True
-            batch = Batch(queue.topic, queue.partition, now_ms)
-            queue.batches.append(batch)
-        batch.records.append(record)
-        batch.size += size
+    def open_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
+        """Another one; the last takes no more."""
+        if not queue.batches:
+            self._busy[queue] = None
+        batch = queue.open = Batch(queue.topic, queue.partition, now_ms)
+        queue.batches.append(batch)
         return batch
-
-    def fits(self, queue: PartitionQueue, size: int) -> bool:
-        """Whether a record would go to a batch that is there."""
-        batch = queue.newest
-        return batch is not None and not batch.is_closed and batch.size + size <= self._full_bytes
 
     def ready(self, queue: PartitionQueue, now_ms: int) -> Batch | None:
         """The batch of a queue that goes now, if there is one."""
         batch = queue.candidate(now_ms, self.limits.in_flight)
-        if batch is None or batch.is_closed or self.flushes or self.waiting_for_room:
+        if batch is not queue.open or self.flushes or self.waiting_for_room:
             return batch
+        if batch is None:
+            return None
         is_due = now_ms - batch.created_ms >= self.limits.linger_ms
-        return batch if is_due or batch.size >= self._full_bytes else None
+        return batch if is_due or batch.size >= self.full_bytes else None
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When a batch becomes ready, or too old, by time alone."""
@@ -100,7 +89,7 @@ class Accumulator:
                 times = [batch.created_ms + self.limits.delivery_ms]
                 if batch.attempts:
                     times.append(batch.retry_at_ms)
-                elif not batch.is_closed:
+                elif batch is queue.open:
                     times.append(batch.created_ms + self.limits.linger_ms)
                 for at in times:
                     if at > now_ms and (due is None or at < due):
@@ -131,17 +120,6 @@ class Accumulator:
         if queue in self._busy:
             del self._busy[queue]
             self._busy[queue] = None
-
-
-def new_record(
-    timestamp: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-) -> SimpleRecord:
-    """Past the named tuple's own constructor, which takes as long as all the rest."""
-    record: SimpleRecord = _new_tuple(SimpleRecord, (timestamp, key, value, headers))
-    return record
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:

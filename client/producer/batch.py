@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, cast
 
 from ...protocol.records.batch import update_crc
 from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
 from ...protocol.records.message_set import encode_message_set
-from ...protocol.records.record import NO_SEQUENCE, Record, SimpleRecord
+from ...protocol.records.record import NO_SEQUENCE, Headers, Record, SimpleRecord
 
 # Of a batch's header: producer id, epoch, base sequence.
 _PRODUCER = Struct(">qhi")
 _PRODUCER_AT = 43
+
+
+# Of a record, as SimpleRecord has them: timestamp, key, value, headers.
+Fields: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
 
 
 class Identity(NamedTuple):
@@ -46,7 +50,6 @@ class Batch:
         "created_ms",
         "data",
         "identity",
-        "is_closed",
         "is_in_flight",
         "may_be_written",
         "outcome",
@@ -64,9 +67,8 @@ class Batch:
         self.topic = topic
         self.partition = partition
         self.created_ms = created_ms
-        self.records: list[SimpleRecord] = []
+        self.records: list[Fields] = []
         self.size = 0  # bytes of the records at most, before they are compressed
-        self.is_closed = False  # takes no more records
         self.is_in_flight = False
         self.attempts = 0  # how often it was sent
         self.may_be_written = False  # an answer was lost, or left that open
@@ -84,7 +86,7 @@ class Batch:
         """Its bytes, for the identity and sequence that it has."""
         if self.data is None:
             self.data = build_batch(
-                self.records,
+                cast(list[SimpleRecord], self.records),
                 compression=compression,
                 level=level,
                 producer_id=self.identity.producer_id,
@@ -124,7 +126,6 @@ class Batch:
             part = Batch(self.topic, self.partition, self.created_ms)
             part.records = records
             part.size = self.size * len(records) // len(self.records)
-            part.is_closed = True
             part.attempts = self.attempts
             part.may_be_written = self.may_be_written
             if sequence != NO_SEQUENCE:

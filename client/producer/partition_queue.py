@@ -56,6 +56,7 @@ class PartitionQueue:
         "in_flight",
         "needs_restart",
         "next_sequence",
+        "open",
         "partition",
         "topic",
     )
@@ -64,14 +65,11 @@ class PartitionQueue:
         self.topic = topic
         self.partition = partition
         self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None  # the newest, while it takes records
         self.in_flight = 0
         self.identity = Identity()  # of the numbers that are given now
         self.next_sequence = 0
         self.needs_restart = False  # a gap: the numbers begin anew under another epoch
-
-    @property
-    def newest(self) -> Batch | None:
-        return self.batches[-1] if self.batches else None
 
     def candidate(self, now_ms: int, max_in_flight: int) -> Batch | None:
         """The batch that goes next, if one may; that it is full or old enough is not asked here.
@@ -108,7 +106,9 @@ class PartitionQueue:
 
     def start(self, batch: Batch, *, is_numbered: bool) -> None:
         """It goes out now."""
-        batch.is_closed = batch.is_in_flight = True
+        if batch is self.open:
+            self.open = None
+        batch.is_in_flight = True
         batch.attempts += 1
         self.in_flight += 1
         if is_numbered and batch.sequence == NO_SEQUENCE:
@@ -147,6 +147,8 @@ class PartitionQueue:
     def settle(self, batch: Batch, outcome: Outcome) -> None:
         """Done with it."""
         assert not batch.is_in_flight
+        if batch is self.open:
+            self.open = None
         self.batches.remove(batch)
         is_lost = outcome.error is not None and batch.sequence != NO_SEQUENCE
         # If it may be written, the next answer shows whether there is a gap.

@@ -44,32 +44,28 @@ class StickyPartitioner:
     """Of one topic, for records without a key.
 
     `draw` gives a number at random, 0 or more; `current` is where the next record goes, -1 if that
-    is not decided.
+    is not decided; `taken_bytes` is what went there, counted by whoever sends it there.
     """
 
-    __slots__ = ("_draw", "_stick_bytes", "_taken_bytes", "current")
+    __slots__ = ("_draw", "_stick_bytes", "current", "taken_bytes")
 
     def __init__(self, stick_bytes: int, draw: Callable[[], int]) -> None:
         self._stick_bytes = stick_bytes
         self._draw = draw
-        self._taken_bytes = 0
+        self.taken_bytes = 0
         self.current = -1
 
     def choose(self, count: int, available: Sequence[int], queue_sizes: Sequence[int]) -> int:
         """Where to go on. `available`: the partitions with a leader, of `count`; `queue_sizes`: how
         many batches wait for each of these, none at all for an even choice."""
-        self._taken_bytes = 0
+        self.taken_bytes = 0
         self.current = next_partition(self._draw(), count, available, queue_sizes)
         return self.current
 
-    def is_done(self, size: int, *, fits: bool) -> bool:
-        """Whether the current one has had its share before a record of `size` bytes, which `fits`
-        into the batch that is there. It is left between batches if that can be."""
-        after = self._taken_bytes + size
-        return after > self._stick_bytes and (not fits or after > 2 * self._stick_bytes)
-
-    def took(self, size: int) -> None:
-        self._taken_bytes += size
+    def is_done(self, size: int) -> bool:
+        """Whether another one is due before a record that begins a batch: at other times it stays,
+        so that batches become full."""
+        return self.current < 0 or self.taken_bytes + size > self._stick_bytes
 
 
 def next_partition(

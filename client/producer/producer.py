@@ -31,7 +31,7 @@ from ..errors import (
     SettingsError,
 )
 from ..security.connector import Reach
-from .accumulator import Accumulator, Limits, new_record, size_of
+from .accumulator import Accumulator, Limits, size_of
 from .batch import Batch
 from .coordination import Coordination, GroupMetadata, Offsets, idempotent_identity
 from .delivery import Delivery, RecordMetadata, outcomes_of
@@ -46,6 +46,8 @@ from .upkeep import Upkeep
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 # From topic, key, value, the number of partitions, and those that have a leader.
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int, Sequence[int]], int]
+
+_now = time.time
 
 YIELD_BYTES = 64 * 1024  # as much may be enqueued before others have a turn
 
@@ -218,11 +220,11 @@ class Producer:
         """Of what failed before, an error in the block says enough."""
         if self._transaction is not None and self._transaction.state in (State.OPEN, State.DOOMED):
             await self.abort_transaction()
-        try:
+        if is_well:
             await self.flush()
-        except ClientError:
-            if is_well:
-                raise
+            return
+        with suppress(ClientError), trio.move_on_after(self._settings.request_timeout_ms / 1000):
+            await self.flush()
 
     async def _run(self) -> None:
         with self._sending:
@@ -276,41 +278,46 @@ class Producer:
             headers = tuple(headers)
         size = size_of(key, value, headers)
         accumulator = self._accumulator
-        if self._since_turn > YIELD_BYTES or size > accumulator.limits.buffer_bytes:
+        if self._since_turn > YIELD_BYTES:
             self._since_turn = 0
             await trio.lowlevel.checkpoint()
-        if (
-            not self._is_open
-            or self._sender.fatal is not None
-            or size > self._settings.max_request_size
-        ):
+        if not self._is_open or self._sender.fatal or size > self._settings.max_request_size:
             self._check_taken(topic, size)
         known = self._topics.get(topic)
         if known is None:
             known = await self._learn(topic)
-        if not accumulator.has_room(size):
+        if accumulator.held_bytes + size > self._settings.buffer_memory:
             await self._wait_for_room(size)
         if timestamp_ms is None:
-            timestamp_ms = int(time.time() * 1000)
-        chosen = partition
-        if chosen is None:
-            chosen = self._choose(topic, known, key, value, size)
-        elif not 0 <= chosen < len(known.queues):
-            raise ClientError(f"topic {topic!r} has no partition {chosen}")
-        transaction = self._transaction
-        if transaction is not None:
-            transaction.check_open("send")
-            if transaction.use(topic, chosen):
+            timestamp_ms = int(_now() * 1000)
+        if partition is None and key is None and self._partitioner is None:
+            sticky = known.sticky
+            partition = sticky.current
+            if (
+                partition < 0
+                or (batch := known.queues[partition].open) is None
+                or (batch.size + size > accumulator.full_bytes)
+            ):
+                partition = self._stick(topic, known, size)
+            sticky.taken_bytes += size
+        else:
+            partition = self._choose(topic, known, partition, key, value, size)
+        if self._transaction is not None:
+            self._transaction.check_open("send")
+            if self._transaction.use(topic, partition):
                 self._sender.upkeep_wanted.set()
-        queue = known.queues[chosen]
-        batch = accumulator.append(
-            queue, new_record(timestamp_ms, key, value, headers), size, now_ms()
-        )
-        self._since_turn += size
-        place = len(batch.records) - 1
-        if not place or batch.size + size > accumulator.limits.batch_bytes:
+        # Nothing waits from here on.
+        queue = known.queues[partition]
+        batch = queue.open
+        if batch is None or batch.size + size > accumulator.full_bytes:
+            batch = accumulator.open_batch(queue, now_ms())
             self._sender.wake()
-        delivery = Delivery(batch, place, timestamp_ms)
+        records = batch.records
+        delivery = Delivery(batch, len(records), timestamp_ms)
+        records.append((timestamp_ms, key, value, headers))
+        batch.size += size
+        accumulator.held_bytes += size
+        self._since_turn += size
         if self._interceptors:
             self._intercept(delivery, batch)
         return delivery
@@ -369,9 +376,19 @@ class Producer:
         )
 
     def _choose(
-        self, topic: str, known: _Topic, key: bytes | None, value: bytes | None, size: int
+        self,
+        topic: str,
+        known: _Topic,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        size: int,
     ) -> int:
         count = len(known.queues)
+        if partition is not None:
+            if not 0 <= partition < count:
+                raise ClientError(f"topic {topic!r} has no partition {partition}")
+            return partition
         if self._partitioner is not None:
             chosen = self._partitioner(topic, key, value, count, self._available(topic))
             if not 0 <= chosen < count:
@@ -379,16 +396,22 @@ class Producer:
             return chosen
         if key is not None and not self._ignore_keys:
             return partition_for(key, count)
+        chosen = self._stick(topic, known, size)
+        known.sticky.taken_bytes += size
+        return chosen
+
+    def _stick(self, topic: str, known: _Topic, size: int) -> int:
+        """Where a record that chooses nothing goes."""
         sticky = known.sticky
-        current = sticky.current
-        if current < 0 or sticky.is_done(
-            size, fits=self._accumulator.fits(known.queues[current], size)
-        ):
-            available = self._available(topic)
-            busy = [len(known.queues[p].batches) for p in available] if self._is_adaptive else []
-            current = sticky.choose(count, available, busy)
-        sticky.took(size)
-        return current
+        if sticky.current >= 0:
+            batch = known.queues[sticky.current].open
+            if batch is not None and batch.size + size <= self._accumulator.full_bytes:
+                return sticky.current
+        if not sticky.is_done(size):
+            return sticky.current
+        available = self._available(topic)
+        busy = [len(known.queues[p].batches) for p in available] if self._is_adaptive else []
+        return sticky.choose(len(known.queues), available, busy)
 
     def _available(self, topic: str) -> list[int]:
         found = self._cluster.cache.topic(topic)

@@ -15,8 +15,10 @@ import pytest
 import trio
 
 from pybroker import ClientError, Producer, SimpleRecord
+from pybroker.client.connection import Connection
 from pybroker.client.errors import ProducerClosed, ProducerFenced, TransactionAborted
 from pybroker.client.producer import Delivery, OutgoingRecord, RecordMetadata
+from pybroker.protocol.api import ApiKey
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
 
@@ -384,6 +386,31 @@ async def test_memory_has_a_limit(kafka: BrokerProcess) -> None:
             kafka.resume()
         await producer.flush()
         assert producer.metrics.held_bytes == 0
+
+
+async def test_a_broker_of_0_10(kafka: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What such a broker serves, and nothing newer: message sets, no headers, no numbers."""
+    newest = {
+        ApiKey.PRODUCE: 2, ApiKey.METADATA: 1, ApiKey.API_VERSIONS: 0, ApiKey.FIND_COORDINATOR: 0,
+    }  # fmt: skip
+
+    async def agree(connection: Connection) -> None:
+        connection._versions = {key: (0, version) for key, version in newest.items()}
+
+    monkeypatch.setattr(Connection, "agree_on_versions", agree)
+    if isinstance(kafka, ApacheKafkaProcess):
+        pytest.skip("the versions of ours reach as far back")
+    topic = new_topic()
+    with pytest.raises(ClientError, match="InitProducerId"):
+        async with Producer(kafka.bootstrap) as producer:
+            await producer.send(topic, b"numbered")
+    for codec in ("none", "lz4"):
+        async with Producer(kafka.bootstrap, idempotence=False, compression=codec) as producer:
+            records = [SimpleRecord(1_000 + n, b"k", b"%d" % n, [("h", b"")]) for n in range(9)]
+            told = await producer.send_all(topic, records)
+            assert [one.offset - told[0].offset for one in told] == list(range(9))
+    values = [(one.key, one.value, one.headers) for one in await in_thread(kafka, topic)]
+    assert values == [(b"k", b"%d" % n, []) for n in [*range(9), *range(9)]]
 
 
 def test_settings_that_contradict_each_other() -> None:

@@ -228,7 +228,10 @@ def test_fewer_brokers_than_there_are(tmp_path: Path, monkeypatch: pytest.Monkey
         cluster.start("--brokers", "1")
         assert "there is data of 2 brokers, and only 1 will run" in cluster.told
         assert "2 without leader (spread-" in cluster.told
-        why = r"spread-. has no leader: none of the brokers in sync \(2\) is there"
+        why = (
+            r"spread-. has no leader: none of the brokers in sync \(2\) is there"
+            ", nor are those of 1 more partitions"
+        )
         told: list[str] = []
         with pytest.raises(ClientError, match=rf"^{why}; start these brokers$"):
             trio.run(produce_to_all, cluster.bootstrap, "spread", told.append)

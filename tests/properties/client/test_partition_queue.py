@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pybroker.client.producer.accumulator import Accumulator, Limits, new_record
+from pybroker.client.producer.accumulator import Accumulator, Limits
 from pybroker.client.producer.batch import Batch, Identity, Outcome
 from pybroker.client.producer.identities import MAX_EPOCH, Identities
 from pybroker.client.producer.partition_queue import PartitionQueue, Verdict
@@ -83,8 +83,12 @@ class World:
     def enqueue(self) -> None:
         value = b"%d" % len(self.enqueued)
         self.enqueued.append(value)
-        record = new_record(0, None, value, ())
-        batch = self.accumulator.append(self.queue, record, RECORD_BYTES, self.now)
+        batch = self.queue.open
+        if batch is None or batch.size + RECORD_BYTES > self.accumulator.full_bytes:
+            batch = self.accumulator.open_batch(self.queue, self.now)
+        batch.records.append((0, None, value, ()))
+        batch.size += RECORD_BYTES
+        self.accumulator.held_bytes += RECORD_BYTES
         self.places.append((batch, len(batch.records) - 1, value))
 
     def round(self) -> None:
@@ -104,7 +108,7 @@ class World:
                     batch_or_none,
                     batch_or_none.identity,
                     batch_or_none.sequence,
-                    [bytes(record.value or b"") for record in batch_or_none.records],
+                    [value or b"" for _, _, value, _ in batch_or_none.records],
                 )
             )
 
@@ -182,7 +186,7 @@ def test_a_queue_that_stands_still_takes_no_turn() -> None:
     queue.identity = Identity(1, 0)
     for number in range(7):
         batch = Batch("t", 0, 0)
-        batch.records.append(new_record(0, None, b"%d" % number, ()))
+        batch.records.append((0, None, b"%d" % number, ()))
         queue.batches.append(batch)
     for _ in range(5):
         candidate = queue.candidate(0, 5)
