@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import functools
 import random
+import re
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 import trio
+from confluent_kafka import Consumer as ConfluentConsumer
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from pybroker import Consumer, Received
 from pybroker.client.consumer.deliveries import Delivery
-from tests.support.processes import BrokerProcess
+from pybroker.client.consumer.offset_requests import Committed
+from tests.support.apache_kafka import ApacheKafkaProcess, java_command
+from tests.support.processes import BrokerProcess, zookeeper_process
 
 WAIT_SECONDS = 30.0
+CONFIG = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@pytest.fixture(scope="module", params=["ours", "apache"])
+def kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
+    """One broker: ours, or Apache Kafka 3.9."""
+    directory = tmp_path_factory.mktemp(request.param)
+    with zookeeper_process(directory) as connect:
+        make = BrokerProcess if request.param == "ours" else ApacheKafkaProcess
+        broker = make(directory, connect, CONFIG)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.kill()
 
 
 @pytest.fixture
-def topic(shared_broker: BrokerProcess) -> str:
+def topic(kafka: BrokerProcess) -> str:
     """Of four partitions, with 400 records: numbers as values, the partition as key."""
     name = f"consumed-{uuid.uuid4().hex[:8]}"
-    with closing(KafkaAdminClient(bootstrap_servers=shared_broker.bootstrap)) as admin:
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
         admin.create_topics([NewTopic(name, 4, 1)])
-    with closing(KafkaProducer(bootstrap_servers=shared_broker.bootstrap, linger_ms=5)) as producer:
+    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap, linger_ms=5)) as producer:
         for number in range(400):
             producer.send(name, b"%d" % number, b"%d" % (number % 4), partition=number % 4)
     return name
@@ -49,10 +76,8 @@ async def read(consumer: Consumer, count: int) -> list[Received]:
     return records
 
 
-async def test_assigned_partitions_are_read_in_order(
-    shared_broker: BrokerProcess, topic: str
-) -> None:
-    async with consumer_of(shared_broker, None) as consumer:
+async def test_assigned_partitions_are_read_in_order(kafka: BrokerProcess, topic: str) -> None:
+    async with consumer_of(kafka, None) as consumer:
         await consumer.assign([(topic, 1), (topic, 3)])
         records = await read(consumer, 200)
     for partition in (1, 3):
@@ -62,43 +87,41 @@ async def test_assigned_partitions_are_read_in_order(
         assert {(record.topic, record.key) for record in mine} == {(topic, b"%d" % partition)}
 
 
-async def test_a_group_goes_on_where_it_was_left(shared_broker: BrokerProcess, topic: str) -> None:
+async def test_a_group_goes_on_where_it_was_left(kafka: BrokerProcess, topic: str) -> None:
     group = uuid.uuid4().hex
-    async with consumer_of(shared_broker, group) as consumer:
+    async with consumer_of(kafka, group) as consumer:
         await consumer.subscribe([topic])
         first = await read(consumer, 150)
-    async with consumer_of(shared_broker, group) as consumer:
+    async with consumer_of(kafka, group) as consumer:
         await consumer.subscribe([topic])
         second = await read(consumer, 250)
     values = [int(record.value or b"") for record in first + second]
     assert sorted(values) == list(range(400))
 
 
-async def test_what_was_in_hand_at_an_error_is_read_again(
-    shared_broker: BrokerProcess, topic: str
-) -> None:
+async def test_what_was_in_hand_at_an_error_is_read_again(kafka: BrokerProcess, topic: str) -> None:
     group = uuid.uuid4().hex
     done = []
 
     async def fail() -> None:
-        async with consumer_of(shared_broker, group) as consumer:
+        async with consumer_of(kafka, group) as consumer:
             await consumer.subscribe([topic])
             done.extend(await read(consumer, 120))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await fail()
-    async with consumer_of(shared_broker, group) as consumer:
+    async with consumer_of(kafka, group) as consumer:
         await consumer.subscribe([topic])
         rest = await read(consumer, 281)
     assert done[-1] in rest
     assert len(set(done[:-1]) | set(rest)) == 400
 
 
-async def test_members_divide_partitions(shared_broker: BrokerProcess, topic: str) -> None:
+async def test_members_divide_partitions(kafka: BrokerProcess, topic: str) -> None:
     group = uuid.uuid4().hex
     seen: dict[int, set[tuple[str, int]]] = {}
-    async with consumer_of(shared_broker, group) as one, consumer_of(shared_broker, group) as two:
+    async with consumer_of(kafka, group) as one, consumer_of(kafka, group) as two:
 
         async def drive(index: int, consumer: Consumer, all_done: trio.CancelScope) -> None:
             await consumer.subscribe([topic])
@@ -116,7 +139,7 @@ async def test_members_divide_partitions(shared_broker: BrokerProcess, topic: st
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 async def test_a_member_that_leaves_is_replaced(
-    shared_broker: BrokerProcess, topic: str, assignor: str
+    kafka: BrokerProcess, topic: str, assignor: str
 ) -> None:
     """Cooperative members keep what they have meanwhile: it is not revoked."""
     group = uuid.uuid4().hex
@@ -126,10 +149,10 @@ async def test_a_member_that_leaves_is_replaced(
     async def on_revoked(partitions: list[tuple[str, int]]) -> None:
         revoked.extend(partitions)
 
-    async with consumer_of(shared_broker, group, assignors=[assignor]) as stays:
+    async with consumer_of(kafka, group, assignors=[assignor]) as stays:
         await stays.subscribe([topic], on_revoked=on_revoked)
         with trio.fail_after(WAIT_SECONDS):
-            async with consumer_of(shared_broker, group, assignors=[assignor]) as leaves:
+            async with consumer_of(kafka, group, assignors=[assignor]) as leaves:
                 await leaves.subscribe([topic])
                 while not (len(stays.assignment) == len(leaves.assignment) == 2):
                     await stays.poll(0.05)
@@ -146,7 +169,7 @@ async def test_a_member_that_leaves_is_replaced(
 
 
 async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
-    shared_broker: BrokerProcess, topic: str
+    kafka: BrokerProcess, topic: str
 ) -> None:
     """Settled by several workers in any order; one record stays unsettled, and comes again."""
     group = uuid.uuid4().hex
@@ -175,7 +198,7 @@ async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
         async for delivery in consumer.deliveries(max_unsettled=50):
             await give.send(delivery)
 
-    async with consumer_of(shared_broker, group) as consumer:
+    async with consumer_of(kafka, group) as consumer:
         await consumer.subscribe([topic])
         give, take = trio.open_memory_channel[Delivery](20)
         with trio.fail_after(WAIT_SECONDS):
@@ -186,8 +209,175 @@ async def test_ack_mode_replays_what_failed_and_commits_the_prefix(
                 await all_settled.wait()
                 nursery.cancel_scope.cancel()
     assert sorted(settled) == [number for number in range(400) if number != 201]
-    async with consumer_of(shared_broker, group) as consumer:
+    async with consumer_of(kafka, group) as consumer:
         found = await consumer.committed([(topic, number) for number in range(4)])
         assert {tp[1]: each.offset for tp, each in found.items()} == {0: 100, 1: 50, 2: 100, 3: 100}
         await consumer.subscribe([topic])
         assert (await read(consumer, 50))[0] == stuck[0]
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+async def test_groups_with_members_of_other_clients(
+    kafka: BrokerProcess, topic: str, assignor: str
+) -> None:
+    """librdkafka's member may lead, or ours: each reads what it is given, nothing is missing."""
+    group = uuid.uuid4().hex
+    settings = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 200,
+        "partition.assignment.strategy": assignor,
+    }
+    theirs: set[int] = set()
+    ours: set[int] = set()
+    with closing(ConfluentConsumer(settings)) as other:
+        other.subscribe([topic])
+
+        def poll_other() -> int:
+            for message in other.consume(50, 0.05):
+                assert not message.error()
+                theirs.add(int(message.value() or b""))
+            return len(other.assignment())
+
+        async with consumer_of(kafka, group, assignors=[assignor]) as consumer:
+            await consumer.subscribe([topic])
+            count = 0
+            with trio.fail_after(WAIT_SECONDS):
+                while not (count == len(consumer.assignment) == 2):
+                    count = await trio.to_thread.run_sync(poll_other)
+                    ours |= {int(record.value or b"") for record in await consumer.poll(0.05)}
+                while len(ours | theirs) < 400:
+                    await trio.to_thread.run_sync(poll_other)
+                    ours |= {int(record.value or b"") for record in await consumer.poll(0.05)}
+    assert ours | theirs == set(range(400))
+
+
+@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+@pytest.mark.parametrize("strategy", ["Range", "CooperativeSticky"])
+async def test_groups_with_java_members(kafka: BrokerProcess, topic: str, strategy: str) -> None:
+    """Java's console consumer has all of it, then half, then ours has all."""
+    group = uuid.uuid4().hex
+    assignor = {"Range": "range", "CooperativeSticky": "cooperative-sticky"}[strategy]
+    name = f"org.apache.kafka.clients.consumer.{strategy}Assignor"
+    command = java_command(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", kafka.bootstrap, "--topic", topic, "--group", group),
+        "--from-beginning",
+        *("--consumer-property", f"partition.assignment.strategy={name}"),
+        *("--consumer-property", "heartbeat.interval.ms=200"),
+    )
+    everything = {(topic, number) for number in range(4)}
+    sizes = []
+    with trio.fail_after(WAIT_SECONDS):
+        async with trio.open_nursery() as nursery:
+            run = functools.partial(
+                trio.run_process, command, capture_stdout=True, capture_stderr=True, check=False
+            )
+            java = await nursery.start(run)
+            async with consumer_of(kafka, group, assignors=[assignor]) as consumer:
+                await consumer.subscribe([topic])
+                while len(consumer.assignment) != 2:
+                    await consumer.poll(0.05)
+                    sizes.append(len(consumer.assignment))
+                java.terminate()
+                while consumer.assignment != everything:
+                    await consumer.poll(0.05)
+    assert 2 in sizes
+
+
+async def test_positions_seeks_pauses_and_lags(kafka: BrokerProcess, topic: str) -> None:
+    one, two = (topic, 0), (topic, 1)
+    async with consumer_of(kafka, uuid.uuid4().hex) as consumer:
+        await consumer.assign([one, two])
+        consumer.seek(one, 90)
+        consumer.pause(two)
+        assert {record.offset for record in await read(consumer, 10)} == set(range(90, 100))
+        assert (consumer.position(one), consumer.lag(one)) == (100, 0)
+        assert consumer.paused == {two}
+        assert await consumer.poll(0.2) == []
+        consumer.resume(two)
+        assert [record.offset for record in await read(consumer, 100)] == list(range(100))
+        await consumer.seek_to_beginning([one])
+        assert (await read(consumer, 1))[0].offset == 0
+        ends = await consumer.end_offsets([one, two])
+        assert ends == {one: 100, two: 100}
+        assert await consumer.beginning_offsets([one]) == {one: 0}
+        times = await consumer.offsets_at({one: 0, two: 2**62})
+        assert (times[one].offset, times[two].offset) == (0, -1)
+        await consumer.seek_to_end()
+        assert await consumer.poll(0.3) == []
+        assert consumer.position(two) == 100
+        await consumer.commit({one: Committed(7, "a note"), two: 8})
+        found = await consumer.committed([one, two, (topic, 2)])
+        assert [(found[tp].offset, found[tp].metadata) for tp in (one, two)] == [
+            (7, "a note"),
+            (8, ""),
+        ]
+        assert (topic, 2) not in found
+
+
+async def test_a_pattern_takes_topics_that_come_later(kafka: BrokerProcess) -> None:
+    prefix = f"pattern-{uuid.uuid4().hex[:6]}"
+    options = {"metadata_max_age_seconds": 0.2}
+    async with consumer_of(kafka, uuid.uuid4().hex, **options) as consumer:
+        await consumer.subscribe(re.compile(f"{prefix}-[ab]"))
+        with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+            for letter in "acb":
+                admin.create_topics([NewTopic(f"{prefix}-{letter}", 1, 1)])
+                if letter == "a":
+                    with trio.fail_after(WAIT_SECONDS):
+                        while not consumer.assignment:
+                            await consumer.poll(0.05)
+        with trio.fail_after(WAIT_SECONDS):
+            while consumer.assignment != {(f"{prefix}-a", 0), (f"{prefix}-b", 0)}:
+                await consumer.poll(0.05)
+
+
+async def test_static_members_come_back_to_what_they_had(kafka: BrokerProcess, topic: str) -> None:
+    """Without a rebalance: nothing is revoked from the other member (KIP-345)."""
+    group = uuid.uuid4().hex
+    revoked = []
+
+    async def on_revoked(partitions: list[tuple[str, int]]) -> None:
+        revoked.append(partitions)
+
+    async with consumer_of(kafka, group, group_instance_id="one") as one:
+        await one.subscribe([topic], on_revoked=on_revoked)
+        mine: frozenset[tuple[str, int]] = frozenset()
+        with trio.fail_after(WAIT_SECONDS):
+            async with consumer_of(kafka, group, group_instance_id="two") as two:
+                await two.subscribe([topic])
+                while not (len(one.assignment) == len(two.assignment) == 2):
+                    await one.poll(0.05)
+                    await two.poll(0.05)
+                mine = two.assignment
+            revoked.clear()
+            async with consumer_of(kafka, group, group_instance_id="two") as two:
+                await two.subscribe([topic])
+                while two.assignment != mine:
+                    await one.poll(0.05)
+                    await two.poll(0.05)
+                assert revoked == []
+
+
+async def test_read_committed_leaves_out_what_was_aborted(kafka: BrokerProcess, topic: str) -> None:
+    with closing(
+        KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=uuid.uuid4().hex)
+    ) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            producer.send(topic, b"%d" % number, partition=2)
+            producer.flush()
+            producer.commit_transaction() if number % 2 else producer.abort_transaction()
+    async with consumer_of(kafka, None, isolation_level="read_committed") as consumer:
+        await consumer.assign([(topic, 2)])
+        values = [record.value for record in await read(consumer, 103)]
+        assert values[100:] == [b"1", b"3", b"5"]
+        assert await consumer.poll(0.2) == []
+        assert consumer.lag((topic, 2)) == 0
+    async with consumer_of(kafka, None) as consumer:
+        await consumer.assign([(topic, 2)])
+        values = [record.value for record in await read(consumer, 106)]
+        assert values[100:] == [b"%d" % number for number in range(6)]
