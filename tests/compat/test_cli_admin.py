@@ -415,3 +415,70 @@ def test_committed_records_alone(place: Place, topic: str) -> None:
     assert f"{topic}-0: a transaction is open since offset 5, which hides 1 offsets" in done.stderr
     producer.abort_transaction()
     assert lines(place, *words, "--committed") == []
+
+
+def test_what_is_written(place: Place, topic: str, tmp_path: Path) -> None:
+    run = place.commands
+    of_p0 = ("--partition", "0")
+
+    def read(*words: str) -> list[str]:
+        return lines(place, topic, *of_p0, "-o", "5", "--until", "end", *words)
+
+    words = ("produce", topic, *of_p0, "--key", "k", "--header", "a=1", "--null", "-")
+    assert run.text(*words, "--show", stdin="one\n-\n").splitlines() == ["0 5", "0 6"]
+    assert read("--format", "%k %v %h") == ["k one a=1", "k null a=1"]
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file in files:
+        file.write_bytes(file.name.encode() * 3 + b"\n")
+    run.text("produce", topic, *map(str, files), *of_p0, "--input", "whole")
+    run.text("produce", topic, *of_p0, "--input", "hex", "--compression", "zstd", stdin="00ff\n")
+    run.text("produce", topic, *of_p0, "--record-separator", ";", "--acks", "1", stdin="x;y")
+    assert read("--format", "%{v:hex}")[2:] == ["6161610a", "6262620a", "00ff", "78", "79"]
+    printed = run.text("consume", topic, *of_p0, "-o", "5", "--until", "end", "--json")
+    run.text("topics", "create", f"{topic}-copy")
+    moved = printed.replace(topic, f"{topic}-copy")
+    run.text("produce", f"{topic}-copy", "--input", "json", stdin=moved)
+    copy = run.text("consume", f"{topic}-copy", "-o", "beginning", "--until", "end", "--json")
+    again = [json.loads(line) | {"offset": at + 5} for at, line in enumerate(copy.splitlines())]
+    assert again == [json.loads(line) for line in moved.splitlines()]
+
+
+def test_a_wrong_line_ends_it(place: Place, topic: str) -> None:
+    done = place.commands.run("produce", topic, "--input", "json", text='{"value": "a"}\n{\n')
+    assert done.exit_code == 2
+    assert "line 2 is not JSON" in done.stderr
+    assert "; the lines before it are written" in done.stderr
+    words = (topic, "-o", "-1", "--until", "end")
+    assert "a" in lines(place, *words)
+
+
+def test_a_transaction_of_lines(place: Place, topic: str) -> None:
+    words = ("produce", topic, "--partition", "0", "--transactional-id", f"z-{topic}")
+    place.commands.text(*words, stdin="one\ntwo\n")
+    read = (topic, "--partition", "0", "-o", "5", "--until", "end", "--committed")
+    assert lines(place, *read) == ["one", "two"]
+
+
+def test_perf(place: Place, topic: str, tmp_path: Path) -> None:
+    run = place.commands
+    plot = tmp_path / "plot.png"
+    words = ("perf", "produce", topic, "--records", "2000", "--plot", str(plot))
+    (row,) = run.json(*words)
+    assert row["records"] == 2000
+    assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"] * 1.02
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+    assert "2,000 records written, " in run.text(*words[:-2], "--rate", "100000", "--acks", "1")
+    (row,) = run.json("perf", "consume", topic, "--records", "4010")
+    assert row["records"] >= 4010
+    (row,) = run.json("perf", "e2e", topic, "--records", "5")
+    assert row["records"] == 5
+    joined, commits = run.json(
+        *("perf", "groups", topic, "--members", "2", "--commits", "3", "--group", f"g-{topic}")
+    )
+    assert (joined["count"], commits["count"]) == (2, 6)
+
+
+def test_verify(place: Place, topic: str) -> None:
+    found = place.commands.json("verify", topic, "--records", "500")
+    assert found == {"acknowledged": 500, "read": 500, "failed": 0, "missing": 0, "faults": []}
+    assert "every one came back once" in place.commands.text("verify", topic, "--records", "5")

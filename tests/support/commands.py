@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from click.testing import CliRunner, Result
 
 from pybroker.broker.cli.main import main
+
+
+@contextlib.contextmanager
+def standard_input(text: str) -> Iterator[None]:
+    """As a file, which is how a command of ours reads it: by its descriptor."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        before = os.dup(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
 
 
 class Commands:
@@ -18,7 +37,8 @@ class Commands:
 
     def run(self, *words: str, text: str = "") -> Result:
         arguments = [*words, "--bootstrap-server", self.bootstrap]
-        return CliRunner().invoke(main, arguments, input=text)
+        with standard_input(text):
+            return CliRunner().invoke(main, arguments)
 
     def text(self, *words: str, stdin: str = "") -> str:
         """What it prints on standard output; it succeeds."""

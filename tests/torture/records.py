@@ -12,14 +12,15 @@ import trio
 
 from pybroker.broker.local.cluster_state import STATE_FILE
 from pybroker.client.cluster import Cluster
+from pybroker.client.consumer.consumer import Consumer
 from pybroker.client.errors import ClientError
 from pybroker.client.producer import Producer
-from pybroker.client.topic_reader import EARLIEST, LATEST, TopicReader
 from tests.torture.commands import wait_until
 
 TOPIC = "ledger"
 WRITE_SECONDS = 3.0
 READ_SECONDS = 15.0
+POLL_SECONDS = 0.5
 
 
 def bootstrap(data_dir: Path) -> str:
@@ -79,16 +80,16 @@ class Ledger:
         found: list[int] = []
         with trio.move_on_after(READ_SECONDS):
             try:
-                async with Cluster(bootstrap(self._data_dir)) as cluster:
-                    consumer = TopicReader(cluster, TOPIC)
-                    await consumer.start()
-                    ends = await consumer.offsets(LATEST)
-                    positions = await consumer.offsets(EARLIEST)
-                    await consumer.seek(EARLIEST)
-                    while any(positions[p] < end for p, end in ends.items()):
-                        for partition, record in await consumer.poll():
-                            positions[partition] = record.offset + 1
-                            found.append(int(bytes(record.value or b"")))
+                address = bootstrap(self._data_dir)
+                async with Cluster(address) as cluster, Consumer(address) as consumer:
+                    topic = await cluster.led_topic(TOPIC)
+                    places = [(TOPIC, part.partition_index) for part in topic.partitions]
+                    ends = await consumer.end_offsets(places)
+                    await consumer.assign(places)
+                    await consumer.seek_to_beginning()
+                    while any((consumer.position(p) or 0) < end for p, end in ends.items()):
+                        records = await consumer.poll(POLL_SECONDS)
+                        found += [int(record.value or b"") for record in records]
             except (ClientError, OSError, ExceptionGroup):
                 pass
         return found

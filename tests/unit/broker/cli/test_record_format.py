@@ -15,6 +15,7 @@ from pybroker.broker.cli.record_format import (
     Template,
     json_line,
 )
+from pybroker.broker.cli.record_input import parse_header, parse_hex, parse_json
 from pybroker.broker.cli.starts import End, Start, parse_end, parse_start
 
 data = st.none() | st.binary(max_size=20)
@@ -31,10 +32,57 @@ records = st.builds(
 
 
 @given(records)
+def test_json_lines_are_read_as_they_were_printed(record: RecordText) -> None:
+    line = json_line(record)
+    assert line.count(b"\n") == 1
+    read = parse_json(line, 1)
+    assert (read.topic, read.partition, read.timestamp_ms) == (
+        record.topic,
+        record.partition,
+        record.timestamp,
+    )
+    assert (read.key, read.value) == (record.key, record.value)
+    assert list(read.headers) == list(record.headers)
+
+
+@given(records)
 def test_every_field_prints_something(record: RecordText) -> None:
     line = Template("%t%p%o%k%v%h%T%d%K%V%{k:hex}%{v:base64}%{v:json}%%\\x0a\\t", "-").line(record)
     assert line.endswith(b"%\n\t\n")
-    assert json_line(record).count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b"{", "line 7 is not JSON ("),
+        (b"[1]", 'line 7 is not an object, as {"key": "k", "value": "v"}: '),
+        (b'{"kye": 1}', "line 7 has 'kye'; there are: headers, key, key_base64, offset, "),
+        (b'{"partition": "1"}', "line 7: its partition is no number: "),
+        (b'{"timestamp": true}', "line 7: its timestamp is no number: "),
+        (b'{"topic": 1}', "line 7: its topic is no text: "),
+        (b'{"value_base64": "?"}', "line 7: "),
+        (b'{"headers": [1]}', "line 7: "),
+        (b'{"headers": 1}', "line 7: "),
+    ],
+)
+def test_lines_that_are_no_records(line: bytes, told: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_json(line, 7)
+    assert error.value.message.startswith(told)
+
+
+def test_other_json_is_a_value_as_it_is() -> None:
+    assert parse_json(b'{"value": {"a": [1, "\xc3\xa9"]}}', 1).value == '{"a": [1, "é"]}'.encode()
+
+
+def test_hexadecimal_and_headers() -> None:
+    assert parse_hex(b"00 ff", 1) == b"\0\xff"
+    with pytest.raises(UserError, match="line 3 is not hexadecimal"):
+        parse_hex(b"0g", 3)
+    assert parse_header("a=b=c") == ("a", b"b=c")
+    assert parse_header("a") == ("a", None)
+    with pytest.raises(UserError, match="'=b' is not NAME=VALUE"):
+        parse_header("=b")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,10 @@ WRONG_USES = {
     "consume t --group g --partition 0": "a group divides the partitions itself; leave out",
     "consume t --format %q": "--format has no %q; see pybroker consume --help",
     "consume ^( -o end": "'^(' is no pattern: ",
+    "produce t --input whole": "--input whole takes files: each of them is a record",
+    "produce t --acks 1 --transactional-id x": "a transaction takes --acks all",
+    "produce t --header =x": "--header '=x' is not NAME=VALUE",
+    "perf produce t --acks 0 --transactional-id x": "a transaction takes --acks all",
     "cluster set-features f": "'f' is not FEATURE=LEVEL",
     "cluster set-features f=x": "the level of f is a number, not 'x'",
 }
