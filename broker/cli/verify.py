@@ -74,7 +74,13 @@ class Ledger:
         return sorted(self.acknowledged - self.read)
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pybroker verify flights
+  pybroker verify flights --records 100000 --rate 1000     and restart brokers meanwhile
+"""
+)
 @click.argument("topic", shell_complete=complete_topics)
 @click.option("--records", type=click.IntRange(1), default=10_000, show_default=True)
 @click.option("--size", type=click.IntRange(0), default=100, show_default=True, help="In bytes.")
