@@ -27,6 +27,8 @@ from .broker_connection import (
 logger = logging.getLogger(__name__)
 
 RETRY_DELAY_MS = 50
+# The second one to ControlledShutdown.
+_NO_CONTROLLER = (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 class ControllerUnavailable(Exception):
@@ -61,7 +63,7 @@ class ControllerClient:
         *,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> Message:
-        """The controller's answer, whose error is anything but NOT_CONTROLLER.
+        """The controller's answer; that it is none is not told, but asked again.
 
         A callable makes the message anew for each try (the broker epoch may have changed).
         """
@@ -95,7 +97,7 @@ class ControllerClient:
         except ChannelError as error:
             logger.info("%s to the controller: %s", type(built).__name__, error)
             return None
-        if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+        if getattr(response, "error_code", ErrorCode.NONE) in _NO_CONTROLLER:
             return None
         return response
 

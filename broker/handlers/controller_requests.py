@@ -2,8 +2,8 @@
 AllocateProducerIds v0. And what administrators ask of it: UpdateFeatures v0-1.
 
 Each request becomes an event of the controller machine; the answer is the machine's. A broker that
-is not the controller answers NOT_CONTROLLER. See also `elect_leaders`, `partition_reassignments`
-and `topics`.
+is not the controller answers NOT_CONTROLLER, and STALE_CONTROLLER_EPOCH to ControlledShutdown. See
+also `elect_leaders`, `partition_reassignments` and `topics`.
 
 Mirrors the handlers of the same names in KafkaApis. Leaves out authorization.
 """

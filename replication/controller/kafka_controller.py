@@ -219,11 +219,11 @@ class Controller:
         response: object = None
         try:
             if not self._active:
-                response = _refusal(event, ErrorCode.NOT_CONTROLLER)
+                response = _no_controller(event)
             else:
                 response = yield from self._respond(event)
         except (ControllerMoved, SessionExpired):
-            response = _refusal(event, ErrorCode.NOT_CONTROLLER)
+            response = _no_controller(event)
             raise
         except KafkaError as error:
             response = _refusal(event, error.code)
@@ -397,6 +397,12 @@ class Controller:
         self._resign()
         with suppress(ControllerMoved, ZkError):
             yield from fenced_writes(self.context, [Delete(znodes.CONTROLLER)])
+
+
+def _no_controller(event: object) -> object:
+    """The answer of who is none, or none any more; Kafka has another one for brokers that stop."""
+    stops = isinstance(event, events.ControlledShutdown)
+    return _refusal(event, ErrorCode.STALE_CONTROLLER_EPOCH if stops else ErrorCode.NOT_CONTROLLER)
 
 
 def _refusal(event: object, code: ErrorCode) -> object:

@@ -282,7 +282,12 @@ class FixedCluster(MetadataCache):
         self._brokers = {broker_id: BrokerNode(broker_id, {"PLAINTEXT": endpoint})}
 
 
-async def test_the_controller_client_finds_the_controller(nursery: trio.Nursery) -> None:
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH], ids=lambda code: code.name
+)
+async def test_the_controller_client_finds_the_controller(
+    nursery: trio.Nursery, code: ErrorCode
+) -> None:
     old, new = SocketBroker(1), SocketBroker(2)
     await nursery.start(old.run)
     await nursery.start(new.run)
@@ -293,7 +298,7 @@ async def test_the_controller_client_finds_the_controller(nursery: trio.Nursery)
 
     def refuse(request: object) -> object:
         cache.point_to(2, new.endpoint)
-        return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        return AllocateProducerIdsResponse(error_code=code)
 
     old.answer = refuse
     new.answer = lambda request: AllocateProducerIdsResponse(producer_id_start=request.broker_epoch)
