@@ -4,7 +4,7 @@ The command `pybroker` (also `python -m pybroker`) starts and tends clusters; RE
 What a program may import is in `__all__`, and nothing else here is public:
 
     Cluster         a cluster, reached through its bootstrap servers: connections and metadata
-    Producer        writes to a topic, idempotently
+    Producer        writes to topics: in batches, idempotently, in transactions
     Consumer        reads topics, alone or in a group, and commits what it has read
     SimpleRecord    what a producer is given: key, value, headers, timestamp
     Received        what a consumer returns: a record, and where it came from

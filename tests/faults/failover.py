@@ -1,4 +1,4 @@
-"""How long nobody is acknowledged when a leader is killed, as four clients see it.
+"""How long nobody is acknowledged when a leader is killed, as five clients see it.
 
     python -m tests.faults.failover [--kills 20] [--clients librdkafka,java] [--as-lost]
 

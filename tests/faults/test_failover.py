@@ -1,6 +1,6 @@
 """What the supervisor's certainty of a death is worth: other leaders at once, in all circumstances.
 
-`python -m tests.faults.failover` measures the same with more kills and all four clients.
+`python -m tests.faults.failover` measures the same with more kills and all five clients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STAYS_SECONDS = 1.0
 
 def test_three_leaders_are_killed_under_idempotent_load(tmp_path: Path) -> None:
     """One of them is the controller. Nothing is lost, nothing doubled, nobody waits for long."""
-    settings = {"librdkafka": ["enable.idempotence=true"], "kafka-python": []}
+    settings = {"librdkafka": ["enable.idempotence=true"], "kafka-python": [], "pybroker": []}
     results = play(tmp_path, settings, KILLS, quiet_seconds=0.2)
     for result in results.values():
         print(result.summary())

@@ -1,6 +1,8 @@
 """A producer whose acknowledgements are timed, in a process of its own; for tests.faults.failover.
 
-    python -m tests.support.gap_client librdkafka|kafka-python|aiokafka BOOTSTRAP TOPIC PARTITIONS
+    python -m tests.support.gap_client CLIENT BOOTSTRAP TOPIC PARTITIONS
+
+CLIENT is librdkafka, kafka-python, aiokafka or pybroker, our own.
 
 It sends a numbered record to each partition every SEND_SECONDS, at the client's default settings
 (with acks=all), and writes a line for each acknowledgement:
@@ -25,7 +27,7 @@ from typing import Any
 
 SEND_SECONDS = 0.01
 FLUSH_SECONDS = 60
-CLIENTS = ("librdkafka", "kafka-python", "aiokafka", "java")
+CLIENTS = ("librdkafka", "kafka-python", "aiokafka", "pybroker", "java")
 
 
 class Journal:
@@ -128,6 +130,36 @@ def aiokafka(
     asyncio.run(run())
 
 
+def pybroker(
+    bootstrap: str, topic: str, partitions: int, settings: Mapping[str, Any], journal: Journal
+) -> None:
+    import trio
+
+    from pybroker import ClientError, Producer
+    from pybroker.client.producer import Delivery
+
+    async def report(number: int, delivery: Delivery) -> None:
+        try:
+            found = await delivery
+        except ClientError as error:
+            journal.failed(error)
+        else:
+            journal.acknowledged(found.partition, number, found.offset)
+
+    async def run() -> None:
+        async with Producer(bootstrap, **settings) as producer, trio.open_nursery() as nursery:
+            number = 0
+            while not journal.ended.is_set():
+                for partition in range(partitions):
+                    value = value_of(number)
+                    delivery = await producer.enqueue(topic, value, partition=partition)
+                    nursery.start_soon(report, number, delivery)
+                number += 1
+                await trio.sleep(SEND_SECONDS)
+
+    trio.run(run)
+
+
 def parsed(text: str) -> Any:
     try:
         return json.loads(text)
@@ -138,8 +170,13 @@ def parsed(text: str) -> Any:
 def main() -> None:
     kind, bootstrap, topic, partitions, *more = sys.argv[1:]
     settings = {key: parsed(text) for key, _, text in (one.partition("=") for one in more)}
-    run = {"librdkafka": librdkafka, "kafka-python": kafka_python, "aiokafka": aiokafka}[kind]
-    run(bootstrap, topic, int(partitions), settings, Journal())
+    clients = {
+        "librdkafka": librdkafka,
+        "kafka-python": kafka_python,
+        "aiokafka": aiokafka,
+        "pybroker": pybroker,
+    }
+    clients[kind](bootstrap, topic, int(partitions), settings, Journal())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,185 @@
+"""A cluster over a network in memory: coordinators, found and forgotten; leaders; old brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, memory_stream_pair
+
+from pybroker.client.cluster import Cluster, CoordinatorKind
+from pybroker.client.errors import ClientError, Refused
+from pybroker.client.metadata import Leader
+from pybroker.client.refusals import NotAllowed
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.messages.groups import Coordinator, FindCoordinatorResponse
+from pybroker.protocol.messages.metadata import (
+    ApiVersion,
+    ApiVersionsResponse,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tests.support.broker_streams import answer_requests
+
+NEWEST = {ApiKey.API_VERSIONS: 3, ApiKey.METADATA: 12, ApiKey.FIND_COORDINATOR: 4}
+
+
+class World:
+    """Two brokers, "one:1" and "two:2", that answer as `answers` has it."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self.newest = dict(NEWEST)
+        self.opened: list[int] = []
+        self.asked: list[tuple[ApiKey, int, Any]] = []
+        self.codes: list[ErrorCode] = []  # of the next FindCoordinator answers, then none
+        self.coordinator = 2
+        self.leader = Leader(1, 7)
+        self.dead: set[int] = set()
+
+    async def reach(self, _host: str, port: int) -> trio.abc.Stream:
+        if port in self.dead:
+            raise ConnectionRefusedError
+        self.opened.append(port)
+        ours, theirs = memory_stream_pair()
+        self._nursery.start_soon(answer_requests, theirs, self.answer)
+        return ours
+
+    async def answer(self, key: ApiKey, version: int, body: Any) -> Any:
+        self.asked.append((key, version, body))
+        answers: dict[ApiKey, Callable[[int, Any], Any]] = {
+            ApiKey.API_VERSIONS: self._versions,
+            ApiKey.METADATA: self._metadata,
+            ApiKey.FIND_COORDINATOR: self._find,
+        }
+        return answers[key](version, body)
+
+    def _versions(self, _version: int, _body: Any) -> ApiVersionsResponse:
+        served = [
+            ApiVersion(api_key=key, min_version=0, max_version=newest)
+            for key, newest in self.newest.items()
+        ]
+        return ApiVersionsResponse(api_keys=served)
+
+    def _metadata(self, _version: int, _body: Any) -> MetadataResponse:
+        part = MetadataResponsePartition(
+            partition_index=0, leader_id=self.leader.broker_id, leader_epoch=self.leader.epoch,
+            replica_nodes=[1, 2], isr_nodes=[1, 2],
+        )  # fmt: skip
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=1, host="one", port=1),
+                MetadataResponseBroker(node_id=2, host="two", port=2),
+            ],
+            controller_id=1,
+            topics=[MetadataResponseTopic(name="t", topic_id=bytes(16), partitions=[part])],
+        )
+
+    def _find(self, version: int, body: Any) -> FindCoordinatorResponse:
+        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
+        where = self.coordinator
+        host = {1: "one", 2: "two"}[where]
+        if version < 4:
+            return FindCoordinatorResponse(error_code=code, node_id=where, host=host, port=where)
+        found = Coordinator(
+            key=body.coordinator_keys[0], node_id=where, host=host, port=where, error_code=code
+        )
+        return FindCoordinatorResponse(coordinators=[found])
+
+    def count(self, key: ApiKey) -> int:
+        return sum(one == key for one, _, _ in self.asked)
+
+
+@pytest.fixture
+def world(nursery: trio.Nursery, autojump_clock: MockClock) -> World:
+    return World(nursery)
+
+
+async def test_a_coordinator_is_asked_for_once(world: World) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        first = await cluster.coordinator(CoordinatorKind.GROUP, "g")
+        assert first.address == "two:2"
+        assert await cluster.coordinator(CoordinatorKind.GROUP, "g") is first
+        assert world.count(ApiKey.FIND_COORDINATOR) == 1
+        # Of another kind it is another question, and one connection to the same broker.
+        assert await cluster.coordinator(CoordinatorKind.TRANSACTION, "g") is first
+        assert world.asked[-1][2].key_type == 1
+        world.coordinator = 1
+        cluster.forget_coordinator(CoordinatorKind.GROUP, "g")
+        moved = await cluster.coordinator(CoordinatorKind.GROUP, "g")
+        assert moved.address == "one:1"
+    assert not first.is_open
+    assert not moved.is_open
+
+
+async def test_a_coordinator_that_is_not_there_yet_is_waited_for(world: World) -> None:
+    world.codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+    async with Cluster("one:1", network=world.reach) as cluster:
+        found = await cluster.coordinator(CoordinatorKind.GROUP, "g")
+        assert found.address == "two:2"
+        assert world.count(ApiKey.FIND_COORDINATOR) == 4
+        world.codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 1000
+        with pytest.raises(ClientError, match=r"group 'h' has no coordinator: The coordinator"):
+            await cluster.coordinator(CoordinatorKind.GROUP, "h")
+
+
+async def test_a_refusal_is_not_asked_again(world: World) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        world.codes = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
+        with pytest.raises(NotAllowed) as caught:
+            await cluster.coordinator(CoordinatorKind.GROUP, "g")
+        assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        world.codes = [ErrorCode.INVALID_REQUEST]
+        with pytest.raises(Refused):
+            await cluster.coordinator(CoordinatorKind.GROUP, "g")
+        assert world.count(ApiKey.FIND_COORDINATOR) == 2
+
+
+async def test_a_dead_coordinator_is_looked_for_again(world: World) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        first = await cluster.coordinator(CoordinatorKind.GROUP, "g")
+        first.close()
+        world.dead.add(2)
+        world.coordinator = 1
+        assert (await cluster.coordinator(CoordinatorKind.GROUP, "g")).address == "one:1"
+
+
+async def test_old_brokers_are_asked_as_they_can_be(world: World) -> None:
+    world.newest = {ApiKey.API_VERSIONS: 0, ApiKey.METADATA: 0, ApiKey.FIND_COORDINATOR: 0}
+    async with Cluster("one:1", network=world.reach) as cluster:
+        await cluster.metadata(["t"])
+        assert (await cluster.coordinator(CoordinatorKind.GROUP, "g")).address == "two:2"
+        assert world.asked[-1][0] is ApiKey.API_VERSIONS
+        await cluster.metadata(None)
+        key, version, body = world.asked[-1]
+        assert (key, version, body.topics) == (ApiKey.METADATA, 0, [])
+
+
+async def test_who_leads_is_known_until_it_is_stale(world: World) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        assert await cluster.leader("t", 0) == Leader(1, 7)
+        asked = world.count(ApiKey.METADATA)
+        assert await cluster.leader("t", 0) == Leader(1, 7)
+        assert world.count(ApiKey.METADATA) == asked
+        world.leader = Leader(2, 8)
+        cluster.cache.mark_stale("t")
+        assert await cluster.leader("t", 0) == Leader(2, 8)
+        with pytest.raises(ClientError, match="has no partition 1"):
+            await cluster.leader("t", 1)
+
+
+async def test_many_tasks_open_one_connection(world: World) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        await cluster.metadata([])
+        world.opened.clear()
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(cluster.connection, 2)
+        assert world.opened == [2]
+        assert await cluster.connection(2, "other") is not await cluster.connection(2)
+        assert world.opened == [2, 2]
