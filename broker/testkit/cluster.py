@@ -505,12 +505,13 @@ class KafkaCluster:
     @property
     def is_whole(self) -> bool:
         """It runs, all nodes of it run, and no fault is left."""
-        return (
-            self.is_running
-            and not self._faults
-            and not self._has_own_time
-            and all(node.status == cluster_state.NodeStatus.RUNNING for node in self._state().nodes)
-        )
+        if not self.is_running or self._faults or self._has_own_time:
+            return False
+        try:
+            nodes = self._state().nodes
+        except ClusterError:  # somebody has killed its supervisor
+            return False
+        return all(node.status == cluster_state.NodeStatus.RUNNING for node in nodes)
 
     def tell_story(self) -> str:
         """What happened and when, how the cluster is now, and the last lines of its logs; the

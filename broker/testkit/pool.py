@@ -52,6 +52,9 @@ class ClusterPool:
         options["config"] = {**self._defaults.get("config", {}), **own}
         key = repr(sorted(options.items(), key=lambda item: item[0]))
         cluster = None if is_fresh else self._clusters.pop(key, None)
+        if cluster is not None and not cluster.is_whole:
+            cluster.stop()
+            cluster = None
         if cluster is None:
             cluster = KafkaCluster(**options).start()
         if is_fresh:

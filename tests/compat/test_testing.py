@@ -30,15 +30,6 @@ PYTEST_SECONDS = 100.0
 GONE_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
-FIVE_LINES = """
-from kafka import KafkaProducer
-
-def test_orders(kafka):
-    orders = kafka.topic("orders", partitions=3)
-    KafkaProducer(bootstrap_servers=kafka.bootstrap).send(orders, b"x").get(5)
-    assert kafka.records(orders)[0].value == b"x"
-"""
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
@@ -155,12 +146,6 @@ def test_nodes_die_and_come_back() -> None:
         directory = str(kafka.data_dir)
         assert [one.value for one in kafka.records(topic)] == [b"x"]
     wait_until_gone(directory)
-
-
-def test_five_lines_with_the_plugin(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, FIVE_LINES)
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
 
 
 def test_a_failure_tells_the_story_of_its_cluster(tmp_path: Path) -> None:

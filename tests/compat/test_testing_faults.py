@@ -92,6 +92,20 @@ def test_requests_that_are_late_or_get_no_answer(kafka: KafkaCluster) -> None:
     assert values(kafka, topic) == [b"late", b"again"]
 
 
+def test_what_was_committed(kafka: KafkaCluster) -> None:
+    topic = kafka.topic("orders")
+    settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "teller"}
+    producer = confluent_kafka.Producer(settings)
+    producer.init_transactions(CALL_SECONDS)
+    for value, end in (("1", producer.commit_transaction), ("2", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(CALL_SECONDS)
+        end(CALL_SECONDS)
+    assert values(kafka, topic) == [b"1", b"2"]
+    assert [one.value for one in kafka.records(topic, committed=True)] == [b"1"]
+
+
 def test_names_that_kafka_does_not_have(kafka: KafkaCluster) -> None:
     with pytest.raises(ClusterError, match="network=True"):
         kafka.network.cut(1, 2)
@@ -129,7 +143,9 @@ def test_a_leader_moves(kafka: KafkaCluster) -> None:
 
 def test_a_group_rebalances(kafka: KafkaCluster) -> None:
     topic = kafka.topic("orders")
-    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id="g")
+    consumer = KafkaConsumer(
+        bootstrap_servers=kafka.bootstrap, group_id="g", heartbeat_interval_ms=100
+    )
     rebalanced: list[object] = []
 
     class Listener:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.package.conftest import Installation
+from tests.package.fresh import FIVE_LINES
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -109,3 +110,12 @@ def test_the_demo_with_spark(installed: Installation) -> None:
     told = installed.run("python", *words)
     assert f"Spark counted {FLIGHTS:,} flights" in told
     assert list((installed.folder / "demo-output").glob("*.png"))
+
+
+def test_the_pytest_plugin_comes_along(installed: Installation) -> None:
+    """The five lines of docs/TESTING.md; `tests.package.fresh` does it without our libraries."""
+    (installed.folder / "test_five_lines.py").write_text(FIVE_LINES)
+    told = installed.run(
+        "python", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_five_lines.py"
+    )
+    assert "1 passed" in told
