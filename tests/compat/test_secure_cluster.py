@@ -10,6 +10,8 @@ import base64
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -43,6 +45,7 @@ from pybroker.protocol.messages.security import (
 )
 from pybroker.protocol.sasl import ScramClient, ScramHash
 from tests.support.kafka_tools import kafka_tool
+from tests.support.processes import PYBROKER
 from tests.support.secure_cluster import SecureCluster, command, secure_cluster, start_words
 
 pytestmark = pytest.mark.timeout(240)
@@ -108,6 +111,24 @@ def test_what_kcat_is_given_is_librdkafkas(secured: SecureCluster) -> None:
             config[key] = value
     brokers = AdminClient(config).list_topics(timeout=CLIENT_TIMEOUT_S).brokers
     assert sorted(brokers) == [1, 2]
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="there is no kcat here: apt install kcat")
+def test_kcat(secured: SecureCluster) -> None:
+    """With the settings that it is given. That of Debian 12 has an old librdkafka."""
+    secured.succeed("topics", "create", "by-kcat", "-p", "1", user="user")
+
+    def kcat(*words: str, text: str = "") -> str:
+        settings = ["-F", str(secured.file("user", "kcat.conf"))]
+        done = subprocess.run(
+            ["kcat", *settings, *words],
+            input=text, capture_output=True, text=True, timeout=CLIENT_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    kcat("-P", "-t", "by-kcat", text="one\ntwo\n")
+    assert kcat("-C", "-t", "by-kcat", "-e", "-q") == "one\ntwo\n"
 
 
 def test_kafkas_own_tools(secured: SecureCluster) -> None:
@@ -336,3 +357,41 @@ def under_replicated(secured: SecureCluster) -> list[str]:
     found = command("status", "--json", "--data-dir", str(secured.data_dir))
     partitions: list[str] = json.loads(found.stdout)["under_replicated_partitions"]
     return partitions
+
+
+def test_an_ephemeral_one_is_as_secure_and_leaves_nothing(tmp_path: Path) -> None:
+    """In the foreground, until Ctrl-C."""
+    words = ["start", "--ephemeral", "--secure", "--brokers", "1", "--port", "0"]
+    process = subprocess.Popen(
+        [*PYBROKER, *words, "--zookeeper-port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=dict(os.environ, COLUMNS="300", TMPDIR=str(tmp_path)),
+    )
+    assert process.stdout is not None
+    printed = ""
+    try:
+        while "the same for admin in" not in printed:
+            line = process.stdout.readline()
+            assert line, printed
+            printed += line
+        directory = Path(printed.split("logs: ")[1].split()[0])
+        status = command("status", "--json", "--data-dir", str(directory))
+        cluster = SecureCluster(directory, json.loads(status.stdout), printed)
+        for path in directory.rglob("*"):
+            assert not path.stat().st_mode & 0o077 or "security" not in path.parts, path
+        assert cluster.succeed("topics", "create", "short-lived", "-p", "1", user="user")
+        assert cluster.run("users", "list", user="user").exit_code != 0
+        strangers: dict[str, Any] = {
+            "bootstrap.servers": cluster.bootstrap,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(directory / "security" / "ca.pem"),
+        }
+        with pytest.raises(confluent_kafka.KafkaException):
+            AdminClient(strangers).list_topics(timeout=3)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(CLIENT_TIMEOUT_S) == 0
+        process.stdout.close()
+    assert list(tmp_path.iterdir()) == []

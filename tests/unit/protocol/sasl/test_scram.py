@@ -16,6 +16,8 @@ from pybroker.protocol.sasl.scram import (
     ServerFinal,
     ServerFirst,
     credential_from_password,
+    signed_text,
+    xor,
 )
 from pybroker.protocol.sasl.scram_exchange import FoundCredential, ScramClient, ScramServer
 
@@ -235,3 +237,30 @@ def test_long_messages_are_not_matched() -> None:
         ClientFirst.parse(longest + b"x")
     with pytest.raises(SaslError, match="Invalid SCRAM client final message format"):
         ClientFinal.parse(b"c=biws,r=abc,p=" + b"A" * MAX_MESSAGE_BYTES)
+
+
+def final_with(nonce: str) -> bytes:
+    """The right proof, whatever nonce it is of."""
+    first, answer = ClientFirst.parse(CLIENT_FIRST), ServerFirst.parse(SERVER_FIRST)
+    final, kind = ClientFinal.make(nonce), ScramHash.SHA_256
+    client_key = kind.hmac(kind.salted_password("pencil", RFC_SALT, 4096), b"Client Key")
+    signature = kind.hmac(kind.digest(client_key), signed_text(first, answer, final))
+    return final.proved_by(xor(client_key, signature))
+
+
+def test_a_nonce_as_old_librdkafka_sends_it() -> None:
+    """Before 2.6.1, as kcat of Debian 12 has it: its own nonce twice. Kafka 3.9 takes it."""
+    credential = credential_from_password(ScramHash.SHA_256, "pencil", RFC_SALT)
+    whole = CLIENT_NONCE + SERVER_NONCE
+    for nonce, is_taken in (
+        (whole, True), (CLIENT_NONCE + whole, True), (SERVER_NONCE, False), (CLIENT_NONCE, False),
+        (whole + "x", False), (whole[:-1], False), ("", False),
+    ):  # fmt: skip
+        theirs = server(credential, nonce=SERVER_NONCE)
+        theirs.step(CLIENT_FIRST)
+        if is_taken:
+            theirs.step(final_with(nonce))
+            assert theirs.done
+        else:
+            with pytest.raises(SaslError):
+                theirs.step(final_with(nonce))
