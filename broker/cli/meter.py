@@ -51,7 +51,7 @@ class Meter:
             byte_rate if is_first else RECENT * byte_rate + (1 - RECENT) * self._byte_rate
         )
         self._told, self._told_records, self._told_bytes = now, self.records, self.bytes
-        line = f"{self.records:,} records  {self._rate:,.0f}/s  {self._byte_rate / 1e6:,.2f} MB/s"
+        line = f"{count_text(self.records)}  {self._rate:,.0f}/s  {self._byte_rate / 1e6:,.2f} MB/s"
         if self.total:
             share = min(self.records / self.total, 1.0)
             line += f"  {share:.0%}"

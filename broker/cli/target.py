@@ -87,14 +87,18 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def show_rows(rows: Sequence[Row]) -> None:
-    """On a terminal in 80 columns, long values in several lines; for a pipe a line a row."""
+    """On a terminal in 80 columns, long values in several lines; for a pipe a line a row.
+
+    Columns that have nothing in any row are left out.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     is_terminal = sys.stdout.isatty()
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in rows[0]:
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = [name for name in rows[0] if any(row[name] not in (None, "", []) for row in rows)]
+    for name in shown:
         is_number = all(isinstance(row[name], int | float | None) for row in rows)
         made.add_column(
             name.replace("_", " "),
@@ -103,9 +107,28 @@ def show_rows(rows: Sequence[Row]) -> None:
             overflow="fold",
         )
     for row in rows:
-        made.add_row(*(escape(text_of(value)) for value in row.values()))
+        made.add_row(*(escape(cell_text(name, row[name])) for name in shown))
     width = min(TABLE_COLUMNS, Console().width) if is_terminal else PIPE_COLUMNS
     Console(highlight=False, width=width).print(made)
+
+
+def cell_text(name: str, value: object) -> str:
+    """As a column of this name has it: sizes in bytes are rounded."""
+    if name.endswith("bytes") and isinstance(value, int):
+        return bytes_text(value)
+    return text_of(value)
+
+
+def bytes_text(size: int) -> str:
+    """`17 B`, `4.2 kB`, `1.0 GB`: powers of 1000."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95 or unit == "TB":
+            return f"{value:,.1f} {unit}"
+    raise AssertionError(size)
 
 
 def text_of(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -76,16 +77,20 @@ def show_topic(view: TopicView, now_ms: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from .options import PIPE_COLUMNS
+    from .target import bytes_text
+
     topic = view.topic
-    console = Console(highlight=False, soft_wrap=True)
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
+    console = Console(highlight=False, soft_wrap=True, width=width)
     settings = ", ".join(f"{key}={value}" for key, value in sorted(view.overrides().items()))
     console.print(
         f"[bold]{topic.name}[/]  id {uuid_to_text(topic.topic_id)}  "
         f"configs: {settings or 'all at their defaults'}"
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in (*COLUMNS, *(["records/s"] if view.rates else [])):
-        table.add_column(column, justify="right")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in (*COLUMNS, *(["rec/s"] if view.rates else [])):
+        table.add_column(column, justify="right", no_wrap=True)
     for part in sorted(topic.partitions, key=lambda part: part.partition_index):
         index = part.partition_index
         first, following = view.first.get(index), view.following.get(index)
@@ -101,7 +106,7 @@ def show_topic(view: TopicView, now_ms: int) -> None:
             UNKNOWN if first is None else str(first),
             UNKNOWN if following is None else str(following),
             count,
-            f"{view.sizes[index]:,}" if index in view.sizes else UNKNOWN,
+            bytes_text(view.sizes[index]) if index in view.sizes else UNKNOWN,
             *([f"{view.rates.get(index, 0.0):,.1f}"] if view.rates else []),
         )
     console.print(table)

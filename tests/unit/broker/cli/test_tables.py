@@ -1,0 +1,61 @@
+"""Tables: 80 columns on a terminal, whole lines in a pipe."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybroker.broker.cli.target import bytes_text, show_rows, text_of
+
+LONG = "a-long-name-" * 12
+ROWS = [
+    {"group": LONG, "partition": "t-0", "offset": 17, "lag": None, "size_bytes": 74_001_526_784},
+    {"group": "b", "partition": "t-[red]1", "offset": None, "lag": None, "size_bytes": 999},
+]
+
+
+class Terminal(io.StringIO):
+    """Says that it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(file: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(sys, "stdout", file)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+    show_rows(ROWS)
+    return [line.rstrip() for line in file.getvalue().splitlines() if line.strip()]
+
+
+def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = shown(Terminal(), monkeypatch)
+    assert max(map(len, lines)) <= 80
+    assert "".join(line.split()[0] for line in lines[2:-1]) in LONG + "b"
+    assert "74.0 GB" in lines[2]
+    assert "t-[red]1" in lines[-1]
+    assert "lag" not in lines[0]  # nobody has one
+
+
+def test_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = shown(io.StringIO(), monkeypatch)
+    assert len(lines) == 4
+    assert LONG in lines[2]
+
+
+@given(st.integers(0, 2**63))
+def test_sizes_are_rounded(size: int) -> None:
+    number, unit = bytes_text(size).split()
+    value = float(number.replace(",", "")) * 1000 ** ("B", "kB", "MB", "GB", "TB").index(unit)
+    assert value == pytest.approx(size, rel=0.06)
+    assert len(number) < 6 or unit == "TB"
+
+
+def test_cells() -> None:
+    found = [text_of(value) for value in (None, "", True, False, 1.25, [1, 2], [], "x")]
+    assert found == ["-", "-", "yes", "no", "1.2", "1,2", "-", "x"]
