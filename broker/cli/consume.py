@@ -23,6 +23,7 @@ from .meter import Meter, count_text
 from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
 from .places import find_topics, parse_place, partitions_of, place_text
 from .record_format import RecordText, Template, json_line
+from .schemas import Registry, schema_of
 from .starts import End, Start, parse_end, parse_start
 from .target import tell
 
@@ -97,6 +98,9 @@ Fields of --format:
     metavar="TEXT",
     help="Stands for a key or a value that is not there.",
 )
+@click.option(
+    "--registry", metavar="URL", help="Print Avro, Protobuf and JSON Schema as JSON; an extra."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No rate while it reads.")
 @bootstrap_option
 @command_config_option
@@ -115,6 +119,7 @@ def consume(
     as_json: bool,
     line_format: str,
     null_text: str,
+    registry: str | None,
     quiet: bool,
     bootstrap: str,
     security: dict[str, str],
@@ -156,7 +161,8 @@ def consume(
         None if timeout_ms is None else timeout_ms / 1000,
     )
     template = Template(line_format, null_text)
-    reading = _Reading(wish, json_line if as_json else template.line, is_quiet=quiet)
+    line = json_line if as_json else template.line
+    reading = _Reading(wish, line, Registry(registry) if registry else None, is_quiet=quiet)
     try:
         work = functools.partial(reading.run, bootstrap=bootstrap, security=security)
         run_client(functools.partial(interruptible, work))
@@ -170,9 +176,12 @@ def consume(
 class _Reading:
     """One run: what was printed, and where it is to end."""
 
-    def __init__(self, wish: Wish, line: Line, *, is_quiet: bool) -> None:
+    def __init__(
+        self, wish: Wish, line: Line, registry: Registry | None, *, is_quiet: bool
+    ) -> None:
         self._wish = wish
         self._line = line
+        self._registry = registry
         self._ends: dict[TopicPartition, int] = {}
         self._last_seen = 0.0
         self._has_told = False
@@ -302,6 +311,8 @@ class _Reading:
             if wish.max_records is not None:
                 records = records[: wish.max_records - self.count]
             if records:
+                if self._registry is not None:
+                    records = await _described(self._registry, records)
                 lines = b"".join(map(self._line, records))
                 output.write(lines)
                 output.flush()
@@ -349,6 +360,16 @@ class _Reading:
                     f"{place_text(place)}: a transaction is open since offset {open_at}, which "
                     f"hides {end - open_at} offsets; see: pybroker producers {where}"
                 )
+
+
+async def _described(registry: Registry, records: list[RecordText]) -> list[RecordText]:
+    """With keys and values as JSON where a schema describes them. Raises UserError."""
+    numbers = {schema_of(data) for one in records for data in (one.key, one.value)}
+    await registry.load(number for number in numbers if number is not None)
+    return [
+        one._replace(key=registry.decode(one.key), value=registry.decode(one.value))
+        for one in records
+    ]
 
 
 def _compiled(text: str) -> re.Pattern[str]:

@@ -26,6 +26,7 @@ from .meter import Meter, count_text
 from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
 from .record_format import Headers
 from .record_input import RecordInput, parse_header, parse_hex, parse_json
+from .schemas import Registry
 from .target import tell
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ Examples:
 )
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("--transactional-id", metavar="ID", help="All of it in one transaction.")
+@click.option("--registry", metavar="URL", help="Of schemas; an extra.")
+@click.option("--schema", "schema", type=click.IntRange(0), metavar="ID", help="Values are JSON, "
+              "and written as this schema of the registry says.")  # fmt: skip
 @click.option("--show", is_flag=True, help="Print where each record is: PARTITION OFFSET.")
 @bootstrap_option
 @command_config_option
@@ -165,6 +169,8 @@ def produce(
     compression: str,
     acks: str,
     transactional_id: str | None,
+    registry: str | None,
+    schema: int | None,
     show: bool,
     bootstrap: str,
     security: dict[str, str],
@@ -180,6 +186,9 @@ def produce(
         raise UserError("--input whole takes files: each of them is a record")
     if acks != "all" and transactional_id is not None:
         raise UserError("a transaction takes --acks all")
+    if (registry is None) != (schema is None):
+        raise UserError("--registry and --schema go together")
+    schemas = None if registry is None else Registry(registry)
     reading = Reading(
         form,
         key_separator.encode() if key_separator else None,
@@ -189,6 +198,7 @@ def produce(
         [parse_header(text) for text in headers],
     )
     writing = _Writing(topic, partition, reading, show=show)
+    writing.registry, writing.schema = schemas, schema or 0
     settings: dict[str, Any] = {
         "compression": compression,
         "acks": acks if acks == "all" else int(acks),
@@ -199,6 +209,8 @@ def produce(
     async def run(interrupt: Interrupt) -> None:
         from ...client.producer import Producer
 
+        if schemas is not None:
+            await schemas.load([schema or 0])
         async with Producer(bootstrap, security=security, tell=tell, **settings) as producer:
             await interrupt.unless_told(functools.partial(producer.prepare, topic))
             if transactional_id is not None:
@@ -231,6 +243,8 @@ class _Writing:
         self._topic, self._partition = topic, partition
         self._reading = reading
         self._show = show
+        self.registry: Registry | None = None
+        self.schema = 0  # of the registry, if there is one
         self._read = 0
         self._deliveries: deque[Delivery] = deque()
         self.count = 0
@@ -243,6 +257,9 @@ class _Writing:
             self._read += 1
             try:
                 record = self._reading.record(line, self._read)
+                if self.registry is not None:
+                    value = self.registry.encode(self.schema, record.value)
+                    record = record._replace(value=value)
             except UserError as error:
                 await self.settle(producer)
                 told = f"{error.message}; the lines before it are written"

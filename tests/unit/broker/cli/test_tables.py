@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pybroker.broker.cli.target import bytes_text, show_rows, text_of
 
 LONG = "a-long-name-" * 12
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"group": LONG, "partition": "t-0", "offset": 17, "lag": None, "size_bytes": 74_001_526_784},
     {"group": "b", "partition": "t-[red]1", "offset": None, "lag": None, "size_bytes": 999},
 ]

@@ -50,6 +50,8 @@ WRONG_USES = {
     "consume ^( -o end": "'^(' is no pattern: ",
     "produce t --input whole": "--input whole takes files: each of them is a record",
     "produce t --acks 1 --transactional-id x": "a transaction takes --acks all",
+    "produce t --schema 1": "--registry and --schema go together",
+    "consume t --registry here:8081": "--registry 'here:8081' is not http://HOST:PORT",
     "produce t --header =x": "--header '=x' is not NAME=VALUE",
     "perf produce t --acks 0 --transactional-id x": "a transaction takes --acks all",
     "cluster set-features f": "'f' is not FEATURE=LEVEL",

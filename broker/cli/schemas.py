@@ -1,0 +1,218 @@
+"""Values that a schema registry describes: Avro, Protobuf and JSON Schema, as JSON and back.
+
+A value is a zero byte, the schema's id in four bytes, for Protobuf the place of the message in its
+file, then the data. What does not begin so is left as it is. Needs `pip install pybroker[schemas]`.
+
+Limits: an answer of MAX_ANSWER_BYTES, FETCH_SECONDS each. Leaves out: schemas that refer to others,
+except for Google's own types in Protobuf.
+Mirrors: the wire format of Confluent's serializers.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import trio
+
+from .options import UserError
+
+MAGIC = 0
+HEAD_BYTES = 5
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+FETCH_SECONDS = 10.0
+MAX_VARINT_BYTES = 10
+MAX_MESSAGE_DEPTH = 32
+NEEDED = "pip install 'pybroker[schemas]'"
+# Files of Protobuf that every installation of it has.
+_COMMON = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+
+
+class Schema(Protocol):
+    """One schema: data behind the head, and what it says as JSON has it."""
+
+    def decode(self, data: bytes) -> Any: ...
+
+    def encode(self, value: Any) -> bytes: ...
+
+
+class Registry:
+    """`load` asks for what `decode` and `encode` then need."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UserError(f"--registry {url!r} is not http://HOST:PORT")
+        port = f":{parts.port}" if parts.port else ""
+        self._url = f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
+        self._login: str | None = None
+        if parts.username:
+            user = f"{parts.username}:{parts.password or ''}".encode()
+            self._login = base64.b64encode(user).decode()
+        self._schemas: dict[int, Schema] = {}
+
+    async def load(self, numbers: Iterable[int]) -> None:
+        """Schemas that are not here yet. Raises UserError."""
+        for number in set(numbers) - self._schemas.keys():
+            self._schemas[number] = await trio.to_thread.run_sync(self._fetch, number)
+
+    def decode(self, data: bytes | None) -> bytes | None:
+        """As JSON if a schema describes it. Raises UserError."""
+        number = schema_of(data)
+        if number is None or data is None:
+            return data
+        try:
+            value = self._schemas[number].decode(data[HEAD_BYTES:])
+        except Exception as error:  # the libraries raise what they like
+            raise UserError(f"a value is not as schema {number} says: {error}") from None
+        return json.dumps(value, default=_plain, ensure_ascii=False).encode()
+
+    def encode(self, number: int, data: bytes | None) -> bytes | None:
+        """From JSON. Raises UserError."""
+        if data is None:
+            return None
+        try:
+            encoded = self._schemas[number].encode(json.loads(data))
+        except Exception as error:  # the libraries raise what they like
+            raise UserError(
+                f"{data[:80]!r} is not as schema {number} says: {error or type(error).__name__}"
+            ) from None
+        return bytes([MAGIC]) + number.to_bytes(4, "big") + encoded
+
+    def _fetch(self, number: int) -> Schema:
+        """In a thread. Raises UserError."""
+        found = self._ask(f"/schemas/ids/{number}", number)
+        if found.get("references"):
+            raise UserError(f"schema {number} refers to others, which is not read")
+        text, kind = str(found.get("schema", "")), found.get("schemaType", "AVRO")
+        try:
+            if kind == "AVRO":
+                return _Avro(text)
+            if kind == "JSON":
+                return _Json(text)
+            if kind == "PROTOBUF":
+                serialized = self._ask(f"/schemas/ids/{number}?format=serialized", number)
+                return _Protobuf(base64.b64decode(serialized["schema"]))
+        except ImportError as error:
+            raise UserError(f"schema {number} takes {error.name}: {NEEDED}") from None
+        except Exception as error:  # the libraries raise what they like
+            raise UserError(f"schema {number} cannot be used: {error}") from None
+        raise UserError(f"schema {number} is of a kind that is not known: {kind}")
+
+    def _ask(self, path: str, number: int) -> dict[str, Any]:
+        import urllib.error
+        import urllib.request
+
+        request = urllib.request.Request(self._url + path)
+        if self._login is not None:
+            request.add_header("Authorization", f"Basic {self._login}")
+        try:
+            with urllib.request.urlopen(request, timeout=FETCH_SECONDS) as answer:
+                found = json.loads(answer.read(MAX_ANSWER_BYTES))
+        except urllib.error.HTTPError as error:
+            what = "there is no" if error.code == 404 else f"status {error.code} for"
+            raise UserError(f"{self._url}: {what} schema {number}") from None
+        except (OSError, ValueError) as error:
+            raise UserError(f"no schema registry answers at {self._url}: {error}") from None
+        if not isinstance(found, dict):
+            raise UserError(f"{self._url} does not answer as a schema registry does")
+        return found
+
+
+def schema_of(data: bytes | None) -> int | None:
+    """The id of the schema that describes it, if it begins as such a value does."""
+    if data is None or len(data) < HEAD_BYTES or data[0] != MAGIC:
+        return None
+    return int.from_bytes(data[1:HEAD_BYTES], "big")
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form for: bytes in base64, times and decimals as text."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+class _Avro:
+    def __init__(self, text: str) -> None:
+        import fastavro
+
+        self._avro = fastavro
+        self._schema = fastavro.parse_schema(json.loads(text))
+
+    def decode(self, data: bytes) -> Any:
+        return self._avro.schemaless_reader(io.BytesIO(data), self._schema, None)
+
+    def encode(self, value: Any) -> bytes:
+        file = io.BytesIO()
+        self._avro.schemaless_writer(file, self._schema, value, strict=True)
+        return file.getvalue()
+
+
+class _Json:
+    def __init__(self, text: str) -> None:
+        import jsonschema
+
+        self._check = jsonschema.validators.validator_for(json.loads(text))(json.loads(text))
+
+    def decode(self, data: bytes) -> Any:
+        return json.loads(data)
+
+    def encode(self, value: Any) -> bytes:
+        self._check.validate(value)
+        return json.dumps(value, ensure_ascii=False).encode()
+
+
+class _Protobuf:
+    """A file of messages; what is written is its first one."""
+
+    def __init__(self, serialized: bytes) -> None:
+        import importlib
+
+        from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+
+        self._json, self._factory = json_format, message_factory
+        for name in _COMMON:
+            importlib.import_module(f"google.protobuf.{name}_pb2")
+        file = descriptor_pb2.FileDescriptorProto.FromString(serialized)
+        pool = descriptor_pool.DescriptorPool()
+        for name in file.dependency:
+            known = descriptor_pb2.FileDescriptorProto()
+            descriptor_pool.Default().FindFileByName(name).CopyToProto(known)
+            pool.Add(known)
+        pool.Add(file)
+        self._file = pool.FindFileByName(file.name)
+
+    def _message(self, indexes: Sequence[int]) -> Any:
+        found = list(self._file.message_types_by_name.values())[indexes[0]]
+        for index in indexes[1:]:
+            found = found.nested_types[index]
+        return self._factory.GetMessageClass(found)
+
+    def decode(self, data: bytes) -> Any:
+        rest = iter(data)
+        count = _zigzag(rest)
+        if not 0 <= count <= MAX_MESSAGE_DEPTH:
+            raise ValueError(f"{count} places of a message")
+        indexes = [_zigzag(rest) for _ in range(count)] or [0]
+        message = self._message(indexes).FromString(bytes(rest))
+        return self._json.MessageToDict(message, preserving_proto_field_name=True)
+
+    def encode(self, value: Any) -> bytes:
+        message = self._json.ParseDict(value, self._message([0])())
+        return b"\0" + bytes(message.SerializeToString())
+
+
+def _zigzag(data: Iterator[int]) -> int:
+    """Raises ValueError for what is no number."""
+    number = 0
+    for place in range(MAX_VARINT_BYTES):
+        byte = next(data, None)
+        if byte is None:
+            break
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1)
+    raise ValueError("the data ends within a number")
