@@ -491,6 +491,7 @@ class Supervisor:
             for child in self._children:
                 if child.exit_status is None:
                     os.kill(child.state.pid, signal.SIGKILL)
+            self._await_end(list(self._children))
         for child in self._children:
             if child.exit_status is None:
                 os.kill(child.state.pid, signal.SIGCONT)

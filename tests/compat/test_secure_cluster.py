@@ -392,6 +392,8 @@ def test_an_ephemeral_one_is_as_secure_and_leaves_nothing(tmp_path: Path) -> Non
             AdminClient(strangers).list_topics(timeout=3)
     finally:
         process.send_signal(signal.SIGINT)
+        ended = process.stdout.read()
         assert process.wait(CLIENT_TIMEOUT_S) == 0
         process.stdout.close()
+    assert "SIGKILL" not in ended  # that it ends so is nothing to tell
     assert list(tmp_path.iterdir()) == []
