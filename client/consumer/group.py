@@ -264,7 +264,8 @@ class Group:
         except (LoginError, Refused) as error:
             self._fetcher.failure = error
             outcome = Outcome.RETRY
-        except ClientError:
+        except ClientError as error:
+            self._cluster.tell(str(error))
             outcome = Outcome.FIND_COORDINATOR
         m = self.membership
         if outcome is Outcome.FIND_COORDINATOR:
@@ -282,6 +283,8 @@ class Group:
         """One attempt, from JoinGroup to SyncGroup."""
         m = self.membership
         connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+        if not self._may_join():  # the application has left meanwhile
+            return Outcome.IGNORED
         self._has_assignment = False
         request = m.join_request(self._protocols(), now_ms())
         timeout = self._options.max_poll_interval_seconds + JOIN_GRACE_SECONDS
@@ -291,6 +294,8 @@ class Group:
         if not m.awaits_sync:
             return outcome
         assignments = await self._lead() if m.is_leading else {}
+        if not m.awaits_sync:  # the application has left meanwhile
+            return Outcome.IGNORED
         sync = m.sync_request(assignments)
         synced = await connection.request(
             ApiKey.SYNC_GROUP, sync, SyncGroupResponse, timeout_seconds=timeout
@@ -372,6 +377,7 @@ class Group:
         m = self.membership
         is_joining = m.state is State.JOINING
         was_member = m.is_member
+        self._is_prepared = self._has_assignment = False
         if not m.member_id and not is_joining:
             return
         try:
@@ -396,5 +402,4 @@ class Group:
         self.is_subscribed = False
         self.topics, self.pattern = frozenset(), None
         self._led_counts = {}
-        self._is_prepared = self._has_assignment = False
         self.membership.take_loss()
