@@ -27,6 +27,7 @@ CHAPTERS = {
     "partitions": "Many partitions: what a request costs",
     "groups": "Consumer groups",
     "clients-produce": "Python's clients, producing",
+    "clients-consume": "Python's clients, consuming",
     "cold-reads": "Cold reads while producing",
     "three-brokers": "Three brokers",
     "start-up": "Start-up",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from benchmarks.loads import (
     bulk,
+    client_consume,
     client_produce,
     cold_reads,
     connections,
@@ -31,7 +32,7 @@ LOADS: Mapping[str, Load] = {
     load.name: load
     for module in (
         small_produce, bulk, tls, latency, connections, groups, offset_commits, cold_reads,
-        partitions, client_produce, three_brokers, start_up, restart, memory,
+        partitions, client_produce, client_consume, three_brokers, start_up, restart, memory,
     )
     for load in module.LOADS
 }  # fmt: skip

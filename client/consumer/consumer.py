@@ -22,13 +22,14 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from ..errors import ClientError
+from ..producer.coordination import GroupMetadata
 from .background import Background, Bell
 from .deliveries import Delivery, Ledger, RetryPolicy
 from .fetcher import Fetcher, now_ms
@@ -39,6 +40,18 @@ from .offset_requests import Committed, Found
 from .options import EARLIEST, LATEST, ConsumerOptions
 from .positions import Position, Positions
 from .received import Received, ReceivedBatch
+
+
+class ConsumerMetrics(NamedTuple):
+    """Since the start; what is buffered, and the largest lag of a partition (-1), at the moment."""
+
+    records: int
+    fetches: int
+    fetched_bytes: int
+    rebalances: int
+    buffered_batches: int
+    max_lag: int
+
 
 WAIT_SECONDS: Final = 1.0  # for records, before the group is looked at again
 MAX_BATCH_RECORDS: Final = 2**31
@@ -89,6 +102,7 @@ class Consumer:
         self._last_offset: int | None = None
         self._holds_all = False  # it was given the batch as a whole
         self._ledger: Ledger | None = None  # in ack mode
+        self._record_count = 0  # handed out, batch by batch
         self._settled = Bell()
 
     async def __aenter__(self) -> Consumer:
@@ -280,6 +294,7 @@ class Consumer:
         if rest is not None:
             self._start_auto_commit()
             await trio.lowlevel.checkpoint()
+            self._record_count -= len(rest)
             return self._hold(rest)
         while True:
             await self._before_poll()
@@ -295,6 +310,7 @@ class Consumer:
 
     def _hold(self, batch: ReceivedBatch) -> ReceivedBatch:
         self._hand = batch
+        self._record_count += len(batch)
         self._hand_attempt = self._positions[batch.topic, batch.partition].attempt
         self._last_offset = None
         self._holds_all = False
@@ -427,6 +443,28 @@ class Consumer:
         end = state.end_offset(self.options.reads_committed)
         at = self.position(partition)
         return None if at is None or end < 0 else max(0, end - at)
+
+    def metrics(self) -> ConsumerMetrics:
+        """As of now."""
+        lags = [lag for partition in self._positions if (lag := self.lag(partition)) is not None]
+        return ConsumerMetrics(
+            records=self._record_count,
+            fetches=self._fetcher.fetches,
+            fetched_bytes=self._fetcher.bytes_fetched,
+            rebalances=self._group.membership.rebalances if self._group is not None else 0,
+            buffered_batches=len(self._fetcher.buffer),
+            max_lag=max(lags, default=-1),
+        )
+
+    def group_metadata(self) -> GroupMetadata:
+        """For `Producer.send_offsets`: a member of an older generation is refused (KIP-447).
+
+        Raises ClientError without a group, or while it rebalances.
+        """
+        member = self._needs_group().member()
+        return GroupMetadata(
+            member.group_id, member.generation, member.member_id, member.instance_id
+        )
 
     # Offsets of logs
 

@@ -300,6 +300,9 @@ async def test_positions_seeks_pauses_and_lags(kafka: BrokerProcess, topic: str)
         assert [record.offset for record in await read(consumer, 100)] == list(range(100))
         await consumer.seek_to_beginning([one])
         assert (await read(consumer, 1))[0].offset == 0
+        metrics = consumer.metrics()
+        assert (metrics.records, metrics.max_lag, metrics.rebalances) == (210, 99, 0)
+        assert consumer.group_metadata().generation_id == -1
         ends = await consumer.end_offsets([one, two])
         assert ends == {one: 100, two: 100}
         assert await consumer.beginning_offsets([one]) == {one: 0}

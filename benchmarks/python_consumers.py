@@ -1,0 +1,146 @@
+"""Records by the consumers of Python clients: `python -m benchmarks.python_consumers CLIENT ...`
+
+One process a run, on one core, so that rates are those of one core each (librdkafka's thread
+included). All read the same partition from its beginning, without a group, with checked CRCs where
+that is the default, 1 MiB a partition and fetch. The time is from when the first record has come to
+the last one. `pybroker-batches` takes columns instead of records. Prints JSON: records, seconds,
+CPU seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+
+from benchmarks.python_producers import Watch
+
+FETCH_BYTES = 1024 * 1024
+
+
+def pybroker(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    import trio
+
+    from pybroker import Consumer
+
+    async def run() -> None:
+        async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+            await consumer.assign([(topic, 0)])
+            count = 0
+            async for _ in consumer:
+                count += 1
+                if count == 1:
+                    watch.start()
+                elif count == records:
+                    break
+            watch.report(count)
+
+    trio.run(run)
+
+
+def pybroker_batches(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    import trio
+
+    from pybroker import Consumer
+
+    async def run() -> None:
+        async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+            await consumer.assign([(topic, 0)])
+            count = 0
+            async for batch in consumer.batches():
+                if not count:
+                    watch.start()
+                count += len(batch)
+                if count >= records:
+                    break
+            watch.report(count)
+
+    trio.run(run)
+
+
+def aiokafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def run() -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        await consumer.start()
+        consumer.assign([TopicPartition(topic, 0)])
+        count = 0
+        async for _ in consumer:
+            count += 1
+            if count == 1:
+                watch.start()
+            elif count == records:
+                break
+        watch.report(count)
+        await consumer.stop()
+
+    asyncio.run(run())
+
+
+def kafka_python(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+    count = 0
+    for _ in consumer:
+        count += 1
+        if count == 1:
+            watch.start()
+        elif count == records:
+            break
+    watch.report(count)
+    consumer.close()
+
+
+def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "max.partition.fetch.bytes": FETCH_BYTES,
+            "check.crcs": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    count = 0
+    while count < records:
+        for message in consumer.consume(500, 1.0):
+            message.value()
+            if not count:
+                watch.start()
+            count += 1
+    watch.report(count)
+    consumer.close()
+
+
+CLIENTS: dict[str, Callable[[str, str, int, Watch], None]] = {
+    "pybroker": pybroker,
+    "pybroker-batches": pybroker_batches,
+    "aiokafka": aiokafka,
+    "kafka-python": kafka_python,
+    "confluent-kafka": confluent_kafka,
+}
+
+
+def main(name: str, bootstrap: str, topic: str, records: str) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    CLIENTS[name](bootstrap, topic, int(records), Watch())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
