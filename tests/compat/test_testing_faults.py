@@ -123,9 +123,10 @@ def test_a_session_that_expires_is_replaced(kafka: KafkaCluster) -> None:
     assert values(kafka, topic) == [b"x"]
 
 
-def test_a_full_disk_ends_a_broker_until_it_is_mended(kafka: KafkaCluster) -> None:
+@pytest.mark.parametrize("fault", ["full", "failing"])
+def test_a_broken_disk_ends_a_broker_until_it_is_mended(kafka: KafkaCluster, fault: str) -> None:
     topic = kafka.topic("orders")
-    with kafka.break_disk(kafka.leader(topic)):
+    with kafka.break_disk(kafka.leader(topic), fault):
         produce(kafka, topic, b"x")
         kafka.wait_for_isr(topic, 1)
     kafka.wait_for_isr(topic, 2)
