@@ -214,14 +214,19 @@ async def test_time_in_turns_counts_and_time_in_between_does_not() -> None:
 
     asked, _ = request_of(quotas, ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
     asked.local_done_at = asked.started_at + 0.001
+    began, between = perf_counter(), 0.0
     for _ in asked.timed(busy(0.02)):
+        left = perf_counter()
         await trio.sleep(0.02)
+        between += perf_counter() - left
     for _ in asked.timed(asked.timed(busy(0.02))):
         pass
     asked.respond(ApiVersionsResponse())
+    # On a busy machine more than it wanted: others may have had the processor meanwhile.
+    at_work_ms = (perf_counter() - began - between) * 1000
     (metered,) = quotas.request
     percent = metered.meter.measure(perf_counter() * 1000) * 10
-    assert 4.0 <= percent < 10, "forty milliseconds, once each, of more than eighty"
+    assert 40 <= percent * 10 < at_work_ms + 5, "forty milliseconds, once each"
 
     # What is encoded in turns counts for the next request.
     asked, _ = request_of(quotas, ApiKey.METADATA, 1, MetadataRequest())
