@@ -51,7 +51,7 @@ from .transaction import Transaction
 MAX_REQUESTS = 5  # to one broker
 FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
 METADATA_PAUSE_SECONDS = 0.1
-MAX_PAUSE_SECONDS = 60.0  # of a round that nothing wakes
+MAX_PAUSE_MS = 60_000  # of a round that nothing wakes
 
 # After these somebody else leads, or will.
 _MOVED = frozenset(
@@ -118,6 +118,7 @@ class Sender:
         self._awake = trio.Event()
         self._stale = trio.Event()
         self._room = trio.Event()
+        self._due_ms = 0  # when a round must come, whatever else wakes one
         self._trouble = ""  # the last one, for whoever gives up
         self._nursery: trio.Nursery | None = None
         self.fatal: Exception | None = None  # nothing can be sent any more
@@ -138,10 +139,10 @@ class Sender:
             while True:
                 self._awake = trio.Event()
                 now = now_ms()
+                self._due_ms = now + MAX_PAUSE_MS
                 self._round(now)
-                due = self._accumulator.next_due_ms(now)
-                pause = MAX_PAUSE_SECONDS if due is None else (due - now) / 1000
-                with trio.move_on_after(min(pause, MAX_PAUSE_SECONDS)):
+                due = min(self._due_ms, self._accumulator.next_due_ms(now) or self._due_ms)
+                with trio.move_on_after((due - now) / 1000):
                     await self._awake.wait()
 
     async def wait_for_room(self, size: int) -> None:
@@ -210,7 +211,7 @@ class Sender:
         connection = link.connection
         if link.is_opening or link.retry_at_ms > now:
             if not link.is_opening:
-                self._wake_at(link.retry_at_ms)
+                self._due_ms = min(self._due_ms, link.retry_at_ms)
             return
         if connection is None or not connection.is_open or connection.must_wait:
             link.is_opening = True
@@ -434,7 +435,7 @@ class Sender:
     async def _keep_metadata(self) -> None:
         waits: dict[str, LeaderlessWait] = {}
         while True:
-            with trio.move_on_after(MAX_PAUSE_SECONDS):
+            with trio.move_on_after(MAX_PAUSE_MS / 1000):
                 await self._stale.wait()
             self._stale = trio.Event()
             topics = {queue.topic for queue in self._accumulator.busy}
@@ -500,10 +501,3 @@ class Sender:
     def _start(self, task: Callable[..., Awaitable[None]], *arguments: object) -> None:
         assert self._nursery is not None
         self._nursery.start_soon(task, *arguments)
-
-    def _wake_at(self, at_ms: int) -> None:
-        async def wake_then() -> None:
-            await trio.sleep(max(0, at_ms - now_ms()) / 1000)
-            self.wake()
-
-        self._start(wake_then)

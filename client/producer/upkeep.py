@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import trio
 
-from ..cluster import Cluster
-from ..errors import ClientError, ProducerFenced
+from ..cluster import RETRY_BACKOFF_SECONDS, Cluster
+from ..errors import ClientError, LoginError, ProducerFenced, Refused
 from .accumulator import Accumulator
 from .coordination import Coordination, idempotent_identity
 from .identities import Identities
@@ -51,8 +51,11 @@ class Upkeep:
     async def _take_identity(self, topic: str) -> None:
         try:
             self._identities.take(await idempotent_identity(self._cluster, topic))
-        except ClientError as error:
+        except (LoginError, Refused) as error:
             self._sender.end(error)
+        except ClientError:  # nobody answers at the moment
+            await trio.sleep(RETRY_BACKOFF_SECONDS)
+            self._sender.upkeep_wanted.set()
 
     async def _add_partitions(self, transaction: Transaction) -> None:
         assert self._coordination is not None

@@ -14,7 +14,7 @@ import confluent_kafka
 import pytest
 import trio
 
-from pybroker import ClientError, Producer, SimpleRecord
+from pybroker import ClientError, Cluster, Consumer, Producer, SimpleRecord
 from pybroker.client.connection import Connection
 from pybroker.client.errors import ProducerClosed, ProducerFenced, TransactionAborted
 from pybroker.client.producer import Delivery, OutgoingRecord, RecordMetadata
@@ -48,9 +48,18 @@ def kafka(
         broker = kind(directory / "broker", connect, CONFIG)
         try:
             broker.start()
+            trio.run(wait_for_brokers, broker)
             yield broker
         finally:
             broker.kill()
+
+
+async def wait_for_brokers(broker: BrokerProcess) -> None:
+    """It answers before it knows of itself, and then makes no topics."""
+    with trio.fail_after(READ_SECONDS):
+        async with Cluster(broker.bootstrap) as cluster:
+            while not (await cluster.metadata([])).brokers:  # noqa: ASYNC110
+                await trio.sleep(0.05)
 
 
 class Read(NamedTuple):
@@ -321,6 +330,47 @@ async def test_transactions_whatever_is_cut_or_killed(kafka: BrokerProcess) -> N
         assert network.opened > 8
     values = sorted(read.value or b"" for read in await in_thread(kafka, topic, committed=True))
     assert values == sorted(b"%d-%d" % (t, n) for t in range(committed) for n in range(20))
+
+
+async def test_from_topic_to_topic_exactly_once(kafka: BrokerProcess) -> None:
+    """Read, write and commit in transactions, some of which are aborted."""
+    source, target, group = new_topic(), new_topic(), f"group-{next(_names)}"
+    count = 600
+    async with Producer(kafka.bootstrap) as producer:
+        await producer.send_all(source, [SimpleRecord(1, None, b"%d" % n) for n in range(count)])
+    turns = itertools.count()
+    seen = 0
+    async with (
+        Consumer(
+            kafka.bootstrap, group_id=group, auto_offset_reset="earliest", auto_commit=False,
+            max_poll_records=50,
+        ) as consumer,
+        Producer(kafka.bootstrap, transactional_id=f"id-{target}") as producer,
+    ):  # fmt: skip
+        await consumer.subscribe(source)
+        with trio.fail_after(READ_SECONDS):
+            while seen < count:
+                records = await consumer.poll(1)
+                if not records:
+                    continue
+                # All of one partition.
+                first, last = records[0], records[-1]
+                place = (first.topic, first.partition)
+                try:
+                    async with producer.transaction():
+                        for record in records:
+                            await producer.enqueue(target, record.value)
+                        group_metadata = consumer.group_metadata()
+                        await producer.send_offsets({place: last.offset + 1}, group_metadata)
+                        if next(turns) % 3 == 1:
+                            raise KeyError
+                except KeyError:
+                    consumer.seek(place, first.offset)
+                else:
+                    seen += len(records)
+    read = await in_thread(kafka, target, committed=True)
+    assert sorted(int(one.value or b"") for one in read) == list(range(count))
+    assert len(await in_thread(kafka, target)) > count
 
 
 async def test_a_second_producer_fences_the_first(kafka: BrokerProcess) -> None:
