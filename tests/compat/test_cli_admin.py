@@ -15,13 +15,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import trio
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
+from pybroker import Admin, Cluster
 from pybroker.broker.cli.main import main
+from pybroker.client.admin.configs import ConfigResource, ConfigSource, ResourceKind
+from pybroker.client.admin.records import LATEST
+from pybroker.client.admin.topics import NewTopic
+from pybroker.client.errors import Refused
+from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.record import SimpleRecord
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.wire import WireClient
 
 CONFIG = {
     "offsets.topic.num.partitions": "4",
@@ -32,6 +42,8 @@ CONFIG = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "offsets.topic.replication.factor": "1",
+    # Or no transaction would hang: the leader would ask the coordinator.
+    "transaction.partition.verification.enable": "false",
 }
 WAIT_SECONDS = 60.0
 
@@ -482,3 +494,61 @@ def test_verify(place: Place, topic: str) -> None:
     found = place.commands.json("verify", topic, "--records", "500")
     assert found == {"acknowledged": 500, "read": 500, "failed": 0, "missing": 0, "faults": []}
     assert "every one came back once" in place.commands.text("verify", topic, "--records", "5")
+
+
+def test_a_hanging_transaction_is_found_and_ended(place: Place, topic: str) -> None:
+    """Its coordinator was never told of the partition."""
+    run, name = place.commands, f"h-{topic}"
+    Producer({"bootstrap.servers": run.bootstrap, "transactional.id": name}).init_transactions(
+        WAIT_SECONDS
+    )
+    (owner,) = run.json("transactions", "describe", name)
+    (described,) = run.json("topics", "describe", topic)
+    leader = described["partitions"][0]["leader"]
+    (at,) = [one for one in run.json("cluster", "info")["brokers"] if one["broker"] == leader]
+    batch = build_batch(
+        [SimpleRecord(int(time.time() * 1000), None, b"hangs")],
+        producer_id=owner["producer_id"],
+        producer_epoch=owner["epoch"],
+        base_sequence=0,
+        is_transactional=True,
+    )
+    with closing(WireClient(f"{at['host']}:{at['port']}")) as kafka:
+        answer = kafka.produce(topic, bytes(batch), transactional_id=name)
+        assert answer.error_code == 0
+    (found,) = run.json("transactions", "find-hanging", topic, "--minutes", "0")
+    assert (found["partition"], found["first_offset"]) == (f"{topic}-0", 5)
+    assert found["producer_id"] == owner["producer_id"]
+    assert run.json("transactions", "find-hanging", topic) == []  # not for so long
+    run.json("transactions", "abort", f"{topic}:0", "--first-offset", "5")
+    assert run.json("transactions", "find-hanging", topic, "--minutes", "0") == []
+    (writer,) = run.json("producers", f"{topic}:0")
+    assert writer["open_since_offset"] is None
+
+
+def test_admin_has_an_error_an_item(place: Place, topic: str) -> None:
+    """As Java's Admin has it; and what no command does: all configs of a topic at once."""
+
+    async def main() -> None:
+        async with Cluster(place.commands.bootstrap) as cluster:
+            admin = Admin(cluster)
+            there, nowhere = (topic, 0), ("nowhere", 0)
+            found = await admin.records.offsets({there: LATEST, nowhere: LATEST})
+            assert found[there].offset == 5
+            with pytest.raises(Refused, match="there are no offsets of nowhere-0") as told:
+                found.all()
+            assert told.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert found.errors == {nowhere: told.value}
+            resource = ConfigResource(ResourceKind.TOPIC, topic)
+            (await admin.configs.replace({resource: {"retention.ms": "-1"}})).all()
+            entries = (await admin.configs.describe([resource], documentation=True))[resource]
+            own = {one.name: one.value for one in entries if one.source is ConfigSource.TOPIC}
+            assert own == {"retention.ms": "-1"}
+            made = await admin.topics.create([NewTopic(topic), NewTopic(f"{topic}-b", 3, 1)])
+            assert made[f"{topic}-b"].partitions == 3
+            assert made.errors[topic].code == ErrorCode.TOPIC_ALREADY_EXISTS
+            deleted = await admin.topics.delete([f"{topic}-b", "nowhere"])
+            assert list(deleted.values) == [f"{topic}-b"]
+            assert list(deleted.errors) == ["nowhere"]
+
+    trio.run(main)
