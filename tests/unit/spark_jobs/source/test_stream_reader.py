@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("pyspark")  # it is not in the environments of `make pythons`
+
 from pybroker.spark_jobs.source import data_source
 from pybroker.spark_jobs.source.data_source import StreamReader
 from pybroker.spark_jobs.source.limits import OptionError
