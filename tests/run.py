@@ -74,7 +74,7 @@ SPARK_BY_HAND = [
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 COMPUTING = ["-n", "2"]
-WAITING = ["-n", "4"]
+WAITING_A_LITTLE, WAITING = ["-n", "3"], ["-n", "4"]
 # Files side by side: the tests of one share a broker.
 BY_FILE = ["--dist=loadfile"]
 # As on a machine without epoll, sendfile and /proc.
@@ -137,7 +137,7 @@ def stages() -> list[Stage]:
         Stage(
             "real clients",
             "test",
-            [*pytest, *WAITING, *BY_FILE, "tests/compat", *SPARK_BY_HAND],
+            [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/compat", *SPARK_BY_HAND],
         ),
         Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
         Stage(

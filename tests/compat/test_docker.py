@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.support.processes import PYBROKER, ROOT, free_port
 VOLUME = "/var/lib/pybroker"
 INSIDE_PORT = "19092"
 BROKERS = 3
+WAIT_SECONDS = 100.0
 
 
 @contextmanager
@@ -47,6 +49,18 @@ def running(
         finally:
             process.terminate()
             process.wait(60)
+
+
+def wait_for(ports: Iterable[int]) -> None:
+    """Until somebody listens on all of them; a client that begins with them gives up sooner."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    for port in ports:
+        while True:
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < deadline, port
+            time.sleep(0.05)
 
 
 def service_here(
@@ -84,6 +98,7 @@ def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None
             command, environment = service_here(name, services[name], ports, tmp_path)
             log = tmp_path / f"{name}.log"
             stack.enter_context(running(command, environment, log))
+        wait_for(ports[port] for port in outside)
         servers = [f"127.0.0.1:{ports[port]}" for port in outside]
         producer = KafkaProducer(bootstrap_servers=servers, acks="all", max_block_ms=60_000)
         sent = producer.send("composed", b"hello").get(timeout=60)
@@ -99,6 +114,7 @@ def test_the_composed_cluster_takes_acknowledged_records(tmp_path: Path) -> None
         consumer.close()
 
 
+@pytest.mark.timeout(180)
 def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> None:
     text = (ROOT / "docker/Dockerfile").read_text()
     copied = {found[1] for found in re.finditer(r"^COPY (\w+) /src/\1$", text, re.MULTILINE)}
@@ -113,6 +129,7 @@ def test_the_image_holds_every_package_and_starts_a_broker(tmp_path: Path) -> No
     with running(
         [*command, "--zookeeper-port", str(zookeeper_port)], environment, tmp_path / "out.log"
     ):
+        wait_for([port])
         servers = f"localhost:{port}"
         producer = KafkaProducer(bootstrap_servers=servers, max_block_ms=60_000)
         assert producer.send("contained", b"hello").get(timeout=60).partition == 0
