@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Protocol
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
@@ -24,8 +25,40 @@ LOOK_UP_CHUNK = 4096
 SCAN_CHUNK = 1 << 16
 
 
+class Readable(Protocol):
+    """Of a `DataFile` what a walk needs."""
+
+    path: str
+
+    def read_at(self, size: int, position: int) -> bytes: ...
+
+
+class LookUp:
+    """A file during one look-up, which often asks for the beginning of the same batch: whether it
+    is the one of an index entry, whether it is the one looked for, and how large it is."""
+
+    __slots__ = ("_chunk", "_file", "_position", "path")
+
+    def __init__(self, file: DataFile) -> None:
+        self.path = file.path
+        self._file = file
+        self._chunk = b""
+        self._position = 0
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """As `DataFile.read_at`, out of what was read last if all of it is there."""
+        chunk = self._chunk
+        begin = position - self._position
+        end = begin + size
+        if begin >= 0 and end <= len(chunk):
+            return chunk if size == len(chunk) else chunk[begin:end]
+        self._position = position
+        self._chunk = chunk = self._file.read_at(size, position)
+        return chunk
+
+
 def scan_headers(
-    file: DataFile, start: int, end: int, chunk_size: int = LOOK_UP_CHUNK
+    file: Readable, start: int, end: int, chunk_size: int = LOOK_UP_CHUNK
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch in [start, end), where all are complete."""
     position = start
@@ -75,7 +108,7 @@ def scan_batches(
         position += size
 
 
-def batch_size_at(file: DataFile, position: int) -> int:
+def batch_size_at(file: Readable, position: int) -> int:
     """The size of the batch at `position` from its length field alone."""
     data = file.read_at(LOG_OVERHEAD, position)
     if len(data) < LOG_OVERHEAD:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..protocol.errors import KafkaError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, iter_records
-from .batch_scan import SCAN_CHUNK, batch_size_at, scan_headers
+from .batch_scan import SCAN_CHUNK, LookUp, Readable, batch_size_at, scan_headers
 from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
@@ -262,38 +262,41 @@ class Segment:
 
     def position_of(self, offset: int) -> int | None:
         """Where the batch that holds `offset`, or the next one after it, begins."""
+        return self._find(offset, LookUp(self.log_file))
+
+    def _find(self, offset: int, file: Readable) -> int | None:
         position = self._recent.get(offset)
         if position is not None:
             return position
-        start = self._start_below(offset)
-        for position, header in scan_headers(self.log_file, start, self.size):
+        start = self._start_below(offset, file)
+        for position, header in scan_headers(file, start, self.size):
             if header.last_offset >= offset:
                 return position
         return None
 
-    def _start_below(self, offset: int) -> int:
+    def _start_below(self, offset: int, file: Readable | None = None) -> int:
         """A batch at or before `offset`: that of the nearest index entry which the data confirms.
 
         Kafka believes its indexes, and skips records for a wrong digit in one.
         """
         for entry_offset, position in self.offset_index.entries_below(offset):
-            if entry_offset <= offset and self._is_confirmed(entry_offset, position):
+            if entry_offset <= offset and self._is_confirmed(entry_offset, position, file):
                 return position
         return 0
 
-    def _is_confirmed(self, offset: int, position: int) -> bool:
+    def _is_confirmed(self, offset: int, position: int, file: Readable | None = None) -> bool:
         """Whether the batch at the position of an index entry can be the one it tells of."""
-        header = self._header_at(position)
+        header = self._header_at(position, file)
         if header is not None and self.base_offset <= header.base_offset <= offset:
             return True
         self._distrust(self.offset_index.path)
         return False
 
-    def _header_at(self, position: int) -> BatchHeader | None:
+    def _header_at(self, position: int, file: Readable | None = None) -> BatchHeader | None:
         if not 0 <= position < self.size:
             return None
         try:
-            return next(scan_headers(self.log_file, position, self.size), (0, None))[1]
+            return next(scan_headers(file or self.log_file, position, self.size), (0, None))[1]
         except KafkaError:
             return None
 
@@ -306,7 +309,8 @@ class Segment:
         self, offset: int, max_bytes: int, max_position: int, *, min_one_batch: bool
     ) -> FileSlice | None:
         """The bytes from the batch of `offset` on; None if that lies behind this segment."""
-        start = self.position_of(offset)
+        file = LookUp(self.log_file)
+        start = self._find(offset, file)
         if start is None:
             return None
         available = max_position - start
@@ -316,7 +320,7 @@ class Segment:
         if max_bytes < available:
             size = max_bytes
             if min_one_batch:
-                size = min(available, max(size, batch_size_at(self.log_file, start)))
+                size = min(available, max(size, batch_size_at(file, start)))
             if size <= 0:
                 return EMPTY_SLICE
         return FileSlice(self.log_file, start, size)
