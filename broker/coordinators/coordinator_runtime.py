@@ -29,7 +29,7 @@ from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import GetData
 from ...replication.controller import znodes
 from ...replication.partition import Partition
-from ...replication.types import ProduceResults, RoleChange
+from ...replication.types import ProduceResult, ProduceResults, RoleChange
 from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
 
@@ -131,7 +131,9 @@ class AppendWaiter:
         self.runtime = runtime
         self.append = append
 
-    def complete(self, result: ProduceResults) -> None:
+    def complete(self, results: ProduceResults) -> None:
+        """It appended to one partition."""
+        (result,) = results.values()
         self.runtime.append_completed(self.append, result)
 
 
@@ -250,24 +252,24 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     def _append_batch(
         self, append: Append, required_acks: int, timeout_ms: int, guard: Any = None
     ) -> None:
-        now_ms = self.now_ms
-        key = (self.topic, append.partition)
-        results = self._replicas.append(
+        result = self._replicas.append_one(
+            (self.topic, append.partition),
+            append.batch,
             required_acks,
             timeout_ms,
-            {key: append.batch},
-            now_ms,
+            self.now_ms,
+            None,
             AppendWaiter,
             self,
             append,
             origin=AppendOrigin.COORDINATOR,
-            guards=None if guard is None else {key: guard},
+            guard=guard,
         )
-        if results is not None:
-            self.append_completed(append, results)
+        if result is not None:
+            self.append_completed(append, result)
 
     @abstractmethod
-    def append_completed(self, append: Any, results: ProduceResults) -> None:
+    def append_completed(self, append: Any, result: ProduceResult) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
 
     # Timers

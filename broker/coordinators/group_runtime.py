@@ -22,7 +22,7 @@ from ...coordinator.group.states import GroupState
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
-from ...replication.types import ProduceResults
+from ...replication.types import ProduceResult
 from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
@@ -142,9 +142,8 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             append, append.required_acks, self._commit_timeout_ms, append.verification
         )
 
-    def append_completed(self, append: Append, results: ProduceResults) -> None:
+    def append_completed(self, append: Append, result: ProduceResult) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
-        result = results[OFFSETS_TOPIC, append.partition]
         if append.required_acks == ACKS_NONE:
             if result.error_code is not ErrorCode.NONE:
                 logger.warning(

@@ -31,7 +31,7 @@ from ...coordinator.transaction.core import (
 from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TRANSACTIONS_TOPIC
-from ...replication.types import ACKS_ALL, ProduceResults
+from ...replication.types import ACKS_ALL, ProduceResult
 from ..cluster.broker_connection import Connect, connect_plaintext
 from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
@@ -148,10 +148,9 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
     def _append(self, append: Append) -> None:
         self._append_batch(append, ACKS_ALL, append.timeout_ms)
 
-    def append_completed(self, append: Append, results: ProduceResults) -> None:
+    def append_completed(self, append: Append, result: ProduceResult) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
-        error = results[TRANSACTIONS_TOPIC, append.partition].error_code
-        self.machine.appended(append.append_id, error, self.now_ms)
+        self.machine.appended(append.append_id, result.error_code, self.now_ms)
         self.perform()
 
     def _send_markers(self, effect: SendMarkers) -> None:

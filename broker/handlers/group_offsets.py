@@ -197,10 +197,12 @@ class GroupOffsetHandlers:
         """The partitions of the request that do not exist in the cluster."""
         state = self._metadata.partition_state
         return frozenset(
-            (topic.name, entry.partition_index)
-            for topic in request.topics
-            for entry in topic.partitions
-            if state(topic.name, entry.partition_index) is None
+            [
+                (topic.name, entry.partition_index)
+                for topic in request.topics
+                for entry in topic.partitions
+                if state(topic.name, entry.partition_index) is None
+            ]
         )
 
 

@@ -122,9 +122,13 @@ class SettledReplicas(ABC):
         request_version: int | None,
         waiter: Callable[[*Args], Waiter],
         *args: *Args,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> ProduceResult | None:
         """As `Appends.append_one`; who waits is told a dict of one result."""
-        result = self._appends.append_one(key, records, required_acks, now_ms, request_version)
+        result = self._appends.append_one(
+            key, records, required_acks, now_ms, request_version, origin, guard
+        )
         is_pending = result.is_pending
         if is_pending:
             parked = self._appends.wait(

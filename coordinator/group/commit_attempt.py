@@ -88,16 +88,21 @@ class CommitAttempt(Generic[RequestT]):
 
     def settle(self, error: ErrorCode) -> None:
         """This is the result of all that is left."""
-        self.errors.update(dict.fromkeys(self.values, error))
+        errors = self.errors
+        for partition in self.values:
+            errors[partition] = error
         self.values = {}
 
     def refuse_too_large(self, limit: int) -> None:
         """Metadata of more characters, by Java's count, than offset.metadata.max.bytes."""
-        for partition, value in list(self.values.items()):
-            metadata = value.metadata
-            if len(metadata) * 2 > limit and utf16_length(metadata) > limit:
-                del self.values[partition]
-                self.errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        too_large = [
+            partition
+            for partition, value in self.values.items()
+            if len(value.metadata) * 2 > limit and utf16_length(value.metadata) > limit
+        ]
+        for partition in too_large:
+            del self.values[partition]
+            self.errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
     def response(self) -> Any:
         """When nothing is left."""

@@ -264,11 +264,11 @@ def _to_offset(
 ) -> OffsetAndMetadata:
     timestamp_ms = entry.commit_timestamp
     return OffsetAndMetadata(
-        offset=entry.committed_offset,
-        leader_epoch=entry.committed_leader_epoch,
-        metadata=entry.committed_metadata or "",
-        commit_timestamp_ms=now_ms if timestamp_ms == _DEFAULT_TIMESTAMP else timestamp_ms,
-        expire_timestamp_ms=expire_timestamp_ms,
+        entry.committed_offset,
+        entry.committed_leader_epoch,
+        entry.committed_metadata or "",
+        now_ms if timestamp_ms == _DEFAULT_TIMESTAMP else timestamp_ms,
+        expire_timestamp_ms,
     )
 
 

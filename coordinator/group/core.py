@@ -122,7 +122,12 @@ class Core:
         return partition_for_key(group_id, self.partition_count)
 
     def check_group(self, group_id: str | None, *, allow_empty_id: bool = False) -> ErrorCode:
-        """May this coordinator answer for the group?"""
+        """May this coordinator answer for the group?
+
+        A group that is known is in a partition that is owned: its name need not be hashed.
+        """
+        if group_id and group_id in self.groups and self.is_active:
+            return ErrorCode.NONE
         if group_id is None or not (group_id or allow_empty_id):
             return ErrorCode.INVALID_GROUP_ID
         if not self.is_active:

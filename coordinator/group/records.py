@@ -10,6 +10,7 @@ mode broker never writes; they are reported as unknown and skipped.
 """
 
 from collections.abc import Iterable, Mapping
+from struct import Struct
 
 from ...protocol.codec import decode, decode_versioned, encode_versioned
 from ...protocol.errors import ProtocolError
@@ -38,6 +39,13 @@ OFFSET_KEY_PREFIXES = frozenset({b"\x00\x00", b"\x00\x01"})
 GROUP_KEY_PREFIX = b"\x00\x02"
 MAX_OFFSET_VALUE_VERSION = 4
 
+_MAX_SHORT_STRING = 2**15 - 1
+_INT16 = Struct(">h").pack
+_INT32 = Struct(">i").pack
+_INT64 = Struct(">q").pack
+_TWO_INT16 = Struct(">hh").pack
+_VALUE_HEAD = Struct(">hqih").pack  # version, offset, leader epoch, length of the metadata
+
 _VERSION_SIZE_BYTES = 2
 _NO_VERSION = 1 << 16
 
@@ -46,11 +54,28 @@ _NO_VERSION = 1 << 16
 
 
 def offset_commit_key(group_id: str, partition: TopicPartition) -> bytes:
-    key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
-    return encode_versioned(key, OFFSET_COMMIT_KEY_VERSION)
+    """As the codec writes it, which is for names that are too long; others need no message."""
+    group, topic = group_id.encode(), partition[0].encode()
+    if len(group) > _MAX_SHORT_STRING or len(topic) > _MAX_SHORT_STRING:
+        key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
+        return encode_versioned(key, OFFSET_COMMIT_KEY_VERSION)
+    return b"%b%b%b%b%b" % (
+        _TWO_INT16(OFFSET_COMMIT_KEY_VERSION, len(group)),
+        group,
+        _INT16(len(topic)),
+        topic,
+        _INT32(partition[1]),
+    )
 
 
 def offset_commit_value(value: OffsetAndMetadata) -> bytes:
+    """As the codec writes it, which is for what is rare; others need no message."""
+    metadata = value.metadata.encode()
+    if value.expire_timestamp_ms == NO_EXPIRE_TIMESTAMP and len(metadata) <= _MAX_SHORT_STRING:
+        head = _VALUE_HEAD(
+            OFFSET_COMMIT_VALUE_VERSION, value.offset, value.leader_epoch, len(metadata)
+        )
+        return head + metadata + _INT64(value.commit_timestamp_ms)
     message = OffsetCommitValue(
         offset=value.offset,
         leader_epoch=value.leader_epoch,

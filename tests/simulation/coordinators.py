@@ -57,7 +57,8 @@ class _AppendWait:
         self.append = append
 
     def complete(self, results: Any) -> None:
-        self.runtime.append_completed(self.append, results)
+        (result,) = results.values()
+        self.runtime.append_completed(self.append, result)
 
 
 class SimulatedCoordinator:
@@ -95,18 +96,15 @@ class SimulatedCoordinator:
         self.machine.tick(self.now_ms)
         self.perform()
 
-    def append(
-        self, append: Any, acks: int, timeout_ms: int, guards: dict[TopicPartition, Any] | None
-    ) -> None:
-        key = (self.topic, append.partition)
-        results = self.broker.replicas.append(
-            acks, timeout_ms, {key: append.batch}, self.now_ms, _AppendWait, self, append,
-            origin=AppendOrigin.COORDINATOR, guards=guards,
+    def append(self, append: Any, acks: int, timeout_ms: int, guard: Any = None) -> None:
+        result = self.broker.replicas.append_one(
+            (self.topic, append.partition), append.batch, acks, timeout_ms, self.now_ms, None,
+            _AppendWait, self, append, origin=AppendOrigin.COORDINATOR, guard=guard,
         )  # fmt: skip
-        if results is not None:
-            self.append_completed(append, results)
+        if result is not None:
+            self.append_completed(append, result)
 
-    def append_completed(self, append: Any, results: Any) -> None:
+    def append_completed(self, append: Any, result: Any) -> None:
         raise AssertionError
 
     def roles_changed(
@@ -171,7 +169,7 @@ class SimulatedTransactions(SimulatedCoordinator):
         if isinstance(effect, Reply):
             effect.token.answer(effect.result)
         elif isinstance(effect, Append):
-            self.append(effect, self.acks, effect.timeout_ms, None)
+            self.append(effect, self.acks, effect.timeout_ms)
         elif isinstance(effect, SendMarkers):
             self._send_markers(effect.job)
         else:
@@ -183,9 +181,8 @@ class SimulatedTransactions(SimulatedCoordinator):
         self.machine.producer_id_allocated(attempt, producer_id, self.now_ms)
         self.perform()
 
-    def append_completed(self, append: Append, results: Any) -> None:
-        error = results[TRANSACTIONS_TOPIC, append.partition].error_code
-        self.machine.appended(append.append_id, error, self.now_ms)
+    def append_completed(self, append: Append, result: Any) -> None:
+        self.machine.appended(append.append_id, result.error_code, self.now_ms)
         self.perform()
 
     def unload(self, partition: int, epoch: int | None) -> None:
@@ -253,12 +250,9 @@ class SimulatedGroups(SimulatedCoordinator):
         if isinstance(effect, GroupReply):
             effect.token.respond(effect.response)
             return
-        guard = effect.verification
-        guards = None if guard is None else {(OFFSETS_TOPIC, effect.partition): guard}
-        self.append(effect, effect.required_acks, REQUEST_TIMEOUT_MS, guards)
+        self.append(effect, effect.required_acks, REQUEST_TIMEOUT_MS, effect.verification)
 
-    def append_completed(self, append: Any, results: Any) -> None:
-        result = results[OFFSETS_TOPIC, append.partition]
+    def append_completed(self, append: Any, result: Any) -> None:
         if append.required_acks:
             base = -1 if result.error_code else result.base_offset
             self.machine.appended(append.append_id, result.error_code, base, self.now_ms)

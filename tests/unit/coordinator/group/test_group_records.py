@@ -5,6 +5,8 @@ lengths (-1 null), bytes with int32 lengths, arrays with int32 counts.
 """
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pybroker.coordinator.group.group import Group
 from pybroker.coordinator.group.members import Member, MemberProtocol
@@ -23,8 +25,10 @@ from pybroker.coordinator.group.records import (
     offset_commit_value,
 )
 from pybroker.coordinator.group.states import GroupState
+from pybroker.protocol.codec import encode_versioned
 from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.java_hash import java_string_hash
+from pybroker.protocol.messages.group_data import OffsetCommitKey, OffsetCommitValue
 
 OFFSET_KEY = bytes.fromhex("0001" "0001" "67" "0002" "7431" "00000003")  # fmt: skip
 OFFSET_VALUE_V3 = bytes.fromhex(
@@ -56,6 +60,34 @@ EMPTY_GROUP_VALUE_V3 = bytes.fromhex(
 )  # fmt: skip
 
 TIMESTAMP_MS = 0x18BCFE56800
+
+
+_names = st.text(max_size=40) | st.sampled_from(["n" * (2**15 - 1), "\u00e9" * 16383])
+_int32, _int64 = (st.integers(-(2**bits), 2**bits - 1) for bits in (31, 63))
+
+
+@given(_names, _names, _int32)
+def test_keys_of_offsets_are_as_the_codec_writes_them(group: str, topic: str, index: int) -> None:
+    key = OffsetCommitKey(group=group, topic=topic, partition=index)
+    assert offset_commit_key(group, (topic, index)) == encode_versioned(key, 1)
+
+
+@given(_int64, _int32, _names, _int64)
+def test_values_of_offsets_are_as_the_codec_writes_them(
+    offset: int, epoch: int, metadata: str, timestamp_ms: int
+) -> None:
+    value = OffsetCommitValue(
+        offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=timestamp_ms
+    )
+    written = offset_commit_value(OffsetAndMetadata(offset, epoch, metadata, timestamp_ms))
+    assert written == encode_versioned(value, 3)
+
+
+def test_names_too_long_for_a_key_are_refused_as_by_the_codec() -> None:
+    with pytest.raises(ProtocolError):
+        offset_commit_key("g" * 2**15, ("t", 0))
+    with pytest.raises(ProtocolError):
+        offset_commit_value(OffsetAndMetadata(1, 1, "m" * 2**15, 1))
 
 
 def test_offset_records() -> None:
