@@ -1,9 +1,9 @@
 /* Bulk loads through librdkafka, without Python in between.
  *
- *   bulk produce BOOTSTRAP TOPIC RECORDS [SETTING=VALUE...]
- *   bulk consume BOOTSTRAP TOPIC RECORDS PARTITIONS [SETTING=VALUE...]
+ *   bulk produce BOOTSTRAP TOPIC RECORDS BYTES [SETTING=VALUE...]
+ *   bulk consume BOOTSTRAP TOPIC RECORDS BYTES PARTITIONS [SETTING=VALUE...]
  *
- * Records have 1 KiB and no key. They are text of random words, so that codecs find what they find
+ * Records have so many BYTES and no key. They are text of random words, so that codecs find what they find
  * in logs and JSON, neither rubbish nor one letter. Linked with the librdkafka that confluent-kafka
  * brings along; that comes without headers, so the few functions used are declared here (they are
  * of its stable public interface). Prints one line of JSON.
@@ -48,9 +48,10 @@ ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int, rd_kafka_message_t
 void rd_kafka_message_destroy(rd_kafka_message_t *);
 
 enum { PRODUCER = 0, CONSUMER = 1, QUEUE_FULL = -184, PARTITION_UNASSIGNED = -1 };
-enum { RECORD_BYTES = 1024, VARIETY = 4096, TAKE = 100000, LIMIT_MS = 120000, END_OF_PARTITION = -191 };
+enum { VARIETY = 4096, TAKE = 100000, LIMIT_MS = 120000, END_OF_PARTITION = -191 };
 
 static long delivered, failed;
+static size_t record_bytes;
 static int first_error;
 
 static void fail(const char *what, const char *why) {
@@ -94,7 +95,7 @@ static rd_kafka_t *new_client(int kind, const char *bootstrap, char **settings, 
 static char *make_records(void) {
     static char words[512][12];
     uint64_t random = 88172645463325252u;
-    char *records = malloc((size_t)VARIETY * RECORD_BYTES);
+    char *records = malloc(VARIETY * record_bytes);
     if (!records) fail("records", "no memory");
     for (int i = 0; i < 512; i++) {
         int length = 3 + i % 8;
@@ -103,11 +104,11 @@ static char *make_records(void) {
             words[i][j] = 'a' + random % 26;
         }
     }
-    for (char *at = records; at < records + (size_t)VARIETY * RECORD_BYTES;) {
+    for (char *at = records; at < records + VARIETY * record_bytes;) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         for (const char *word = words[random % 512]; *word; word++)
-            if (at < records + (size_t)VARIETY * RECORD_BYTES) *at++ = *word;
-        if (at < records + (size_t)VARIETY * RECORD_BYTES) *at++ = ' ';
+            if (at < records + VARIETY * record_bytes) *at++ = *word;
+        if (at < records + VARIETY * record_bytes) *at++ = ' ';
     }
     return records;
 }
@@ -116,8 +117,8 @@ static void produce(rd_kafka_t *client, const char *topic_name, long records) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, topic_name, NULL);
     char *values = make_records();
     for (long i = 0; i < records; i++) {
-        void *value = values + (size_t)(i % VARIETY) * RECORD_BYTES;
-        while (rd_kafka_produce(topic, PARTITION_UNASSIGNED, 0, value, RECORD_BYTES, 0, 0, 0)) {
+        void *value = values + (i % VARIETY) * record_bytes;
+        while (rd_kafka_produce(topic, PARTITION_UNASSIGNED, 0, value, record_bytes, 0, 0, 0)) {
             if (rd_kafka_last_error() != QUEUE_FULL)
                 fail("produce", rd_kafka_err2str(rd_kafka_last_error()));
             rd_kafka_poll(client, 10);
@@ -150,21 +151,22 @@ static void consume(rd_kafka_t *client, const char *topic_name, long records, in
 }
 
 int main(int argc, char **argv) {
-    if (argc < 5) return 2;
+    if (argc < 6) return 2;
     int producing = !strcmp(argv[1], "produce");
-    int settings = producing ? 5 : 6;
+    int settings = producing ? 6 : 7;
     if (argc < settings) return 2;
     long records = atol(argv[4]);
+    record_bytes = atol(argv[5]);
     rd_kafka_t *client = new_client(producing ? PRODUCER : CONSUMER, argv[2], argv + settings,
                                     argc - settings);
     double started = seconds_of(CLOCK_MONOTONIC);
     if (producing)
         produce(client, argv[3], records);
     else
-        consume(client, argv[3], records, atoi(argv[5]));
+        consume(client, argv[3], records, atoi(argv[6]));
     printf("{\"seconds\": %.6f, \"client_cpu\": %.6f, \"megabytes\": %.6f}\n",
            seconds_of(CLOCK_MONOTONIC) - started, seconds_of(CLOCK_PROCESS_CPUTIME_ID),
-           records * (double)RECORD_BYTES / 1e6);
+           records * (double)record_bytes / 1e6);
     fflush(stdout);
     _Exit(0); /* closing the client would wait for what nobody needs any more */
 }

@@ -28,6 +28,7 @@ from pybroker.protocol.messages.produce import (
     TopicProduceData,
 )
 from pybroker.protocol.messages.topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -82,8 +83,9 @@ def commit_frame(group: str, topic: str, partition: int) -> bytes:
     return _frame(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, request)
 
 
-def commit_error_at(topic: str) -> int:
-    """Behind correlation id, throttle time, topics, name, partitions and index."""
+def entry_error_at(topic: str) -> int:
+    """Of an OffsetCommit or a Fetch: behind correlation id, throttle time, topics, name, partitions
+    and index."""
     return 4 + 4 + 4 + 2 + len(topic) + 4 + 4
 
 
@@ -98,6 +100,14 @@ def fetch_frame(topic: str) -> tuple[bytes, int]:
     )
     frame = _frame(ApiKey.FETCH, FETCH_VERSION, request)
     return frame, frame.index(_INT64.pack(_OFFSET_MARK))
+
+
+def small_fetch_frame(topic: str, index: int, offset: int, max_bytes: int) -> bytes:
+    """A Fetch of what is there from an offset on, which does not wait."""
+    partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topics = [FetchTopic(topic=topic, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=topics)
+    return _frame(ApiKey.FETCH, FETCH_VERSION, request)
 
 
 def _frame(key: ApiKey, version: int, request: Message) -> bytes:
@@ -115,6 +125,28 @@ def create_topic(
     """Create it unless it exists; returns each partition's leader once all replicas are in."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     creatable = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+    return _created(bootstrap, creatable, partitions, replicas, deadline)
+
+
+def create_assigned_topic(
+    bootstrap: str, name: str, partitions: int, nodes: Sequence[int]
+) -> dict[int, Address]:
+    """A topic all of whose partitions have these replicas, the first of which leads."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    assignments = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
+        for index in range(partitions)
+    ]
+    creatable = CreatableTopic(
+        name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
+    )
+    return _created(bootstrap, creatable, partitions, len(nodes), deadline)
+
+
+def _created(
+    bootstrap: str, creatable: CreatableTopic, partitions: int, replicas: int, deadline: float
+) -> dict[int, Address]:
+    name = creatable.name
     request = CreateTopicsRequest(topics=[creatable], timeout_ms=60_000)
     while True:
         code = STILL_STARTING[0]
@@ -195,6 +227,40 @@ def first_acknowledged(
                     waiting.pop(0)
         except (OSError, AssertionError):
             time.sleep(0.005)
+
+
+def first_acknowledged_by(
+    address: Address, topic: str, partitions: Sequence[int], *, limit: float
+) -> list[float]:
+    """When (`time.monotonic`) this broker acknowledges a record to each of the partitions for the
+    first time; it is asked for each until it does."""
+    deadline = time.monotonic() + limit
+    times: dict[int, float] = {}
+    while len(times) < len(partitions):
+        if time.monotonic() > deadline:
+            raise LoadError(f"{address} does not lead all of {topic} within {limit:.0f} s")
+        try:
+            with WireClient("{}:{}".format(*address)) as client:
+                for partition in partitions:
+                    if partition not in times and _is_acknowledged(client, topic, partition, 1):
+                        times[partition] = time.monotonic()
+        except OSError:
+            pass
+        time.sleep(0.005)
+    return [times[partition] for partition in partitions]
+
+
+def nodes_of(bootstrap: str, count: int) -> tuple[dict[int, Address], int]:
+    """The addresses of all brokers by their ids, and the controller's id."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        with _client(bootstrap) as client:
+            answer = _metadata(client, [])
+        found = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        if len(found) == count and answer.controller_id in found:
+            return found, answer.controller_id
+        time.sleep(0.05)
+    raise LoadError(f"there are not {count} brokers with a controller")
 
 
 def _leader_of(client: WireClient, topic: str, partition: int) -> Address | None:

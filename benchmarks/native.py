@@ -182,14 +182,22 @@ def _duration(options: Mapping[str, object]) -> float:
     return float(str(options.get("warm_up", 1.0))) + float(str(options.get("seconds", 3.0)))
 
 
-def bulk_produce(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> Moved:
-    return _bulk(["produce", bootstrap, topic, str(records)], settings)
+def bulk_produce(
+    bootstrap: str, topic: str, records: int, record_bytes: int, settings: Mapping[str, str]
+) -> Moved:
+    return _bulk(["produce", bootstrap, topic, str(records), str(record_bytes)], settings)
 
 
 def bulk_consume(
-    bootstrap: str, topic: str, records: int, partitions: int, settings: Mapping[str, str]
+    bootstrap: str,
+    topic: str,
+    records: int,
+    record_bytes: int,
+    partitions: int,
+    settings: Mapping[str, str],
 ) -> Moved:
-    return _bulk(["consume", bootstrap, topic, str(records), str(partitions)], settings)
+    words = ["consume", bootstrap, topic, str(records), str(record_bytes), str(partitions)]
+    return _bulk(words, settings)
 
 
 def _bulk(words: list[str], settings: Mapping[str, str]) -> Moved:

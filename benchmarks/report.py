@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 
 CHAPTERS = {
     "small-produce": "Small produce requests",
+    "small-fetch": "Small fetches",
     "bulk": "Bulk produce and consume",
     "tls": "Over TLS 1.3",
     "latency": "From producer to consumer",
@@ -28,8 +29,10 @@ CHAPTERS = {
     "groups": "Consumer groups",
     "clients-produce": "Python's clients, producing",
     "clients-consume": "Python's clients, consuming",
+    "transactions": "Transactions",
     "cold-reads": "Cold reads while producing",
     "three-brokers": "Three brokers",
+    "failover": "Failover",
     "start-up": "Start-up",
     "restart": "Many partitions: start-up after a clean stop, and memory",
     "memory": "Memory, and CPU when idle",

@@ -15,24 +15,28 @@ from benchmarks.loads import (
     client_produce,
     cold_reads,
     connections,
+    failover,
     groups,
     latency,
     memory,
     offset_commits,
     partitions,
     restart,
+    small_fetch,
     small_produce,
     start_up,
     three_brokers,
     tls,
+    transactions,
 )
 from benchmarks.loads.base import Load
 
 LOADS: Mapping[str, Load] = {
     load.name: load
     for module in (
-        small_produce, bulk, tls, latency, connections, groups, offset_commits, cold_reads,
-        partitions, client_produce, client_consume, three_brokers, start_up, restart, memory,
+        small_produce, small_fetch, bulk, tls, latency, connections, groups, offset_commits,
+        transactions, cold_reads, partitions, client_produce, client_consume, three_brokers,
+        failover, start_up, restart, memory,
     )
     for load in module.LOADS
 }  # fmt: skip

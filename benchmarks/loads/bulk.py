@@ -1,12 +1,13 @@
 """Bulk produce and consume with librdkafka: records of 1 KiB, batches of up to 1 MB, acks=1.
 
-One partition. What was just produced is consumed from its start, so it comes out of the page cache.
+`bulk-100-bytes` has records of 100 bytes. One partition. What was just produced is consumed from
+its start, so it comes out of the page cache.
 """
 
 from __future__ import annotations
 
 from benchmarks.brokers import Cluster
-from benchmarks.frames import create_topic, delete_topic, topic_name
+from benchmarks.frames import RECORD_BYTES, create_topic, delete_topic, topic_name
 from benchmarks.loads.base import EVERYBODY, Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.native import Moved, bulk_consume, bulk_produce
 
@@ -25,26 +26,44 @@ CONSUMER = {
 }
 # By codec, how much of a bulk load's size: the client packs slowly.
 CODECS = {"none": 1.0, "lz4": 0.5, "zstd": 0.3}
+SMALL_RECORD_BYTES = 100
+# Of as many megabytes, ten times as many records.
+SMALL_RECORDS_SHARE = 2.0
 
 
-def produce(cluster: Cluster, topic: str, records: int, codec: str, acks: str) -> Moved:
+def produce(
+    cluster: Cluster,
+    topic: str,
+    records: int,
+    codec: str,
+    acks: str,
+    record_bytes: int = RECORD_BYTES,
+) -> Moved:
     settings = PRODUCER | {"compression.codec": codec, "acks": acks}
-    return bulk_produce(cluster.bootstrap, topic, records, settings)
+    return bulk_produce(cluster.bootstrap, topic, records, record_bytes, settings)
 
 
-def consume(cluster: Cluster, topic: str, records: int, partitions: int = 1) -> Moved:
-    return bulk_consume(cluster.bootstrap, topic, records, partitions, CONSUMER)
+def consume(
+    cluster: Cluster,
+    topic: str,
+    records: int,
+    partitions: int = 1,
+    record_bytes: int = RECORD_BYTES,
+) -> Moved:
+    return bulk_consume(cluster.bootstrap, topic, records, record_bytes, partitions, CONSUMER)
 
 
-def produce_and_consume(bench: Bench, codec: str, records: int) -> Figures:
+def produce_and_consume(
+    bench: Bench, codec: str, records: int, record_bytes: int = RECORD_BYTES
+) -> Figures:
     cluster = bench.cluster
     topic = topic_name("bulk")
     create_topic(cluster.bootstrap, topic, 1)
     cpu = BrokerCpu(cluster)
-    produced = produce(cluster, topic, records, codec, "1")
+    produced = produce(cluster, topic, records, codec, "1", record_bytes)
     produce_cpu = cpu.spent()
     cpu = BrokerCpu(cluster)
-    consumed = consume(cluster, topic, records)
+    consumed = consume(cluster, topic, records, record_bytes=record_bytes)
     consume_cpu = cpu.spent()
     delete_topic(cluster.bootstrap, topic)
     return {
@@ -57,9 +76,9 @@ def produce_and_consume(bench: Bench, codec: str, records: int) -> Figures:
     }
 
 
-def _load(codec: str, share: float) -> Load:
+def _load(name: str, codec: str, share: float, record_bytes: int = RECORD_BYTES) -> Load:
     return Load(
-        name=f"bulk-{codec}",
+        name=name,
         family="bulk",
         figures=(
             Figure("produce MB/s", more_is_better=True),
@@ -69,9 +88,14 @@ def _load(codec: str, share: float) -> Load:
             Figure("consume broker CPU s/GB"),
             Figure("consume client CPU s/GB"),
         ),
-        run=lambda bench: produce_and_consume(bench, codec, bench.pace.records(share)),
+        run=lambda bench: produce_and_consume(
+            bench, codec, bench.pace.records(share), record_bytes
+        ),
         brokers=EVERYBODY,
     )
 
 
-LOADS = [_load(codec, share) for codec, share in CODECS.items()]
+LOADS = [
+    *(_load(f"bulk-{codec}", codec, share) for codec, share in CODECS.items()),
+    _load("bulk-100-bytes", "none", SMALL_RECORDS_SHARE, SMALL_RECORD_BYTES),
+]

@@ -1,4 +1,4 @@
-"""A consumer reads old data from the disk while a producer sends 1 000 records a second.
+"""A consumer reads old data from the disk, alone and while a producer sends 1 000 records a second.
 
 What was produced is written back and dropped from the page cache first. The figures are what the
 consumer gets, and what becomes of the producer's latency meanwhile.
@@ -17,7 +17,7 @@ from benchmarks.frames import (
     topic_name,
 )
 from benchmarks.loads import bulk
-from benchmarks.loads.base import Bench, Figure, Figures, Load
+from benchmarks.loads.base import Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.native import Lines, finish_load, started_load
 
 RATE = 1000.0
@@ -51,6 +51,20 @@ def run(bench: Bench) -> Figures:
     }
 
 
+def run_alone(bench: Bench) -> Figures:
+    cluster = bench.cluster
+    topic = topic_name("old")
+    create_topic(cluster.bootstrap, topic, 1)
+    records = bench.pace.records()
+    bulk.produce(cluster, topic, records, "none", "1")
+    drop_from_cache(cluster, topic)
+    cpu = BrokerCpu(cluster)
+    consumed = bulk.consume(cluster, topic, records)
+    spent = cpu.spent()
+    delete_topic(cluster.bootstrap, topic)
+    return {"consume MB/s": consumed.rate, "consume broker CPU s/GB": consumed.cost(spent)}
+
+
 def drop_from_cache(cluster: Cluster, topic: str) -> None:
     for directory in cluster.data_directories:
         for path in directory.glob(f"{topic}-*/*.log"):
@@ -72,5 +86,11 @@ LOADS = [
             Figure("produce p99 ms"),
         ),
         run=run,
-    )
+    ),
+    Load(
+        name="cold-consume",
+        family="cold-reads",
+        figures=(Figure("consume MB/s", more_is_better=True), Figure("consume broker CPU s/GB")),
+        run=run_alone,
+    ),
 ]

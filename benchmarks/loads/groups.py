@@ -1,4 +1,4 @@
-"""How long a consumer group with 10 and with 100 members takes to rebalance when one more joins.
+"""How long a consumer group with 10, 100 and 1 000 members takes to rebalance when one more joins.
 
 The members are plain connections in this process that do what a classic consumer does: join, sync,
 heartbeat, and join again when an answer says so. They heartbeat every 10 ms, so that what is
@@ -32,7 +32,7 @@ from pybroker.protocol.schema import Message
 from tests.support.frames import joined
 from tests.support.wire import WireClient
 
-MEMBERS = (10, 100)
+MEMBERS = (10, 100, 1000)
 VERSIONS = {ApiKey.JOIN_GROUP: 3, ApiKey.SYNC_GROUP: 2, ApiKey.HEARTBEAT: 2}
 # ILLEGAL_GENERATION and REBALANCE_IN_PROGRESS: join again.
 JOIN_AGAIN = (22, 27)

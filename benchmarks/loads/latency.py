@@ -1,4 +1,4 @@
-"""From when a record is due to when a consumer has it, at 2 000 single records a second.
+"""From when a record is due to when a consumer has it, at 2 000 and 20 000 single records a second.
 
 One producer connection with acks=1, one consumer that fetches with a long poll, one partition. The
 load is open: a record is due at its time, whatever became of those before it.
@@ -14,19 +14,20 @@ from benchmarks.frames import (
     produce_frame,
     topic_name,
 )
-from benchmarks.loads.base import Bench, Figure, Figures, Load
+from benchmarks.loads.base import OURS_AND_KAFKA, Bench, Figure, Figures, Load
 from benchmarks.native import Lines, LoadError, run_load
 
 RATE = 2000.0
+FAST_RATE = 20_000.0
 
 
-def run(bench: Bench) -> Figures:
+def run(bench: Bench, rate: float) -> Figures:
     cluster = bench.cluster
     topic = topic_name("latency")
     leaders = create_topic(cluster.bootstrap, topic, 1)
     answered = run_load(
         [Lines(leaders[0], [produce_frame(topic, 0)])],
-        rate=RATE,
+        rate=rate,
         warm_up=2 * bench.pace.warm_up,
         seconds=2 * bench.pace.seconds,
         error_at=produce_error_at(topic),
@@ -45,9 +46,9 @@ def run(bench: Bench) -> Figures:
     }
 
 
-LOADS = [
-    Load(
-        name="latency",
+def _load(name: str, rate: float, brokers: tuple[str, ...]) -> Load:
+    return Load(
+        name=name,
         family="latency",
         figures=(
             Figure("p50 ms"),
@@ -56,7 +57,12 @@ LOADS = [
             Figure("broker CPU us/record"),
             Figure("client CPU us/record"),
         ),
-        run=run,
-        brokers=("pybroker", "kafka", "tansu"),
+        run=lambda bench: run(bench, rate),
+        brokers=brokers,
     )
+
+
+LOADS = [
+    _load("latency", RATE, ("pybroker", "kafka", "tansu")),
+    _load("latency-20000", FAST_RATE, OURS_AND_KAFKA),
 ]

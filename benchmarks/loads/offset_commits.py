@@ -1,37 +1,42 @@
-"""Offset commits, acknowledged one by one: eight consumers, each with its own group."""
+"""Offset commits of consumers with a group each, and of a single group; eight, or 64, under way.
+
+Each commit is of one partition, and acknowledged by itself. What is measured depends on both: a
+group each spreads commits over the partitions of the offsets topic, which a broker with threads
+serves side by side; one group is one lock and one partition. With more under way a broker with one
+loop has more of them a round to share its system calls.
+"""
 
 from __future__ import annotations
 
 from benchmarks.frames import (
-    commit_error_at,
     commit_frame,
     create_topic,
     delete_topic,
+    entry_error_at,
     topic_name,
 )
 from benchmarks.loads.base import Bench, Figure, Figures, Load
 from benchmarks.native import Lines, run_load
 from tests.support.wire import WireClient
 
-CONSUMERS = 8
 
-
-def run(bench: Bench) -> Figures:
+def commit(bench: Bench, connections: int, in_flight: int, group_count: int) -> Figures:
     cluster = bench.cluster
     topic = topic_name("commits")
     create_topic(cluster.bootstrap, topic, 1)
-    groups = [f"{topic}-{number}" for number in range(CONSUMERS)]
     lines = []
-    for group in groups:
+    for number in range(group_count):
+        group = f"{topic}-{number}"
         with WireClient(cluster.bootstrap.partition(",")[0]) as client:
             node = client.coordinator(group)
-            lines.append(Lines((node.host, node.port), [commit_frame(group, topic, 0)]))
+        lines.append(Lines((node.host, node.port), [commit_frame(group, topic, 0)]))
     answered = run_load(
         lines,
-        connections=CONSUMERS,
+        connections=connections,
+        in_flight=in_flight,
         warm_up=bench.pace.warm_up,
         seconds=bench.pace.seconds,
-        error_at=commit_error_at(topic),
+        error_at=entry_error_at(topic),
         pids=cluster.broker_pids,
     )
     delete_topic(cluster.bootstrap, topic)
@@ -42,15 +47,22 @@ def run(bench: Bench) -> Figures:
     }
 
 
-LOADS = [
-    Load(
-        name="offset-commits",
+def _load(name: str, connections: int, in_flight: int, group_count: int) -> Load:
+    return Load(
+        name=name,
         family="groups",
         figures=(
             Figure("commits/s", more_is_better=True),
             Figure("broker CPU us/commit"),
             Figure("p99 ms"),
         ),
-        run=run,
+        run=lambda bench: commit(bench, connections, in_flight, group_count),
     )
+
+
+LOADS = [
+    _load("offset-commits", 8, 1, 8),
+    _load("offset-commits-16x4", 16, 4, 16),
+    _load("offset-commits-one-group", 8, 1, 1),
+    _load("offset-commits-one-group-16x4", 16, 4, 1),
 ]

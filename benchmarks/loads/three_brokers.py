@@ -1,7 +1,8 @@
 """Three brokers, replication factor 3, acks=all, six partitions.
 
-`three-bulk` is librdkafka as in `bulk`; `three-latency` 2 000 requests/s of one record each over 48
-connections, each counted from when it was due to its acknowledgement.
+`three-bulk` is librdkafka as in `bulk`; `three-latency` 2 000 and `three-latency-5000` 5 000
+requests/s of one record each over 48 connections, each counted from when it was due to its
+acknowledgement.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from benchmarks.native import Lines, run_load
 BROKERS = 3
 PARTITIONS = 6
 RATE = 2000.0
+FAST_RATE = 5000.0
 CONNECTIONS = 48
 BULK_SHARE = 0.3
 
@@ -38,7 +40,7 @@ def run_bulk(bench: Bench) -> Figures:
     return {"produce MB/s": produced.rate, "brokers CPU s/GB": produced.cost(spent)}
 
 
-def run_latency(bench: Bench) -> Figures:
+def run_latency(bench: Bench, rate: float) -> Figures:
     cluster = bench.cluster
     topic = topic_name("three")
     leaders = create_topic(cluster.bootstrap, topic, PARTITIONS, BROKERS)
@@ -48,7 +50,7 @@ def run_latency(bench: Bench) -> Figures:
     answered = run_load(
         [Lines(address, each) for address, each in frames.items()],
         connections=CONNECTIONS,
-        rate=RATE,
+        rate=rate,
         warm_up=2 * bench.pace.warm_up,
         seconds=2 * bench.pace.seconds,
         error_at=produce_error_at(topic),
@@ -64,16 +66,9 @@ def run_latency(bench: Bench) -> Figures:
     }
 
 
-LOADS = [
-    Load(
-        name="three-bulk",
-        family="three-brokers",
-        figures=(Figure("produce MB/s", more_is_better=True), Figure("brokers CPU s/GB")),
-        run=run_bulk,
-        nodes=BROKERS,
-    ),
-    Load(
-        name="three-latency",
+def _latency(name: str, rate: float) -> Load:
+    return Load(
+        name=name,
         family="three-brokers",
         figures=(
             Figure("p50 ms"),
@@ -82,7 +77,19 @@ LOADS = [
             Figure("unanswered"),
             Figure("brokers CPU us/request"),
         ),
-        run=run_latency,
+        run=lambda bench: run_latency(bench, rate),
+        nodes=BROKERS,
+    )
+
+
+LOADS = [
+    Load(
+        name="three-bulk",
+        family="three-brokers",
+        figures=(Figure("produce MB/s", more_is_better=True), Figure("brokers CPU s/GB")),
+        run=run_bulk,
         nodes=BROKERS,
     ),
+    _latency("three-latency", RATE),
+    _latency("three-latency-5000", FAST_RATE),
 ]

@@ -13,6 +13,7 @@ import subprocess
 
 from benchmarks.brokers import Cluster
 from benchmarks.frames import (
+    RECORD_BYTES,
     create_topic,
     delete_topic,
     produce_error_at,
@@ -66,10 +67,11 @@ def bulk(bench: Bench) -> Figures:
     create_topic(cluster.bootstrap, topic, 1)
     cpu = BrokerCpu(cluster)
     settings = PRODUCER | CLIENT | {"compression.codec": "none", "acks": "1"}
-    produced = bulk_produce(secured(cluster), topic, records, settings)
+    produced = bulk_produce(secured(cluster), topic, records, RECORD_BYTES, settings)
     produce_cpu = cpu.spent()
     cpu = BrokerCpu(cluster)
-    consumed = bulk_consume(secured(cluster), topic, records, 1, CONSUMER | CLIENT)
+    settings = CONSUMER | CLIENT
+    consumed = bulk_consume(secured(cluster), topic, records, RECORD_BYTES, 1, settings)
     consume_cpu = cpu.spent()
     delete_topic(cluster.bootstrap, topic)
     return {
