@@ -384,3 +384,51 @@ async def test_read_committed_leaves_out_what_was_aborted(kafka: BrokerProcess, 
         await consumer.assign([(topic, 2)])
         values = [record.value for record in await read(consumer, 106)]
         assert values[100:] == [b"%d" % number for number in range(6)]
+
+
+@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+async def test_cancelled_reads_lose_nothing(kafka: BrokerProcess, topic: str) -> None:
+    """Cancelled wherever it waits: each record is handed out once, in order."""
+    rng = random.Random(7)
+    seen: list[Received] = []
+    async with consumer_of(kafka, uuid.uuid4().hex, max_poll_records=7) as consumer:
+        await consumer.subscribe([topic])
+        with trio.fail_after(WAIT_SECONDS):
+            while len(seen) < 400:
+                with trio.move_on_after(rng.random() / 200):
+                    if rng.random() < 0.5:
+                        seen += await consumer.poll(1)
+                    else:
+                        async for record in consumer:
+                            seen.append(record)
+                            if rng.random() < 0.02:
+                                await trio.sleep(0.001)
+        assert consumer.position((topic, 0)) == 100
+    for partition in range(4):
+        assert [r.offset for r in seen if r.partition == partition] == list(range(100))
+
+
+@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+async def test_a_slow_application_loses_its_partitions_and_gets_them_back(
+    kafka: BrokerProcess, topic: str
+) -> None:
+    group = uuid.uuid4().hex
+    lost: list[tuple[str, int]] = []
+
+    async def on_lost(partitions: list[tuple[str, int]]) -> None:
+        lost.extend(partitions)
+
+    everything = {(topic, number) for number in range(4)}
+    with trio.fail_after(WAIT_SECONDS):
+        async with consumer_of(kafka, group, max_poll_interval_seconds=0.5) as slow:
+            await slow.subscribe([topic], on_lost=on_lost)
+            while slow.assignment != everything:
+                await slow.poll(0.05)
+            async with consumer_of(kafka, group) as other:
+                await other.subscribe([topic])
+                while other.assignment != everything:  # the slow one is given up
+                    await other.poll(0.05)
+                while not (len(slow.assignment) == len(other.assignment) == 2):
+                    await slow.poll(0.05)
+                    await other.poll(0.05)
+    assert set(lost) == everything
