@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 POLL_RECORDS = 10_000
-SILENCE_SECONDS = 3.0  # then it is told what an open transaction hides
+SILENCE_SECONDS = 1.0  # then it is told what an open transaction hides
 
 
 Line = Callable[[RecordText], bytes]

@@ -237,6 +237,18 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
         return trio.run(function)
     except ClientError as error:
         raise UserError(str(error)) from None
+    except ExceptionGroup as group:  # of tasks that worked side by side: the first one tells
+        first = _first(group)
+        if isinstance(first, ClientError):
+            raise UserError(str(first)) from None
+        raise first from None
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    found: Exception = group
+    while isinstance(found, ExceptionGroup):
+        found = found.exceptions[0]
+    return found
 
 
 def user_errors(function: Callable[..., Any]) -> Callable[..., Any]:

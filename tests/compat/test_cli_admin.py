@@ -423,7 +423,7 @@ def test_committed_records_alone(place: Place, topic: str) -> None:
     assert lines(place, *words) == ["aborted"]
     assert lines(place, *words, "--committed") == []
     waiting = ("consume", topic, "--partition", "0", "-o", "5", "--committed")
-    done = place.commands.run(*waiting, "--timeout-ms", "4000")
+    done = place.commands.run(*waiting, "--timeout-ms", "1500")
     assert f"{topic}-0: a transaction is open since offset 5, which hides 1 offsets" in done.stderr
     producer.abort_transaction()
     assert lines(place, *words, "--committed") == []

@@ -1,0 +1,32 @@
+"""Whatever goes wrong in a client's loop, a command says it in one line."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from pybroker.broker.cli.options import UserError, run_client
+from pybroker.client.errors import ClientError
+
+
+async def fail(error: Exception) -> None:
+    raise error
+
+
+async def side_by_side(error: Exception) -> None:
+    async with trio.open_nursery() as outer, trio.open_nursery() as inner:
+        inner.start_soon(fail, error)
+        outer.start_soon(trio.sleep_forever)
+
+
+@pytest.mark.parametrize("run", [fail, side_by_side])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(ClientError("no"), UserError), (UserError("no"), UserError), (ValueError("no"), ValueError)],
+)
+def test_what_is_raised(run: object, error: Exception, told: type[Exception]) -> None:
+    async def main() -> None:
+        await run(error)  # type: ignore[operator]
+
+    with pytest.raises(told, match=r"^no$"):
+        run_client(main)
