@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 PICTURE_SECONDS = 5.0
+POLL_SECONDS = 0.02
 _MS = 1000
 
 T = TypeVar("T")
@@ -299,17 +300,27 @@ class KafkaCluster:
         leaders = {part.partition_index: part.leader_id for part in found.partitions}
         return leaders[partition]
 
+    def wait_for_brokers(self, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        """Until each broker that runs knows that these, and no others, are in the cluster."""
+        from .inspection import wait_for_brokers
+
+        running = self._running()
+        self._ask(lambda cluster: wait_for_brokers(cluster, running), timeout)
+
+    def _running(self) -> set[int]:
+        return {
+            node.node_id
+            for node in self._state().brokers
+            if node.status == cluster_state.NodeStatus.RUNNING
+        }
+
     def wait_for_isr(
         self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
     ) -> None:
         """Until each partition has a leader and so many replicas in sync; None: as many as run."""
         from .inspection import wait_until
 
-        running = {
-            node.node_id
-            for node in self._state().brokers
-            if node.status == cluster_state.NodeStatus.RUNNING
-        }
+        running = self._running()
         self._ask(
             lambda cluster: wait_until(
                 cluster,
@@ -379,8 +390,16 @@ class KafkaCluster:
         self._command("restart", node)
 
     def expire_session(self, broker: int) -> None:
-        """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long."""
+        """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long, and
+        wait until it has registered anew."""
+        before = self._tell_nodes(broker, do="registrations")
         self._command("expire-session", broker)
+        deadline = time.monotonic() + DEFAULT_TIMEOUT_SECONDS
+        while self._tell_nodes(broker, do="registrations") == before:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"broker {broker} has not registered anew")
+            time.sleep(POLL_SECONDS)
+        self.wait_for_brokers()
 
     def move_leader(self, topic: str, partition: int = 0, *, to: int) -> None:
         """Make a broker the leader of a partition, its preferred one from now on, and wait."""
@@ -440,7 +459,8 @@ class KafkaCluster:
         return Fault(f"clock {broker}", lambda: self._set_clock_right(broker), self._faults)
 
     def _set_clock_right(self, broker: int | None) -> None:
-        self._tell_nodes(broker, do="clock", ahead_ms=0)
+        with contextlib.suppress(ClusterError):  # one that does not run has forgotten it
+            self._tell_nodes(broker, do="clock", ahead_ms=0)
 
     def advance(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
@@ -483,9 +503,15 @@ class KafkaCluster:
     # Faults, undone
 
     def heal(self) -> None:
-        """Undo all faults, the last one first."""
+        """Undo all faults, the last one first; what cannot be undone is told when all are done."""
+        problems: list[ClusterError] = []
         for fault in self._faults[::-1]:
-            fault.undo()
+            try:
+                fault.undo()
+            except ClusterError as error:
+                problems.append(error)
+        if problems:
+            raise problems[0]
 
     def _harm(self, command: str, node: int | str, undo: Callable[[int | str], None]) -> Fault:
         self._command(command, node)

@@ -134,6 +134,22 @@ async def wait_until(
         await trio.sleep(POLL_SECONDS)
 
 
+async def wait_for_brokers(cluster: Cluster, wanted: set[int]) -> None:
+    """Until each of these brokers knows of these and no others; forever, if need be."""
+    request = MetadataRequest(topics=[])
+    while True:
+        agreed = 0
+        with contextlib.suppress(ClientError), trio.move_on_after(VIEW_SECONDS):
+            await cluster.metadata([])
+            for broker in wanted:
+                connection = await cluster.connection(broker)
+                answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+                agreed += {one.node_id for one in answer.brokers} == wanted
+        if agreed == len(wanted):
+            return
+        await trio.sleep(POLL_SECONDS)
+
+
 async def _views(cluster: Cluster, topic: str) -> list[MetadataResponseTopic]:
     """The topic as each broker tells it; who is cut off still believes what was so before."""
     views: list[MetadataResponseTopic] = []

@@ -62,6 +62,7 @@ class NodeControls:
             "compact": self._compact,
             "disk": self._disk,
             "rebalance": self._rebalance,
+            "registrations": self._registrations,
         }
 
     def clock(self) -> int:
@@ -172,6 +173,10 @@ class NodeControls:
             break_disk(DiskFault(fault))
         else:
             mend_disk()
+
+    def _registrations(self) -> int:
+        """How often this process has registered: once a session."""
+        return len(self._broker.sessions)
 
     def _rebalance(self, group: str) -> bool:
         groups = self._broker.parts.coordinators.groups

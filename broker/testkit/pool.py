@@ -73,8 +73,11 @@ class ClusterPool:
             cluster.stop()
             return
         with contextlib.suppress(ClusterError):
+            was_whole = cluster.is_whole
             cluster.heal()
             if cluster.is_whole:
+                if not was_whole:
+                    cluster.wait_for_brokers()
                 made = cluster.topics[self._topics_before :]
                 del cluster.topics[self._topics_before :]
                 cluster.delete_topics(*made)

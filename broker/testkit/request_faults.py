@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable
@@ -146,4 +147,6 @@ class RequestFault(Fault):
         return self._hits
 
     def _spare(self) -> None:
-        self._hits = sum(self._tell(self._broker, do="spare", number=self._number).values())
+        """A broker that does not run any more has forgotten its rules."""
+        with contextlib.suppress(ClusterError):
+            self._hits = sum(self._tell(self._broker, do="spare", number=self._number).values())

@@ -30,6 +30,7 @@ def cluster() -> Iterator[KafkaCluster]:
 def kafka(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
     yield cluster
     cluster.heal()
+    cluster.wait_for_brokers()
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -104,6 +105,16 @@ def test_what_was_committed(kafka: KafkaCluster) -> None:
         end(CALL_SECONDS)
     assert values(kafka, topic) == [b"1", b"2"]
     assert [one.value for one in kafka.records(topic, committed=True)] == [b"1"]
+
+
+def test_faults_of_a_broker_that_has_died_are_undone(kafka: KafkaCluster) -> None:
+    kafka.set_clock(2, ahead=60)
+    with kafka.requests.drop("Heartbeat", broker=2) as fault:
+        kafka.kill(2)
+    assert fault.hits == 0
+    assert not kafka.is_whole
+    kafka.heal()
+    assert kafka.is_whole
 
 
 def test_names_that_kafka_does_not_have(kafka: KafkaCluster) -> None:
