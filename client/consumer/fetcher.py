@@ -177,6 +177,8 @@ class Fetcher:
             refusal = self._cluster.asks("describe", name).refusal(code)
             if refusal is not None and wanted is not None:
                 self._fail(NotAllowed(refusal, code))
+            elif code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                self._fail(ClientError(f"{name!r} cannot be the name of a topic"))
         self.on_metadata()
         if not is_ready:
             await trio.sleep(RETRY_BACKOFF_SECONDS)

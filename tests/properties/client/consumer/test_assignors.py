@@ -30,7 +30,7 @@ from tests.support.processes import ROOT
 
 SOURCE = ROOT / "tests" / "support" / "java" / "Assignments.java"
 SEED = 3907
-CASES = 700  # of each assignor
+CASES = 300  # of each assignor
 # A former owner that cannot change any more: Java's leader stumbles, and ours does not.
 JAVA_FAILS = "failed: java.lang.NullPointerException"
 JAVA_TIMEOUT_SECONDS = 100

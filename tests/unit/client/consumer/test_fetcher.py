@@ -58,6 +58,7 @@ class Played:
         self.asked: list[tuple[int, int]] = []  # broker and offset of each fetch
         self.fails = 0  # so many fetches
         self.told: list[str] = []
+        self.has_bad_name = False
 
     def tell(self, line: str) -> None:
         self.told.append(line)
@@ -67,6 +68,9 @@ class Played:
 
     async def metadata(self, names: object, *, create_missing: bool = False) -> MetadataResponse:
         await trio.lowlevel.checkpoint()
+        if self.has_bad_name:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
+            return MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=code)])
         part = MetadataResponsePartition(
             partition_index=0, leader_id=LEADER, leader_epoch=self.epoch
         )
@@ -248,3 +252,11 @@ async def test_damage_is_told_and_a_seek_passes_it() -> None:
         positions[PLACE].seek(Position(3))
         fetcher.bell.ring()
         assert await offsets(fetcher, 2) == [3, 4]
+
+
+async def test_a_name_that_cannot_be_is_told() -> None:
+    played = Played()
+    played.has_bad_name = True
+    async with fetching(played, Position(0)) as (fetcher, _):
+        with pytest.raises(ClientError, match="'t' cannot be the name of a topic"):
+            await take(fetcher)
