@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import confluent_kafka
@@ -244,8 +245,8 @@ async def test_once_each_whatever_is_cut_or_killed(kafka: BrokerProcess) -> None
                 kafka.kill()
                 await trio.to_thread.run_sync(kafka.start)
         await producer.flush()
-        assert network.opened > 8
-        assert producer.metrics.retries > 8
+        assert network.opened > 4
+        assert producer.metrics.retries > 4
         assert producer.metrics.records == count
     read = await in_thread(kafka, topic)
     by_partition = [
@@ -327,7 +328,7 @@ async def test_transactions_whatever_is_cut_or_killed(kafka: BrokerProcess) -> N
                     kafka.kill()
                     await trio.to_thread.run_sync(kafka.start)
             committed += 1
-        assert network.opened > 8
+        assert network.opened > 4
     values = sorted(read.value or b"" for read in await in_thread(kafka, topic, committed=True))
     assert values == sorted(b"%d-%d" % (t, n) for t in range(committed) for n in range(20))
 
@@ -421,14 +422,16 @@ async def test_interceptors_and_a_partitioner_of_ones_own(kafka: BrokerProcess) 
 async def test_memory_has_a_limit(kafka: BrokerProcess) -> None:
     """While the broker does not answer, `enqueue` waits, and then says so."""
     topic = new_topic()
-    async with Producer(
-        kafka.bootstrap, buffer_memory=20_000, max_block_ms=300, linger_ms=0
-    ) as producer:
+    async with Producer(kafka.bootstrap, buffer_memory=20_000, linger_ms=0) as producer:
         await producer.send(topic, b"first")
         kafka.pause()
         try:
             for _ in range(19):
                 await producer.enqueue(topic, b"x" * 1_000)
+            with trio.move_on_after(0.1) as limit:
+                await producer.enqueue(topic, b"x" * 1_000)
+            assert limit.cancelled_caught
+            producer._settings = replace(producer._settings, max_block_ms=100)
             with pytest.raises(ClientError, match="buffer_memory"):
                 await producer.enqueue(topic, b"x" * 1_000)
             assert 18_000 < producer.metrics.held_bytes <= 20_000
@@ -436,6 +439,7 @@ async def test_memory_has_a_limit(kafka: BrokerProcess) -> None:
             kafka.resume()
         await producer.flush()
         assert producer.metrics.held_bytes == 0
+    assert len(await in_thread(kafka, topic)) == 20
 
 
 async def test_a_broker_of_0_10(kafka: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
