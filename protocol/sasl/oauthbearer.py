@@ -16,6 +16,9 @@ OAUTHBEARER = "OAUTHBEARER"
 SEPARATOR = "\x01"
 # What a client says after the server's reason, so that the server may end the exchange.
 ACKNOWLEDGED = SEPARATOR.encode()
+# Tokens have some kilobytes. Kafka's bound is that of frames, sasl.server.max.receive.size:
+# matching and decoding half a megabyte, which any stranger may send, holds up all others for 15 ms.
+MAX_MESSAGE_BYTES = 128 * 1024
 
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _KEY = "[A-Za-z]+"
@@ -38,7 +41,9 @@ class OAuthBearerMessage:
 
     @classmethod
     def parse(cls, token: bytes) -> OAuthBearerMessage:
-        match = _MESSAGE.fullmatch(str(token, "utf-8", "replace"))
+        match = None
+        if len(token) <= MAX_MESSAGE_BYTES:
+            match = _MESSAGE.fullmatch(str(token, "utf-8", "replace"))
         if match is None:
             raise SaslError("Invalid OAUTHBEARER client first message")
         pairs = match["pairs"].split(SEPARATOR)[:-1]

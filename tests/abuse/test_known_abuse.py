@@ -126,8 +126,8 @@ OF_ALICE: dict[str, Message] = {
     "describe all ACLs": DescribeAclsRequest(**picking(resource_type_filter=1)),
     "a long name": DescribeAclsRequest(**picking("x" * 32_000)),
     "delete all ACLs": deletion(None),
-    "quotas of 300 users": AlterClientQuotasRequest(
-        entries=[entry(("user", f"u{n}")) for n in range(300)]
+    "quotas of 100 users": AlterClientQuotasRequest(
+        entries=[entry(("user", f"u{n}")) for n in range(100)]
     ),
     "20 000 components": DescribeClientQuotasRequest(
         components=[ComponentData(entity_type="user", match_type=0, match="x") for _ in range(MANY)]

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pybroker.protocol.sasl.errors import SaslAuthenticationError, SaslError
-from pybroker.protocol.sasl.oauthbearer import OAuthBearerClient, OAuthBearerMessage
+from pybroker.protocol.sasl.oauthbearer import (
+    MAX_MESSAGE_BYTES,
+    OAuthBearerClient,
+    OAuthBearerMessage,
+)
 
 MESSAGE = b"n,,\x01auth=Bearer a.b.c\x01\x01"
 EXTENDED = b"n,a=alice,\x01auth=Bearer a.b.c\x01traceId=1 2\x01\x01"
@@ -64,3 +68,12 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
 
 def test_the_token_is_not_shown() -> None:
     assert "a.b.c" not in repr(OAuthBearerMessage.parse(MESSAGE))
+
+
+def test_long_messages_are_not_matched() -> None:
+    rest = len(OAuthBearerMessage("").to_bytes())
+    longest = OAuthBearerMessage("x" * (MAX_MESSAGE_BYTES - rest))
+    assert len(longest.to_bytes()) == MAX_MESSAGE_BYTES
+    assert OAuthBearerMessage.parse(longest.to_bytes()) == longest
+    with pytest.raises(SaslError, match="Invalid OAUTHBEARER client first message"):
+        OAuthBearerMessage.parse(OAuthBearerMessage(longest.token + "x").to_bytes())
