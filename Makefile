@@ -45,7 +45,7 @@ venv-demo: $(VENV)/.demo
 venv-test: $(VENV)/.test
 
 demo: venv-demo
-	$(BIN)/python -m pybroker.spark_jobs.demo
+	$(BIN)/python -m pybroker.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR))
 
 test: venv-test
 	$(BIN)/python -m tests.run

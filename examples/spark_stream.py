@@ -6,7 +6,7 @@
 
 You see the mean temperature of each city, counted from 300 readings that are in the topic as JSON,
 and then the table again after 300 more: the query goes on from the offsets where it was. Spark
-takes some seconds to start, and fetches its Kafka connector once.
+takes some seconds to start.
 """
 
 import json
@@ -35,7 +35,7 @@ def measure(first: int) -> None:
 measure(0)
 spark = kafka_session("spark_stream", master="local[2]", shuffle_partitions=2)
 readings = (
-    spark.readStream.format("kafka")
+    spark.readStream.format("pybroker")
     .option("kafka.bootstrap.servers", BOOTSTRAP)
     .option("subscribe", TOPIC)
     .option("startingOffsets", "earliest")

@@ -205,13 +205,15 @@ def check_counts(rows: list[Any], expected: collections.Counter[str]) -> bool:
     return False
 
 
-def result_topic_is_complete(session: SparkSession, bootstrap: str, result: DataFrame) -> bool:
+def result_topic_is_complete(
+    session: SparkSession, options: flight_delays.PipelineOptions, result: DataFrame
+) -> bool:
     """Whether the newest value of each key in the result topic agrees with the Parquet output."""
     from pyspark.sql import functions as f
 
     newest = (
-        session.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        session.read.format(options.source)
+        .option("kafka.bootstrap.servers", options.bootstrap_servers)
         .option("subscribe", RESULT_TOPIC)
         .load()
         .groupBy("key")
@@ -237,7 +239,15 @@ def main() -> int:
     parser.add_argument(
         "--flights", type=int, default=FLIGHT_COUNT, metavar="N", help="only the first N of them"
     )
-    count = min(parser.parse_args().flights, FLIGHT_COUNT)
+    parser.add_argument(
+        "--connector",
+        choices=("pybroker", "official"),
+        default="pybroker",
+        help="official: Spark's own, whose jar comes from Maven Central",
+    )
+    arguments = parser.parse_args()
+    count = min(arguments.flights, FLIGHT_COUNT)
+    source = "kafka" if arguments.connector == "official" else "pybroker"
     # Also then the cluster is stopped, as on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     from .session import kafka_session
@@ -252,19 +262,20 @@ def main() -> int:
         expected = produce_flights(bootstrap, count)
         console.rule("3  PySpark reads the stream")
         with console.status("starting Spark (about 15 s) ..."):
-            session = kafka_session("pybroker-demo")
+            session = kafka_session("pybroker-demo", official_connector=source == "kafka")
         options = flight_delays.PipelineOptions(
             bootstrap_servers=bootstrap,
             input_topic=TOPIC,
             output_topic=RESULT_TOPIC,
             output_dir=str(OUTPUT_DIR.absolute() / "flight-delays"),
+            source=source,
         )
         run_pipeline(session, options, count)
         result = flight_delays.read_result(session, options).cache()
         rows = result.collect()
         show_result(rows)
         complete = check_counts(rows, expected)
-        complete &= result_topic_is_complete(session, bootstrap, result)
+        complete &= result_topic_is_complete(session, options, result)
         chart = OUTPUT_DIR / "flight-delays.png"
         draw_chart(rows, chart)
         session.stop()

@@ -11,8 +11,9 @@ again, under the same keys: the newest value of a key is the result (the topic s
 
 Run it on any master:
     python -m pybroker.spark_jobs.flight_delays --bootstrap-servers localhost:9092
+    spark-submit spark_jobs/flight_delays.py --bootstrap-servers broker:9092 --continuous
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 \\
-        spark_jobs/flight_delays.py --bootstrap-servers broker:9092 --continuous
+        spark_jobs/flight_delays.py --bootstrap-servers broker:9092 --source kafka
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ FLIGHT_SCHEMA = (
 
 @dataclass(slots=True, frozen=True)
 class PipelineOptions:
-    """Where the pipeline reads and writes. Durations are Spark's interval texts (`7 days`)."""
+    """Where the pipeline reads and writes. Durations are Spark's interval texts (`7 days`).
+
+    `source` is `pybroker`, or `kafka` for the official connector.
+    """
 
     bootstrap_servers: str
     input_topic: str = "flights"
@@ -43,7 +47,8 @@ class PipelineOptions:
     starting_offsets: str = "earliest"
     window: str = "7 days"
     watermark: str = "365 days"
-    max_offsets_per_trigger: int = 100_000
+    max_offsets_per_trigger: int | None = None
+    source: str = "pybroker"
     continuous: bool = False
     trigger_interval: str = "2 seconds"
 
@@ -58,15 +63,16 @@ class PipelineOptions:
 
 def read_topic(session: SparkSession, options: PipelineOptions) -> DataFrame:
     """The input topic as a stream."""
-    return (
-        session.readStream.format("kafka")
+    reader = (
+        session.readStream.format(options.source)
         .option("kafka.bootstrap.servers", options.bootstrap_servers)
         .option("subscribe", options.input_topic)
         .option("startingOffsets", options.starting_offsets)
-        .option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
         .option("failOnDataLoss", "true")
-        .load()
     )
+    if options.max_offsets_per_trigger is not None:
+        reader = reader.option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
+    return reader.load()
 
 
 def windows(records: DataFrame, options: PipelineOptions) -> DataFrame:
@@ -113,9 +119,10 @@ def start_pipeline(session: SparkSession, options: PipelineOptions) -> Streaming
                 f.concat_ws("|", "carrier", "window_start").alias("key"),
                 f.to_json(f.struct("*")).alias("value"),
             )
-            .write.format("kafka")
+            .write.format(options.source)
             .option("kafka.bootstrap.servers", options.bootstrap_servers)
             .option("topic", options.output_topic)
+            .mode("append")
             .save()
         )
         batch.unpersist()
@@ -157,7 +164,15 @@ def _parse_arguments() -> tuple[PipelineOptions, str]:
     parser.add_argument("--starting-offsets", default="earliest", help="earliest, latest or JSON")
     parser.add_argument("--window", default="7 days")
     parser.add_argument("--watermark", default="365 days", help="how late a record may come")
-    parser.add_argument("--max-offsets-per-trigger", type=int, default=100_000)
+    parser.add_argument(
+        "--source",
+        choices=("pybroker", "kafka"),
+        default="pybroker",
+        help="kafka: the official connector, whose jar Spark fetches once",
+    )
+    parser.add_argument(
+        "--max-offsets-per-trigger", type=int, help="of a batch; pybroker's source needs Spark 4.2"
+    )
     parser.add_argument("--continuous", action="store_true", help="go on until stopped")
     parser.add_argument("--master", default="local[*]", help="ignored under spark-submit")
     arguments = vars(parser.parse_args())
@@ -170,7 +185,9 @@ def main() -> None:
     from pybroker.spark_jobs.session import kafka_session
 
     options, master = _parse_arguments()
-    session = kafka_session("flight-delays", master=master)
+    session = kafka_session(
+        "flight-delays", master=master, official_connector=options.source == "kafka"
+    )
     Path(options.output_dir).mkdir(parents=True, exist_ok=True)
     query = start_pipeline(session, options)
     query.awaitTermination()

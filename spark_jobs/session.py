@@ -1,6 +1,7 @@
 """A SparkSession that can read and write Kafka topics, or one clear error that says what to do.
 
-The official connector comes from Maven Central through Spark's own Ivy resolution and is cached
+Topics are read by `format("pybroker")`, which needs no jar. For `format("kafka")` the official
+connector comes from Maven Central through Spark's own Ivy resolution and is cached
 in ~/.ivy2*. Of all pairs of pyspark and connector 4.0.0 is the newest whose parts all resolve;
 `PYBROKER_SPARK_CONNECTOR` names another. Hadoop's artifacts are left out: pyspark ships them.
 
@@ -18,12 +19,19 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .java import cache_directory, find_java_home
+from .source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCALA_VERSION = "2.13"
 EXCLUDED = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
+
+_CONNECTOR_ADVICE = (
+    " It looked for the Kafka connector {} in its Ivy cache (~/.ivy2*) and on Maven Central; the "
+    "lines above say what it did not find. Check the network once (afterwards the cache serves), "
+    'set PYBROKER_SPARK_CONNECTOR to a version that you have, or use format("pybroker").'
+)
 
 
 class SparkUnavailableError(RuntimeError):
@@ -59,11 +67,16 @@ def _quiet_logging() -> Path:
 
 
 def kafka_session(
-    name: str, *, master: str = "local[*]", shuffle_partitions: int = 4
+    name: str,
+    *,
+    master: str = "local[*]",
+    shuffle_partitions: int = 4,
+    official_connector: bool = False,
 ) -> SparkSession:
-    """Start (or join) a session with the Kafka connector on its class path.
+    """Start (or join) a session that knows `format("pybroker")`.
 
-    Raises JavaNotFoundError, SparkUnavailableError.
+    With `official_connector` it knows `format("kafka")` as well, whose jar is fetched once. Raises
+    JavaNotFoundError, SparkUnavailableError.
     """
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -80,14 +93,16 @@ def kafka_session(
     if "SPARK_ENV_LOADED" not in os.environ:
         builder = (
             builder.master(master)
-            .config("spark.jars.packages", connector_coordinates())
-            .config("spark.jars.excludes", EXCLUDED)
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config(
                 "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_quiet_logging()}"
             )
         )
+        if official_connector:
+            builder = builder.config("spark.jars.packages", connector_coordinates()).config(
+                "spark.jars.excludes", EXCLUDED
+            )
     with _captured_standard_error() as captured:
         try:
             session: SparkSession = builder.getOrCreate()
@@ -95,12 +110,11 @@ def kafka_session(
             captured.seek(0)
             said = captured.read().decode(errors="replace").strip()
             raise SparkUnavailableError(
-                f"{said[-4000:]}\n\nSpark did not start. It looked for the Kafka connector "
-                f"{connector_coordinates()} in its Ivy cache (~/.ivy2*) and on Maven Central; the "
-                "lines above say what it did not find. Check the network once (afterwards the "
-                "cache serves), or set PYBROKER_SPARK_CONNECTOR to a version that you have."
+                f"{said[-4000:]}\n\nSpark did not start."
+                + (_CONNECTOR_ADVICE.format(connector_coordinates()) if official_connector else "")
             ) from error
     session.sparkContext.setLogLevel("ERROR")
+    register(session)
     return session
 
 

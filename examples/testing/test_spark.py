@@ -21,7 +21,7 @@ def test_a_batch(kafka: KafkaCluster) -> None:
     spark = kafka_session("a test")
     try:
         rows = (
-            spark.read.format("kafka")
+            spark.read.format("pybroker")
             .option("kafka.bootstrap.servers", kafka.bootstrap)
             .option("subscribe", words)
             .load()

@@ -1,4 +1,4 @@
-"""Spark's side of the source: the classes that Spark calls, on the driver and in its tasks.
+"""Spark's side of source and sink: the classes that Spark calls, on the driver and in its tasks.
 
 Spark keeps a stream's offsets, as the official connector writes them, in the query's checkpoint;
 nothing is committed to Kafka. From Spark 4.2 on Spark says where a batch begins and whether it may
@@ -19,10 +19,12 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
+    WriterCommitMessage,
 )
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     IntegerType,
     LongType,
@@ -34,12 +36,14 @@ from pyspark.sql.types import (
 
 from .catalogue import Catalogue
 from .limits import Offsets, OptionError, offsets_from_json, offsets_to_json
-from .options import SourceOptions
+from .options import SinkOptions, SourceOptions
 from .planning import OffsetRange, cut, limited
 from .ranges import Ranges
+from .writing import HEADERS_TYPE, check_columns, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Row
 
 if TYPE_CHECKING:
 
@@ -83,10 +87,7 @@ COLUMNS = (
     StructField("timestamp", TimestampType()),
     StructField("timestampType", IntegerType()),
 )
-HEADERS = StructField(
-    "headers",
-    ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
-)
+HEADERS = StructField("headers", HEADERS_TYPE)
 
 
 @dataclass
@@ -114,6 +115,22 @@ class KafkaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         self._check_schema(schema)
         return StreamReader(SourceOptions.parse(dict(self.options), streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise OptionError("a topic cannot be overwritten: use mode('append')")
+        return BatchWriter(self._sink(schema))
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """`overwrite` is the output mode `complete`: all rows are written in each batch."""
+        return StreamWriter(self._sink(schema))
+
+    def _sink(self, schema: StructType) -> SinkOptions:
+        options = SinkOptions.parse(dict(self.options))
+        check_columns(schema, options)
+        return options
 
     def _check_schema(self, schema: StructType) -> None:
         if schema.fieldNames() != self.schema().fieldNames():
@@ -206,6 +223,40 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: JsonOffsets) -> None:
         """The checkpoint has it; Kafka is told nothing, as by the official connector."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has written, and the brokers have acknowledged."""
+
+    record_count: int
+
+
+class BatchWriter(DataSourceWriter):
+    """A task writes; there is nothing to commit or to take back afterwards."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        return Written(write_rows(self._options, iterator))
+
+
+class StreamWriter(DataSourceStreamWriter):
+    """The same for each batch of a stream. Spark runs a batch again that it has not noted as done,
+    and its records are written again."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        return Written(write_rows(self._options, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        pass
 
 
 def _ranges(options: SourceOptions) -> Ranges:

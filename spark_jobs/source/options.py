@@ -1,4 +1,4 @@
-"""The options of the source, read and checked once.
+"""The options of the source and of the sink, read and checked once.
 
 Names, defaults and refusals are the official connector's, with what to use instead; but a name
 that neither knows is refused here and ignored there. Names are not case sensitive.
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ...client.producer.settings import Options as ProducerOptions
 from ...protocol.topics import TopicPartition
 from .limits import (
     EARLIEST,
@@ -55,6 +56,7 @@ _KNOWN: Final = frozenset(
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
         "groupIdPrefix",
+        "topic",
         # of Spark's own readers and writers
         "path",
         "checkpointLocation",
@@ -68,6 +70,25 @@ _REFUSED_KAFKA: Final = {
     "enable.auto.commit": "offsets are kept in the query's checkpoint",
     "interceptor.classes": "they are Java classes",
 }
+_REFUSED_KAFKA_SINK: Final = {
+    "key.serializer": "keys are strings or bytes",
+    "value.serializer": "values are strings or bytes",
+    "interceptor.classes": "they are Java classes",
+}
+# Of Java's producer, to those of ours that are numbers.
+_PRODUCER_NUMBERS: Final = {
+    "batch.size": "batch_size",
+    "buffer.memory": "buffer_memory",
+    "compression.gzip.level": "compression_level",
+    "compression.lz4.level": "compression_level",
+    "compression.zstd.level": "compression_level",
+    "delivery.timeout.ms": "delivery_timeout_ms",
+    "linger.ms": "linger_ms",
+    "max.block.ms": "max_block_ms",
+    "max.in.flight.requests.per.connection": "max_in_flight",
+    "max.request.size": "max_request_size",
+    "request.timeout.ms": "request_timeout_ms",
+}
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*\Z")
 _UNIT_MS: Final = {
     "": 1,
@@ -78,6 +99,13 @@ _UNIT_MS: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
+
+
+class ProducerArguments(ProducerOptions, total=False):
+    """Of `Producer`, as far as the sink's options set them."""
+
+    acks: str
+    compression: str
 
 
 class Options:
@@ -200,6 +228,46 @@ class SourceOptions:
             raise OptionError(
                 f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})"
             )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """How a query writes: `topic`, if set, is for every row. `kafka` as in SourceOptions."""
+
+    topic: str | None
+    kafka: Mapping[str, str] = field(repr=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.kafka["bootstrap.servers"]
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> SinkOptions:
+        """Raises OptionError."""
+        options = Options(texts)
+        found = cls(None, _client_settings(options, _REFUSED_KAFKA_SINK))
+        _check_unknown(options)
+        found.producer()
+        topic = options.text("topic")
+        return found if topic is None else replace(found, topic=topic.strip())
+
+    def producer(self) -> ProducerArguments:
+        """The settings of the client's producer. Raises OptionError."""
+        found: ProducerArguments = {
+            "acks": self.kafka.get("acks", "all").strip(),
+            "compression": self.kafka.get("compression.type", "none").strip(),
+            "idempotence": self.kafka.get("enable.idempotence", "true").strip().lower() == "true",
+        }
+        if found["acks"] not in ("all", "-1"):
+            found["idempotence"] = False
+        for key, name in _PRODUCER_NUMBERS.items():
+            text = self.kafka.get(key)
+            if text is None:
+                continue
+            if not text.strip().isdecimal():
+                raise OptionError(f"option 'kafka.{key}' is a number, not {text!r}")
+            found[name] = int(text)  # type: ignore[literal-required]
         return found
 
 

@@ -39,7 +39,9 @@ pytestmark = pytest.mark.timeout(240)
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     # Spark makes a folder `artifacts` where its JVM is started.
     with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-        session = kafka_session("pybroker-tests", master="local[2]", shuffle_partitions=2)
+        session = kafka_session(
+            "pybroker-tests", master="local[2]", shuffle_partitions=2, official_connector=True
+        )
     yield session
     session.stop()
 
@@ -190,6 +192,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
         output_topic=output_topic,
         output_dir=str(tmp_path),
         max_offsets_per_trigger=500,
+        source="kafka",
     )
     query = flight_delays.start_pipeline(spark, options)
     deadline = time.monotonic() + WAIT_SECONDS
@@ -234,5 +237,6 @@ def test_a_secured_cluster(spark: Any, tmp_path: Path) -> None:
         options = cluster.snippet("user", "with_spark.py")
         frame = spark.createDataFrame([("1",), ("2",)], ["value"])
         frame.write.format("kafka").options(**options).option("topic", "sparks").save()
-        reader = spark.read.format("kafka").options(**options).option("subscribe", "sparks")
-        assert values(reader.load().selectExpr("CAST(value AS STRING) AS value")) == [1, 2]
+        for source in ("kafka", "pybroker"):
+            reader = spark.read.format(source).options(**options).option("subscribe", "sparks")
+            assert values(reader.load().selectExpr("CAST(value AS STRING) AS value")) == [1, 2]

@@ -22,7 +22,6 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
 from pybroker.spark_jobs.session import kafka_session
-from pybroker.spark_jobs.source import register
 from pybroker.spark_jobs.source.data_source import FORMAT
 from tests.support.processes import BrokerProcess
 
@@ -52,8 +51,9 @@ class Topics(NamedTuple):
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     # Spark makes a folder `artifacts` where its JVM is started.
     with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-        session = kafka_session("pybroker-sources", master="local[2]", shuffle_partitions=2)
-    register(session)
+        session = kafka_session(
+            "pybroker-sources", master="local[2]", shuffle_partitions=2, official_connector=True
+        )
     yield session
     session.stop()
 
@@ -307,3 +307,89 @@ def test_a_checkpoint_serves_the_other_source(
         stream(spark, source, topics.servers, topic, tmp_path)
     read_rows = rows_of(spark.read.parquet(str(tmp_path / "data")))
     assert [row[4] for row in read_rows] == list(range(20))
+
+
+WRITTEN = (
+    "CASE WHEN id % 5 = 0 THEN NULL ELSE CAST(id % 7 AS STRING) END AS key",
+    "CASE WHEN id % 11 = 0 THEN NULL ELSE encode(CAST(id AS STRING), 'UTF-8') END AS value",
+    "CASE WHEN id % 3 = 0 THEN array(named_struct('key', 'a', 'value', encode('b', 'UTF-8'))) END"
+    " AS headers",
+    "CASE WHEN id % 2 = 0 THEN 1 END AS partition",
+    "topic",
+)
+
+
+def contents(spark: Any, topics: Topics, topic: str) -> list[tuple[Any, ...]]:
+    """Keys, values, headers and partitions, by partition in the order of the values."""
+    found = read(spark, OFFICIAL, topics.servers, subscribe=topic, includeHeaders="true")
+    return sorted(
+        (
+            (row[3], *(None if part is None else bytes(part) for part in row[:2]), row[-1])
+            for row in found
+        ),
+        key=repr,
+    )
+
+
+def test_both_sinks_write_the_same(spark: Any, topics: Topics) -> None:
+    """Keyed rows go to the partitions that Java's hash says, rows with a partition to that one."""
+    written = {source: new_topic(topics.servers, 3) for source in SOURCES}
+    for source, topic in written.items():
+        (
+            spark.range(COUNT)
+            .selectExpr("id", f"'{topic}' AS topic")
+            .where("id % 5 <> 0 OR id % 2 = 0")  # others choose a partition as they like
+            .selectExpr(*WRITTEN)
+            .write.format(source)
+            .option("kafka.bootstrap.servers", topics.servers)
+            .option("kafka.compression.type", "lz4")
+            .option("kafka.linger.ms", "20")
+            .mode("append")
+            .save()
+        )
+    theirs, ours = (contents(spark, topics, topic) for topic in written.values())
+    assert ours == theirs
+    assert len(ours) == COUNT - COUNT // 10
+
+
+def test_a_stream_is_written(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    """From one topic to another, without a jar, stopped and started again in between."""
+    target = new_topic(topics.servers)
+    source = new_topic(topics.servers)
+    for part in range(2):
+        produce(topics.servers, source, 0, range(part * 20, part * 20 + 20))
+        query = (
+            spark.readStream.format(FORMAT)
+            .option("kafka.bootstrap.servers", topics.servers)
+            .option("subscribe", source)
+            .option("startingOffsets", "earliest")
+            .load()
+            .selectExpr("key", "value")
+            .writeStream.format(FORMAT)
+            .option("kafka.bootstrap.servers", topics.servers)
+            .option("topic", target)
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(int(WAIT_SECONDS))
+    written, known = (
+        [row[1:3] for row in contents(spark, topics, topic)] for topic in (target, source)
+    )
+    assert sorted(written, key=repr) == sorted(known, key=repr)
+    assert len(written) == 40
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["'x' AS key", "'t' AS topic"], "the column 'value' is missing"),
+        (["'x' AS value"], "name a topic"),
+        (["1 AS value", "'t' AS topic"], "is int, and must be string or binary"),
+        (["'x' AS value", "CAST(NULL AS STRING) AS topic"], "a row has no topic"),
+    ],
+)
+def test_what_cannot_be_written(spark: Any, topics: Topics, columns: list[str], words: str) -> None:
+    writer = spark.range(1).selectExpr(*columns).write.format(FORMAT)
+    with pytest.raises(Exception, match=words):
+        writer.option("kafka.bootstrap.servers", topics.servers).mode("append").save()

@@ -1,4 +1,4 @@
-"""Options of the source: what is read, and what is refused with which words."""
+"""Options of the source and the sink: what is read, and what is refused with which words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pybroker.spark_jobs.source.limits import (
     offsets_from_json,
     offsets_to_json,
 )
-from pybroker.spark_jobs.source.options import SourceOptions
+from pybroker.spark_jobs.source.options import SinkOptions, SourceOptions
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TOPIC = SERVERS | {"subscribe": "t"}
@@ -124,6 +124,8 @@ def test_refused(options: dict[str, str], words: str) -> None:
 def test_servers_are_needed() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
         SourceOptions.parse({"subscribe": "t"}, streaming=True)
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
+        SinkOptions.parse({"topic": "t"})
 
 
 def test_a_stream_has_no_end() -> None:
@@ -136,6 +138,24 @@ def test_secrets_are_not_shown() -> None:
     secret = SourceOptions.parse(TOPIC | {"kafka.sasl.jaas.config": "hush"}, streaming=True)
     assert secret.kafka["sasl.jaas.config"] == "hush"
     assert "hush" not in repr(secret)
+
+
+def test_the_sink() -> None:
+    assert SinkOptions.parse(SERVERS | {"topic": " t "}).topic == "t"
+    found = SinkOptions.parse(
+        SERVERS
+        | {"checkpointLocation": "/x", "kafka.linger.ms": "7", "kafka.ssl.key.password": "hush"}
+    )
+    assert found.topic is None
+    assert "hush" not in repr(found)
+    assert found.producer() == {
+        "acks": "all", "compression": "none", "idempotence": True, "linger_ms": 7
+    }  # fmt: skip
+    weak = SinkOptions.parse(SERVERS | {"kafka.acks": "1"})
+    assert not weak.producer()["idempotence"]
+    for key, value in (("value.serializer", "x"), ("linger.ms", "soon")):
+        with pytest.raises(OptionError, match=key):
+            SinkOptions.parse(SERVERS | {f"kafka.{key}": value})
 
 
 def test_offsets_as_the_connector_writes_them() -> None:

@@ -1,0 +1,109 @@
+"""Writes rows to topics: what a task of a batch or of a stream's batch does.
+
+Job: the columns `value`, and `key`, `headers`, `topic`, `partition` if they are there, as records
+of a producer of this task's own. A task ends when all its records are acknowledged by all in sync;
+one that fails is run again by Spark, and its records are written again. That is the official
+connector's promise, too: at least once. Within a task nothing is written twice (idempotence).
+
+Mirrors: KafkaWriter and KafkaRowWriter of Spark's connector. Leaves out: transactions, which Spark
+could not commit together with its own batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import trio
+from pyspark.sql import Row
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ...client.producer.delivery import Delivery
+from ...client.producer.producer import Producer
+from .limits import OptionError
+from .options import SinkOptions
+
+MAX_UNSETTLED = 10_000  # records of a task that are not acknowledged
+HEADERS_TYPE = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+_TYPES: Final[dict[str, tuple[DataType, ...]]] = {
+    "key": (StringType(), BinaryType()),
+    "value": (StringType(), BinaryType()),
+    "headers": (HEADERS_TYPE,),
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+}
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Raises OptionError for columns that cannot be written. Others than ours are left out."""
+    found = {column.name: column.dataType for column in schema.fields}
+    if "value" not in found:
+        raise OptionError("the column 'value' is missing: it is what is written")
+    if "topic" not in found and options.topic is None:
+        raise OptionError("name a topic: with the option 'topic', or a column 'topic'")
+    for name, types in _TYPES.items():
+        kind = found.get(name)
+        if kind is not None and not any(_is_same(kind, wanted) for wanted in types):
+            wanted_text = " or ".join(wanted.simpleString() for wanted in types)
+            raise OptionError(
+                f"the column {name!r} is {kind.simpleString()}, and must be {wanted_text}"
+            )
+
+
+def _is_same(one: DataType, other: DataType) -> bool:
+    """But for what may be null."""
+    return one.simpleString() == other.simpleString()
+
+
+def write_rows(options: SinkOptions, rows: Iterator[Row]) -> int:
+    """How many were written. Raises ClientError, OptionError."""
+    return trio.run(_write, options, rows)
+
+
+async def _write(options: SinkOptions, rows: Iterable[Row]) -> int:
+    count = 0
+    unsettled: deque[Delivery] = deque()
+    async with Producer(
+        options.bootstrap_servers, security=options.kafka, **options.producer()
+    ) as producer:
+        for row in rows:
+            if len(unsettled) >= MAX_UNSETTLED:
+                await unsettled.popleft().wait()
+            unsettled.append(await _enqueue(producer, options.topic, row))
+            count += 1
+        await producer.flush()
+        for delivery in unsettled:
+            await delivery.wait()
+    return count
+
+
+async def _enqueue(producer: Producer, default_topic: str | None, row: Row) -> Delivery:
+    columns = row.asDict()
+    topic = default_topic or columns.get("topic")
+    if topic is None:
+        raise OptionError("a row has no topic; the option 'topic' names one for all rows")
+    headers = columns.get("headers")
+    return await producer.enqueue(
+        topic,
+        _as_bytes(columns["value"]),
+        key=_as_bytes(columns.get("key")),
+        partition=columns.get("partition"),
+        headers=[(header["key"], _as_bytes(header["value"])) for header in headers or ()],
+    )
+
+
+def _as_bytes(content: Any) -> bytes | None:
+    if content is None:
+        return None
+    return content.encode() if isinstance(content, str) else bytes(content)
