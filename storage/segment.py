@@ -262,12 +262,11 @@ class Segment:
 
     def position_of(self, offset: int) -> int | None:
         """Where the batch that holds `offset`, or the next one after it, begins."""
-        return self._find(offset, LookUp(self.log_file))
+        position = self._recent.get(offset)
+        return self._find(offset, LookUp(self.log_file)) if position is None else position
 
     def _find(self, offset: int, file: Readable) -> int | None:
-        position = self._recent.get(offset)
-        if position is not None:
-            return position
+        """`position_of` for what is not recent."""
         start = self._start_below(offset, file)
         for position, header in scan_headers(file, start, self.size):
             if header.last_offset >= offset:
@@ -309,10 +308,13 @@ class Segment:
         self, offset: int, max_bytes: int, max_position: int, *, min_one_batch: bool
     ) -> FileSlice | None:
         """The bytes from the batch of `offset` on; None if that lies behind this segment."""
-        file = LookUp(self.log_file)
-        start = self._find(offset, file)
+        file: Readable = self.log_file
+        start = self._recent.get(offset)
         if start is None:
-            return None
+            file = LookUp(self.log_file)
+            start = self._find(offset, file)
+            if start is None:
+                return None
         available = max_position - start
         if available <= 0:
             return EMPTY_SLICE
