@@ -28,7 +28,7 @@ from ..protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ..protocol.schema import Message
-from .connection import Connection, Connections, Question
+from .connection import REQUEST_TIMEOUT_SECONDS, Connection, Connections, Question
 from .errors import ClientError, LoginError, Refused
 from .metadata import Leader, MetadataCache
 from .refusals import Asked, NotAllowed
@@ -36,6 +36,7 @@ from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
 RETRY_BACKOFF_SECONDS = 0.1
+SILENCE_SECONDS = 10.0  # then another broker is asked for metadata: this one may be paused
 RETRY_TIMEOUT_SECONDS = 30.0
 LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
 LEADERLESS_TIMEOUT_SECONDS = 10.0  # of partitions all of whose brokers are absent
@@ -123,16 +124,24 @@ class Cluster:
         who = None if login is None or login.user is None else f"User:{login.user}"
         return Asked(who, operation, name)
 
-    async def ask_anyone(self, key: ApiKey, message: Question, answer_class: type[R]) -> R:
-        """The answer of the first broker that gives one. Raises ClientError."""
+    async def ask_anyone(
+        self,
+        key: ApiKey,
+        message: Question,
+        answer_class: type[R],
+        *,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> R:
+        """The answer of the first broker that gives one, in its time. Raises ClientError."""
+        limit = timeout_seconds
         if self._any is not None and self._any.is_open:
             with suppress(ClientError):
-                return await self._any.request(key, message, answer_class)
+                return await self._any.request(key, message, answer_class, timeout_seconds=limit)
         failure: ClientError | None = None
         for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
             try:
                 connection = await self._open_any(host, port)
-                return await connection.request(key, message, answer_class)
+                return await connection.request(key, message, answer_class, timeout_seconds=limit)
             except ClientError as error:
                 failure = failure or error
         assert failure is not None
@@ -228,7 +237,9 @@ class Cluster:
                 return MetadataRequest(topics=[] if names is None and version == 0 else names)
             return MetadataRequest(topics=names, allow_auto_topic_creation=create_missing)
 
-        answer = await self.ask_anyone(ApiKey.METADATA, question, MetadataResponse)
+        answer = await self.ask_anyone(
+            ApiKey.METADATA, question, MetadataResponse, timeout_seconds=SILENCE_SECONDS
+        )
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.cache.update(answer, now_ms())
         self.controller_id = answer.controller_id

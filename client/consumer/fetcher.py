@@ -47,6 +47,8 @@ from .topics_view import Leader, TopicsView
 THREAD_FROM_BYTES: Final = 64 * 1024
 IDLE_SECONDS: Final = 1.0  # between looks at what is to be done, when nobody rings
 BACKOFF_MS: Final = int(RETRY_BACKOFF_SECONDS * 1000)
+# A broker that has not answered for so long beyond the wait is paused or cut off; others may lead.
+FETCH_GRACE_SECONDS: Final = 15.0
 FETCH: Final = "fetch"  # the purpose of the connections
 
 # The metadata is not as it was.
@@ -310,7 +312,10 @@ class Fetcher:
         request = self._request(session.request(wanted))
         try:
             connection = await self._cluster.connection(node, FETCH)
-            answer = await connection.request(ApiKey.FETCH, request, FetchResponse)
+            timeout = self._options.fetch_max_wait_seconds + FETCH_GRACE_SECONDS
+            answer = await connection.request(
+                ApiKey.FETCH, request, FetchResponse, timeout_seconds=timeout
+            )
         except ClientError:
             session.on_lost()
             for partition in wanted:

@@ -49,6 +49,7 @@ from .options import ConsumerOptions
 from .positions import Positions
 from .topics_view import TopicsView
 
+SILENCE_SECONDS: Final = 10.0  # of a heartbeat: then the coordinator may be another
 JOIN_GRACE_SECONDS: Final = 5.0  # beyond the rebalance timeout, as in Java
 IDLE_SECONDS: Final = 1.0
 FIRST_WITH_MEMBERS: Final = 3  # of LeaveGroup
@@ -355,7 +356,7 @@ class Group:
         asked = m.heartbeat_request(now_ms())
         if asked is None:
             return Outcome.IGNORED
-        with trio.move_on_after(self._options.session_timeout_seconds):
+        with trio.move_on_after(min(self._options.session_timeout_seconds, SILENCE_SECONDS)):
             answer = await connection.request(ApiKey.HEARTBEAT, asked, HeartbeatResponse)
             return m.on_heartbeat(answer, asked, now_ms())
         return Outcome.FIND_COORDINATOR

@@ -120,7 +120,9 @@ class Connection:
     def __init__(self, played: Played, node: int) -> None:
         self._played, self._node = played, node
 
-    async def request(self, key: ApiKey, request: Any, _answer: object) -> Any:
+    async def request(
+        self, key: ApiKey, request: Any, _answer: object, *, timeout_seconds: float = 0
+    ) -> Any:
         await trio.sleep(IDLE_SECONDS if key is ApiKey.FETCH else 0)
         return self._played.answer(self._node, key, request)
 
