@@ -90,6 +90,7 @@ class Authority:
         self.certificate = (
             _builder(self.name, self.name, self.key, 3650)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS_CERTIFICATES, critical=True)
             .sign(self.key, hashes.SHA256())
         )
 
@@ -129,7 +130,9 @@ class Authority:
         key: Key | None,
     ) -> Pair:
         own = ec.generate_private_key(ec.SECP256R1()) if key is None else key
-        builder = _builder(subject, self.name, own, days)
+        # Python 3.13 asks for it, and for a key usage of an authority.
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = _builder(subject, self.name, own, days).add_extension(signer, critical=False)
         if others:
             builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
         if usage is not None:
@@ -186,8 +189,22 @@ def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 def _builder(subject: x509.Name, issuer: x509.Name, key: Key, days: int) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
+    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -196,6 +213,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: Key, days: int) -> x509
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - 400 * _DAY)
         .not_valid_after(now + days * _DAY)
+        .add_extension(own, critical=False)
     )
 
 
