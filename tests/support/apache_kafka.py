@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,8 +25,8 @@ ARTIFACTS = {
     "org.slf4j:slf4j-reload4j": "1.7.36",
 }
 HEAP = "-Xmx384m"
-STARTS = 3
-# The second follows the first: the lost session's registration stays for a while.
+# A session's registration stays until it ends, of a broker that was killed as well.
+STARTS_SECONDS = 30
 SESSION_TROUBLE = (b"SessionExpiredException", b"NodeExistsException")
 
 LOGGING = """log4j.rootLogger=WARN, stderr
@@ -109,16 +110,22 @@ class ApacheKafkaProcess(BrokerProcess):
         return java_command("kafka.Kafka", str(properties))
 
     def wait_until_ready(self) -> float:
-        """A JVM that starves may lose its ZooKeeper session while it starts: then once more."""
-        for _ in range(STARTS - 1):
+        """A JVM that starves may lose its ZooKeeper session while it starts, and one that comes
+        back after a kill finds its old session's registration: then once more."""
+        began = time.monotonic()
+        while True:
             try:
                 return super().wait_until_ready()
             except AssertionError:
                 output = self._log.read_bytes()[self._mark :]
-                if self.is_running or not any(reason in output for reason in SESSION_TROUBLE):
+                is_late = time.monotonic() - began > STARTS_SECONDS
+                if (
+                    is_late
+                    or self.is_running
+                    or not any(reason in output for reason in SESSION_TROUBLE)
+                ):
                     raise
                 self.launch()
-        return super().wait_until_ready()
 
     def is_ready(self) -> bool:
         """ApiVersions v0 is answered once the broker processes requests."""

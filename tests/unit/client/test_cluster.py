@@ -117,7 +117,9 @@ async def test_a_coordinator_is_asked_for_once(world: World) -> None:
     assert not moved.is_open
 
 
-async def test_a_coordinator_that_is_not_there_yet_is_waited_for(world: World) -> None:
+async def test_a_coordinator_that_is_not_there_yet_is_waited_for(
+    world: World, autojump_clock: MockClock
+) -> None:
     world.codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
     async with Cluster("one:1", network=world.reach) as cluster:
         found = await cluster.coordinator(CoordinatorKind.GROUP, "g")

@@ -180,7 +180,7 @@ async def test_all_on_their_way_fail_with_the_connection(peer: Peer, how: str) -
             await beat(connection, 4, [])
 
 
-async def test_without_an_answer_in_time_all_fail(peer: Peer) -> None:
+async def test_without_an_answer_in_time_all_fail(peer: Peer, autojump_clock: MockClock) -> None:
     async with meeting(peer) as connection, trio.open_nursery() as nursery:
         began = trio.current_time()
         nursery.start_soon(failing, connection, 1, "no answer in time")
@@ -206,7 +206,9 @@ async def test_no_more_than_so_many(peer: Peer, monkeypatch: pytest.MonkeyPatch)
     assert [body.generation_id for body in peer.all_got] == list(range(8))
 
 
-async def test_a_session_that_ends_is_left_when_nothing_is_on_its_way(peer: Peer) -> None:
+async def test_a_session_that_ends_is_left_when_nothing_is_on_its_way(
+    peer: Peer, autojump_clock: MockClock
+) -> None:
     log = list[int]()
     async with meeting(peer, [10]) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(beat, connection, 1, log)
