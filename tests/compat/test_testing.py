@@ -208,12 +208,13 @@ def test_who_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
 def test_nothing_outlives_pytest(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "test_it.py").write_text(
         textwrap.dedent("""
-            import pathlib, threading, pytest
+            import pathlib, pytest, time
 
             @pytest.mark.kafka(brokers=2)
             def test_forever(kafka):
                 pathlib.Path("told").write_text(str(kafka.data_dir))
-                threading.Event().wait(100)
+                while True:
+                    time.sleep(0.05)  # a signal just before one long wait is seen after it
         """)
     )
     process = subprocess.Popen(
