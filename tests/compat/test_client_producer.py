@@ -202,8 +202,8 @@ class ShortLived(trio.abc.Stream):
         self._left = sends
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        await self._stream.send_all(data)
         self._left -= 1
+        await self._stream.send_all(data)
         if not self._left:
             await self._stream.send_eof()
             self._stream.socket.close()
@@ -212,7 +212,8 @@ class ShortLived(trio.abc.Stream):
         await self._stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        return await self._stream.receive_some(max_bytes)
+        data = await self._stream.receive_some(max_bytes)
+        return data if self._left > 0 else b""  # an answer that was quicker than the end
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -241,6 +242,8 @@ async def test_once_each_whatever_is_cut_or_killed(kafka: BrokerProcess) -> None
     ) as producer:
         for number in range(count):
             deliveries.append(await producer.enqueue(topic, b"%d" % number))
+            if number % 100 == 0:  # 300 requests at least, however fast they are filled
+                await producer.flush()
             if number == count // 2:
                 kafka.kill()
                 await trio.to_thread.run_sync(kafka.start)
