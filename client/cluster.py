@@ -276,7 +276,7 @@ class Cluster:
         problem = ""
         async for _ in retrying():
             try:
-                found = (await self.metadata([name], create_missing=create_missing)).topics[0]
+                answer = await self.metadata([name], create_missing=create_missing)
             except LoginError:
                 raise
             except ClientError as error:
@@ -284,6 +284,7 @@ class Cluster:
                     raise
                 problem = str(error)
                 continue
+            (found,) = answer.topics
             code = ErrorCode(found.error_code)
             if code == ErrorCode.NONE:
                 return found
@@ -295,7 +296,8 @@ class Cluster:
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 asked = self.asks(await self._denied_of_topic(name, create_missing), name)
                 raise NotAllowed(asked.refusal(code) or "", code)
-            if not code.retriable:
+            # One that has just started may know of no broker, and finds too few for a new topic.
+            if not code.retriable and answer.brokers:
                 raise ClientError(f"topic {name!r}: {code.description}")
             problem = f"topic {name!r} is not ready: {code.description}"
         raise ClientError(problem)

@@ -465,9 +465,9 @@ class Sender:
             if known is not None:
                 self._accumulator.queues(name, len(known.leaders))
             if code is not ErrorCode.NONE:
+                # Of a topic that was there, whatever it is: a broker that has just started and has
+                # not heard of the others wants to create it, and finds no brokers to do so.
                 self._trouble = f"topic {name!r}: {code.description}"
-                if not code.retriable:
-                    self._fail_topic(name, Refused(self._trouble, code))
                 self.want_metadata(name)
                 continue
             wanted = [

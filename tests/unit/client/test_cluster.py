@@ -27,6 +27,7 @@ from pybroker.protocol.messages.metadata import (
 from tests.support.broker_streams import answer_requests
 
 NEWEST = {ApiKey.API_VERSIONS: 3, ApiKey.METADATA: 12, ApiKey.FIND_COORDINATOR: 4}
+NO_SUCH_FACTOR = ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 class World:
@@ -38,6 +39,9 @@ class World:
         self.opened: list[int] = []
         self.asked: list[tuple[ApiKey, int, Any]] = []
         self.codes: list[ErrorCode] = []  # of the next FindCoordinator answers, then none
+        self.too_few_brokers: list[
+            bool
+        ] = []  # whether a metadata answer names none at all; from its end
         self.coordinator = 2
         self.leader = Leader(1, 7)
         self.dead: set[int] = set()
@@ -71,14 +75,16 @@ class World:
             partition_index=0, leader_id=self.leader.broker_id, leader_epoch=self.leader.epoch,
             replica_nodes=[1, 2], isr_nodes=[1, 2],
         )  # fmt: skip
-        return MetadataResponse(
-            brokers=[
-                MetadataResponseBroker(node_id=1, host="one", port=1),
-                MetadataResponseBroker(node_id=2, host="two", port=2),
-            ],
-            controller_id=1,
-            topics=[MetadataResponseTopic(name="t", topic_id=bytes(16), partitions=[part])],
-        )
+        brokers = [
+            MetadataResponseBroker(node_id=1, host="one", port=1),
+            MetadataResponseBroker(node_id=2, host="two", port=2),
+        ]
+        topic = MetadataResponseTopic(name="t", topic_id=bytes(16), partitions=[part])
+        if self.too_few_brokers:
+            knows_none = self.too_few_brokers.pop()
+            topic = MetadataResponseTopic(error_code=NO_SUCH_FACTOR, name="t")
+            brokers = [] if knows_none else brokers
+        return MetadataResponse(brokers=brokers, controller_id=1, topics=[topic])
 
     def _find(self, version: int, body: Any) -> FindCoordinatorResponse:
         code = self.codes.pop(0) if self.codes else ErrorCode.NONE
@@ -128,6 +134,20 @@ async def test_a_coordinator_that_is_not_there_yet_is_waited_for(
         world.codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 1000
         with pytest.raises(ClientError, match=r"group 'h' has no coordinator: The coordinator"):
             await cluster.coordinator(CoordinatorKind.GROUP, "h")
+
+
+async def test_a_broker_that_knows_of_no_broker_yet_is_asked_again(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """It cannot create the topic that it does not know of, either."""
+    async with Cluster("one:1", network=world.reach) as cluster:
+        world.too_few_brokers = [True] * 3
+        assert (await cluster.topic("t", create_missing=True)).partitions
+        assert world.count(ApiKey.METADATA) == 4
+        world.too_few_brokers = [False, True]
+        with pytest.raises(ClientError, match="replication factor"):
+            await cluster.topic("t", create_missing=True)
+        assert not world.too_few_brokers
 
 
 async def test_a_refusal_is_not_asked_again(world: World) -> None:
