@@ -1,7 +1,8 @@
 """Run every check of the project, one stage after the other, and print what each stage took.
 
 `make test` calls it. Of the tests beside Apache Kafka it runs those that show each of the
-promises once, `make mixed` all; both skip them, with the reason, where Java or Maven is missing.
+promises once, `make mixed` all, and what our client and commands do at Apache Kafka (marked
+at_kafka); both skip them, with the reason, where Java or Maven is missing.
 `make abuse` has the abuses that want the machine for themselves, too; `make posix` runs what meets
 the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
@@ -132,14 +133,15 @@ def stages() -> list[Stage]:
             "test",
             [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
-        Stage("simulation", "test", [*pytest, *COMPUTING, "tests/simulation"]),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
+        Stage("simulation", "test", [*pytest, "tests/simulation"], beside=True),
         Stage(
             "real clients",
             "test",
-            [*pytest, *WAITING_A_LITTLE, *BY_FILE, "tests/compat", *SPARK_BY_HAND],
+            [*pytest, *WAITING, *BY_FILE, "-m", "not at_kafka", "tests/compat", *SPARK_BY_HAND],
         ),
-        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
+        Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], beside=True),
+        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], beside=True),
         Stage(
             "abuse",
             "test",
@@ -147,16 +149,21 @@ def stages() -> list[Stage]:
                 *("env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND),
             ],
         ),
-        Stage("torture", "test", [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN]),
+        Stage("faults", "test", [*pytest, *WAITING_A_LITTLE, "tests/faults"]),
+        Stage(
+            "torture",
+            "test",
+            [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
+            beside=True,
+        ),
         Stage(
             "records, interpreted",
             "test",
             ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
             beside=True,
         ),
-        Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], beside=True),
-        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], beside=True),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
+        Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
         Stage("Spark's sources, all", "spark", [*pytest, "tests/compat/test_spark_sources.py"]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(

@@ -85,7 +85,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield from started(tmp_path_factory.mktemp("theirs"), ApacheKafkaProcess, 1)
 
 
-@pytest.fixture(params=["ours", "theirs"])
+@pytest.fixture(params=["ours", pytest.param("theirs", marks=pytest.mark.at_kafka)])
 def place(request: pytest.FixtureRequest) -> Place:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, Place)

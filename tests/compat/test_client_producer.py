@@ -36,7 +36,7 @@ READ_SECONDS = 30
 _names = itertools.count()
 
 
-@pytest.fixture(scope="module", params=["ours", "apache"])
+@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=pytest.mark.at_kafka)])
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:

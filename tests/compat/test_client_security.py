@@ -60,7 +60,7 @@ class Secured(NamedTuple):
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority.ca)}
 
 
-@pytest.fixture(scope="module", params=["apache", "ours"])
+@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=pytest.mark.at_kafka)])
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:

@@ -30,7 +30,7 @@ CONFIG = {
 }
 
 
-@pytest.fixture(scope="module", params=["ours", "apache"])
+@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=pytest.mark.at_kafka)])
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
