@@ -225,6 +225,13 @@ class PyBrokerFull(PyBroker):
     extra = {"record.validation": "full"}
 
 
+class PyBrokerBatch(PyBroker):
+    """Without a look at the records: what the check of each of them costs."""
+
+    name = "pybroker-batch"
+    extra = {"record.validation": "batch"}
+
+
 class ApacheKafka(Cluster):
     name = "kafka"
 
@@ -342,12 +349,13 @@ def tansu_program() -> Path:
 
 
 BROKERS: Mapping[str, type[Cluster]] = {
-    broker.name: broker for broker in (PyBroker, ApacheKafka, PyBrokerFull, Tansu)
+    broker.name: broker for broker in (PyBroker, ApacheKafka, PyBrokerFull, PyBrokerBatch, Tansu)
 }
 TITLES = {
     "pybroker": "pybroker",
     "kafka": f"Apache Kafka {KAFKA_VERSION}",
     "pybroker-full": "pybroker, record.validation=full",
+    "pybroker-batch": "pybroker, record.validation=batch",
     "tansu": "tansu, memory engine",
 }
 

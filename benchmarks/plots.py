@@ -18,6 +18,7 @@ COLOURS = {
     "pybroker": "#0b7a75",
     "kafka": "#c8c5bd",
     "pybroker-full": "#7fbfb3",
+    "pybroker-batch": "#b5d9d2",
     "tansu": "#d9a441",
 }
 INK, FAINT, MISSED = "#22262a", "#8b9096", "#c8553d"

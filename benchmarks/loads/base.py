@@ -10,7 +10,7 @@ from benchmarks.brokers import Cluster
 from benchmarks.machine import cpu_seconds
 
 OURS_AND_KAFKA = ("pybroker", "kafka")
-EVERYBODY = ("pybroker", "kafka", "pybroker-full", "tansu")
+EVERYBODY = ("pybroker", "kafka", "pybroker-full", "pybroker-batch", "tansu")
 
 
 class Pace(NamedTuple):
