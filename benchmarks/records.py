@@ -85,7 +85,7 @@ def check(batch: bytearray, sent: bytes, config: LogConfig, full: bool) -> None:
     batch[:HEADER_SIZE] = sent[:HEADER_SIZE]
     given: AppendInput = batch
     if full and read_batch_header(sent).is_compressed:
-        given = pre_validate(sent, config, NOW_MS, 9, "t-0", full)
+        given = pre_validate(batch, config, NOW_MS, 9, "t-0", full)
     validate(given, config, 7, 3, NOW_MS, AppendOrigin.CLIENT, 9, "t-0", full)
 
 

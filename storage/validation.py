@@ -38,6 +38,7 @@ from ..protocol.records.builder import assemble, build_batch
 from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from ..protocol.records.loops import COMPILED
 from ..protocol.records.loops.scan import RecordScan
+from ..protocol.records.scanning import scan_batch, scan_block
 from .append_info import AppendOrigin
 from .append_rules import (
     CODEC_BITS,
@@ -72,10 +73,9 @@ QUICK_BYTES = 16 * 1024
 # 7 bytes or more, and 15 ns compiled, 1 us interpreted.
 _SCAN_BYTES = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
 # Compressed batches are looked at in one go up to this size, if they unpack to no more than that.
-_QUICK_PACKED_BYTES = 64 * 1024 if COMPILED else QUICK_BYTES
-_QUICK_UNPACKED_BYTES = 256 * 1024 if COMPILED else QUICK_BYTES
-# So many records are scanned while a compiled loop keeps the interpreter, well below 1 ms.
-_SCAN_STEPS = 16 * 1024
+_QUICK_PACKED_BYTES = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
+_QUICK_UNPACKED_BYTES = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
+_QUICK_GZIP_BYTES = 512 * 1024 if COMPILED else QUICK_BYTES  # it is slow to unpack
 
 # The batch as it goes to disk, its header, and how many records were built anew for it.
 Validated = tuple[Records, BatchHeader, int]
@@ -124,17 +124,22 @@ def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
 
 
 def pre_validate(
-    records: bytes,
+    records: Records,
     config: LogConfig,
     now_ms: int,
     request_version: int | None,
     name: str,
     full: bool,
 ) -> PreValidatedBatch:
-    """What of `validate` takes long, for a client's batch; in any thread."""
-    source = memoryview(records)
+    """What of `validate` takes long, for a client's batch; in any thread.
+
+    `records` are written to, and have to stay as they are until they are appended.
+    """
     request = AppendRequest(config, 0, 0, now_ms, AppendOrigin.CLIENT, request_version, name, full)
-    return _pre_validate(source, request)
+    # The time of the append takes the place of the producer's, which another config may want back.
+    batch = _pre_validate(bytearray(records) if config.log_append_time else records, request)
+    batch.source = records
+    return batch
 
 
 def pre_validate_quickly(
@@ -157,7 +162,8 @@ def pre_validate_quickly(
     ):
         return None
     request = AppendRequest(config, 0, 0, now_ms, AppendOrigin.CLIENT, request_version, name, full)
-    request.max_unpacked_bytes = _QUICK_UNPACKED_BYTES
+    is_gzip = records[_ATTRIBUTES_OFFSET] & CODEC_BITS == Compression.GZIP
+    request.max_unpacked_bytes = _QUICK_GZIP_BYTES if is_gzip else _QUICK_UNPACKED_BYTES
     try:
         return _pre_validate(records, request)
     except _TakesLong:
@@ -236,11 +242,9 @@ def _is_plain_and_whole(records: Records, header: BatchHeader) -> bool:
     if header.is_compressed:
         return False
     try:
-        scan = RecordScan(
-            bytes(memoryview(records)[HEADER_SIZE:]), header.record_count, header.base_timestamp
+        scan = scan_block(
+            memoryview(records)[HEADER_SIZE:], header.record_count, header.base_timestamp
         )
-        while not scan.advance(_SCAN_STEPS):
-            pass
     except InvalidRecord:
         return False
     return scan.highest == header.max_timestamp
@@ -287,7 +291,7 @@ def _validate_any(records: Records, request: AppendRequest) -> Validated | None:
         return _recompressed(records, header, target, request)
     max_timestamp = header.max_timestamp
     if _needs_records(config, request.full) and not attributes & CONTROL_BIT:
-        _, scan = _scanned(records, header, request)
+        scan = _scanned(records, header, request)
         if header.record_count and not attributes & TIMESTAMP_TYPE_BIT:
             max_timestamp = scan.highest
         if source and not scan.in_order:
@@ -310,16 +314,11 @@ def _stamp(records: Records, max_timestamp: int, request: AppendRequest) -> Batc
     return read_batch_header(records)
 
 
-def _scanned(
-    records: Records, header: BatchHeader, request: AppendRequest
-) -> tuple[bytes, RecordScan]:
-    """The records unpacked, and what a scan found, once no rule about them is broken."""
+def _scanned(records: Records, header: BatchHeader, request: AppendRequest) -> RecordScan:
+    """What a scan found, once no rule about records is broken."""
     name = request.name
     try:
-        block = records_block(records, 0, header, max_decompressed_bytes=request.max_unpacked_bytes)
-        scan = RecordScan(block, header.record_count, header.base_timestamp)
-        while not scan.advance(_SCAN_STEPS):
-            pass
+        scan = scan_batch(records, 0, header, max_decompressed_bytes=request.max_unpacked_bytes)
     except InvalidRecord as error:
         code = ErrorCode.INVALID_RECORD
         if isinstance(error, EndlessLength) and not header.is_compressed:
@@ -333,7 +332,7 @@ def _scanned(
         raise corrupt(error, name) from None
     if breaks_a_rule(scan, header, request):
         check_records(records_of(records, header, request), header, request)
-    return block, scan
+    return scan
 
 
 def _renumbered(
@@ -379,11 +378,12 @@ def _recompressed(
     records: Records, header: BatchHeader, target: Compression, request: AppendRequest
 ) -> Validated:
     """The same batch under the topic's codec."""
-    block, scan = _scanned(records, header, request)
+    scan = _scanned(records, header, request)
     if scan.lowest < NO_TIMESTAMP:
         check_times_to_write(records_of(records, header, request))
     if scan.in_order:
         attributes = header.attributes & ~CODEC_BITS | target
+        block = records_block(records, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
         level = request.config.compression_level(target)
         rebuilt = assemble(header._replace(attributes=attributes), block, level)
     else:

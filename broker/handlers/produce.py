@@ -231,7 +231,7 @@ class ProduceHandler:
             log = partition.log
             entries[key], took = await trio.to_thread.run_sync(
                 _pre_validate_timed,
-                bytes(entries[key]),
+                entries[key],
                 log.config,
                 self._clock(),
                 request.api_version,

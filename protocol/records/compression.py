@@ -15,7 +15,7 @@ Lz4BlockOutputStream, ZstdCompression) and KAFKA-3160 (the lz4 header checksum o
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -34,7 +34,7 @@ GZIP_DEFAULT_LEVEL: Final = -1
 LZ4_DEFAULT_LEVEL: Final = 9  # Kafka's default level means "the fast compressor", not level 9
 ZSTD_DEFAULT_LEVEL: Final = 3
 
-_SLICE_BYTES: Final = 256 * 1024
+_SLICE_BYTES: Final = 128 * 1024
 _GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a 32 KiB window
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024  # zstd's own limit for streaming decoders
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -104,20 +104,28 @@ def compress(
 
 def decompress(codec: Compression, data: Buffer, *, max_bytes: int, magic: int = 2) -> bytes:
     """``data`` unpacked; ProtocolError if it is damaged or unpacks to more than ``max_bytes``."""
+    pieces = list(decompress_in_pieces(codec, data, max_bytes=max_bytes, magic=magic))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def decompress_in_pieces(
+    codec: Compression, data: Buffer, *, max_bytes: int, magic: int = 2
+) -> Iterator[bytes]:
+    """The same in pieces: of 128 KiB at most, except for snappy's, which are its blocks."""
     if codec is Compression.NONE:
         if len(data) > max_bytes:
             raise _too_large(max_bytes)
-        return bytes(data)
+        yield bytes(data)
+        return
     output = _Output(max_bytes)
     try:
-        _DECOMPRESSORS[codec](memoryview(data), output, magic)
+        yield from _DECOMPRESSORS[codec](memoryview(data), output, magic)
     except (UnpacksTooLarge, InvalidRecord):
         raise
     except (
         zlib.error, zstandard.ZstdError, snappy.UncompressError, RuntimeError, ProtocolError
     ) as error:  # fmt: skip
         raise DamagedBlock(f"damaged {codec.name.lower()} data: {error}") from error
-    return output.joined()
 
 
 def _too_large(max_bytes: int) -> UnpacksTooLarge:
@@ -125,34 +133,30 @@ def _too_large(max_bytes: int) -> UnpacksTooLarge:
 
 
 class _Output:
-    """Chunks of decompressed data with a limit on their sum."""
+    """How much may still come."""
 
-    __slots__ = ("chunks", "max_bytes", "room")
+    __slots__ = ("max_bytes", "room")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.room = max_bytes
-        self.chunks: list[bytes] = []
 
     def next_slice_bytes(self) -> int:
         """How much to unpack next: one byte more than fits shows that there is too much."""
         return min(self.room + 1, _SLICE_BYTES)
 
-    def add(self, chunk: bytes) -> None:
-        self.room -= len(chunk)
+    def counted(self, piece: bytes) -> bytes:
+        self.room -= len(piece)
         if self.room < 0:
             raise _too_large(self.max_bytes)
-        self.chunks.append(chunk)
-
-    def joined(self) -> bytes:
-        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+        return piece
 
 
 def _starts_with(data: memoryview, position: int, prefix: bytes) -> bool:
     return bytes(data[position : position + len(prefix)]) == prefix
 
 
-def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> None:
+def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> Iterator[bytes]:
     """One or more gzip members; fed in slices, so that the tail that zlib copies stays small."""
     position = 0
     while True:
@@ -163,7 +167,7 @@ def _decompress_gzip(data: memoryview, output: _Output, magic: int) -> None:
                 pending = data[position : position + _SLICE_BYTES]
                 position += len(pending)
             chunk = member.decompress(pending, output.next_slice_bytes())
-            output.add(chunk)
+            yield output.counted(chunk)
             if not pending and not chunk and not member.eof:
                 raise InvalidRecord("gzip data ends early")
         position -= len(member.unused_data)
@@ -182,9 +186,9 @@ def _compress_snappy(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, output: _Output, magic: int) -> None:
+def _decompress_snappy(data: memoryview, output: _Output, magic: int) -> Iterator[bytes]:
     if not _starts_with(data, 0, _XERIAL_MAGIC):
-        _unpack_snappy_block(data, output)
+        yield _unpack_snappy_block(data, output)
         return
     position, end = 0, len(data)
     while position < end:
@@ -201,11 +205,11 @@ def _decompress_snappy(data: memoryview, output: _Output, magic: int) -> None:
         position += 4
         if not 0 < size <= end - position:
             raise ProtocolError(f"a snappy block of {size} bytes has {end - position} left")
-        _unpack_snappy_block(data[position : position + size], output)
+        yield _unpack_snappy_block(data[position : position + size], output)
         position += size
 
 
-def _unpack_snappy_block(block: memoryview, output: _Output) -> None:
+def _unpack_snappy_block(block: memoryview, output: _Output) -> bytes:
     """One raw block, after its declared size (an unsigned varint in front) was found to fit."""
     declared = shift = 0
     for byte in block[:5]:
@@ -217,8 +221,8 @@ def _unpack_snappy_block(block: memoryview, output: _Output) -> None:
         raise ProtocolError("a snappy block has no length")
     if declared > output.room:
         raise _too_large(output.max_bytes)
-    chunk = snappy.uncompress(bytes(block))
-    output.add(chunk)
+    chunk: bytes = snappy.uncompress(bytes(block))
+    return output.counted(chunk)
 
 
 def _compress_lz4(data: Buffer, level: int | None, magic: int) -> bytes:
@@ -239,7 +243,7 @@ def _compress_lz4(data: Buffer, level: int | None, magic: int) -> bytes:
     return frame
 
 
-def _decompress_lz4(data: memoryview, output: _Output, magic: int) -> None:
+def _decompress_lz4(data: memoryview, output: _Output, magic: int) -> Iterator[bytes]:
     """One frame, its header replaced by one without content size and content checksum."""
     header_end = _LZ4_HEADER_BYTES
     if len(data) < header_end or not _starts_with(data, 0, _LZ4_MAGIC):
@@ -269,7 +273,7 @@ def _decompress_lz4(data: memoryview, output: _Output, magic: int) -> None:
             data[position : position + _SLICE_BYTES],
             max_length=output.next_slice_bytes(),
         )
-        output.add(chunk)
+        yield output.counted(chunk)
         position += consumed
         if ended:
             return
@@ -299,7 +303,7 @@ def _xxh32_short(data: bytes) -> int:
     return acc ^ acc >> 16
 
 
-def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> None:
+def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> Iterator[bytes]:
     """One or more frames. zstandard's reader takes a cut frame for an ended one: look first."""
     decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
     position = 0
@@ -308,7 +312,7 @@ def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> None:
         position += len(frame)
         with decoder.stream_reader(frame) as reader:
             while chunk := reader.read(output.next_slice_bytes()):
-                output.add(chunk)
+                yield output.counted(chunk)
 
 
 def _zstd_frame_end(data: memoryview, position: int) -> int:
@@ -337,7 +341,7 @@ def _checked_end(data: memoryview, end: int) -> int:
     return end
 
 
-_DECOMPRESSORS: Final[dict[Compression, Callable[[memoryview, _Output, int], None]]] = {
+_DECOMPRESSORS: Final[dict[Compression, Callable[[memoryview, _Output, int], Iterator[bytes]]]] = {
     Compression.GZIP: _decompress_gzip,
     Compression.SNAPPY: _decompress_snappy,
     Compression.LZ4: _decompress_lz4,

@@ -4,8 +4,10 @@ A record fills exactly its declared length, all lengths are those of something t
 the block holds exactly the declared number of records. What rules of the topic ask for is noted in
 passing: the bounds of the timestamps, records without a key, offsets that do not count up.
 
-The walk goes on in portions of a bounded number of steps (a record or a record's header each): in
-a thread of its own, a compiled loop would keep the interpreter from everybody else until it ends.
+The block comes in pieces, so that nobody has to hold all of it: a record that a piece does not hold
+whole begins the next one. Within a piece the walk goes on in portions of a bounded number of steps
+(a record or a record's header each): in a thread of its own, a compiled loop would keep the
+interpreter from everybody else until it ends. `protocol/records/scanning.py` drives it.
 
 Mirrors: DefaultRecord.readFrom and readPartiallyFrom, as LogValidator runs them.
 Stricter than Kafka: lengths count in compressed batches as well, where Kafka reads over them (its
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 # length, attributes, timestamp delta, offset delta, key length, value length, header count
 MIN_RECORD_BYTES: Final = 7
 NO_TIMESTAMP: Final = -1
+_MOST_LENGTH_BYTES: Final = 5
 
 # Up to here from 0, a time and a small difference have a sum that needs no care.
 _FAR: Final = 2**62
@@ -32,31 +35,40 @@ _FAR: Final = 2**62
 
 @final
 class RecordScan:
-    """One walk over ``block``, which claims to hold ``count`` records.
+    """One walk over a block that claims to hold ``count`` records; InvalidRecord if below zero.
 
-    After it `highest` is the largest timestamp (int64 min without records), `lowest` the smallest
-    of those that are not NO_TIMESTAMP (int64 max if there is none), `keyless` the number of records
-    without a key, `in_order` whether the offset deltas are 0, 1, 2, ...
+    After the last piece `highest` is the largest timestamp (int64 min without records), `lowest`
+    the smallest of those that are not NO_TIMESTAMP (int64 max if there is none), `keyless` the
+    number of records without a key, `in_order` whether the offset deltas are 0, 1, 2, ...
     """
 
-    def __init__(self, block: bytes, count: int, base_timestamp: int) -> None:
-        """InvalidRecord if so many records cannot be in so few bytes."""
-        if not 0 <= count <= len(block) // MIN_RECORD_BYTES:
-            raise InvalidRecord(f"{count} records cannot be in {len(block)} bytes")
-        self._block = block
+    def __init__(self, count: int, base_timestamp: int) -> None:
+        if count < 0:
+            raise InvalidRecord(f"a batch of {count} records")
+        self._block = b""
+        self._is_last = False
         self._count: i64 = count
         self._base: i64 = base_timestamp
-        self._position: i64 = 0
         self._index: i64 = 0
         self._record_end: i64 = 0
         self._headers_left: i64 = 0
+        # How much of the piece has been seen; it ends with a record.
+        self.position: i64 = 0
+        # How much the next record takes from there on, if it is known to be more than was there.
+        self.wanted: i64 = 0
         self.highest: i64 = MIN_INT64
         self.lowest: i64 = MAX_INT64
         self.keyless: i64 = 0
         self.in_order = True
 
+    def take(self, block: bytes, is_last: bool) -> None:
+        """The next piece, from where `position` was in the one before."""
+        self._block = block
+        self._is_last = is_last
+        self.position = 0
+
     def advance(self, steps: i64) -> bool:
-        """Go on for at most ``steps`` records and headers; whether all have been seen.
+        """Go on for at most ``steps`` records and headers; whether the piece holds more of them.
 
         InvalidRecord where one breaks the format's rules, EndlessLength for one of these rules.
         """
@@ -71,7 +83,7 @@ class RecordScan:
         count: i64 = self._count
         base: i64 = self._base
         near = -_FAR < base < _FAR
-        position: i64 = self._position
+        position: i64 = self.position
         index: i64 = self._index
         record_end: i64 = self._record_end
         headers_left: i64 = self._headers_left
@@ -84,12 +96,19 @@ class RecordScan:
         length: i64
         delta: i64
         timestamp: i64
+        start: i64 = 0
+        has_more = False
+        is_last = self._is_last
         while steps > 0 and index < count:
             steps -= 1
             if headers_left:
                 position = skip_header(block, position, record_end)
                 headers_left -= 1
             else:
+                if not is_last and end - position < _MOST_LENGTH_BYTES:
+                    self.wanted = 0
+                    break
+                start = position
                 byte = block[position]
                 if byte < 0x80:
                     position += 1
@@ -102,8 +121,12 @@ class RecordScan:
                     else:
                         length, position = _length_after(block, position + 1, byte)
                 record_end = position + length
-                if length < MIN_RECORD_BYTES - 1 or record_end > end:
+                if length < MIN_RECORD_BYTES - 1 or (record_end > end and is_last):
                     raise InvalidRecord(f"a record of {length} bytes has {end - position} left")
+                if record_end > end:
+                    self.wanted = record_end - start
+                    position = start
+                    break
                 byte = block[position + 1]  # after the record's attributes, which are unused
                 position += 2
                 if byte < 0x80 and near:
@@ -167,9 +190,11 @@ class RecordScan:
                 if position != record_end:
                     raise InvalidRecord(f"a record is {position - record_end} bytes off its length")
                 index += 1
+        else:
+            has_more = index < count
         if index == count and position != end:
             raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
-        self._position = position
+        self.position = position
         self._index = index
         self._record_end = record_end
         self._headers_left = headers_left
@@ -177,7 +202,7 @@ class RecordScan:
         self.lowest = lowest
         self.keyless = keyless
         self.in_order = in_order
-        return index == count
+        return has_more
 
 
 def _length_after(block: bytes, position: i64, first: i64) -> tuple[i64, i64]:

@@ -13,6 +13,7 @@ from pybroker.protocol.records.batch import (
     HEADER_SIZE,
     Compression,
     SimpleRecord,
+    TimestampType,
     iter_batch_headers,
     read_batch_header,
     update_crc,
@@ -92,7 +93,9 @@ def test_the_same_is_found(tmp_path: Path, overrides: dict[str, Any]) -> None:
     examined = log_of(tmp_path / "examined", None, **overrides)
     outcomes = set()
     for version, sent in batches():
-        found = pre_validate(sent, examined.config, examined_ms, version, examined.name, False)
+        found = pre_validate(
+            bytearray(sent), examined.config, examined_ms, version, examined.name, False
+        )
         expected = outcome(direct, bytearray(sent), version)
         assert outcome(examined, found, version) == expected, (version, sent)
         outcomes.add(expected[0])
@@ -126,7 +129,7 @@ def test_the_same_is_found_on_the_spot(tmp_path: Path, overrides: dict[str, Any]
     ("unpacked", "overrides", "quick"),
     [
         (1_000, {}, True),
-        (1_000_000, {}, False),
+        (3_000_000, {}, False),
         (1_000, {"cleanup.policy": "compact"}, False),
         (1_000, {"compression.type": "zstd"}, False),
         (1_000, {"message.timestamp.type": "LogAppendTime"}, True),
@@ -148,7 +151,7 @@ def test_what_is_looked_at_on_the_spot(
 def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str, str]) -> None:
     sent = bytes(build_batch(RECORDS, compression=Compression.GZIP))
     log = log_of(tmp_path, None, **{"compression.type": "zstd"})
-    found = pre_validate(sent, log.config, EARLIER_MS, 9, log.name, False)
+    found = pre_validate(bytearray(sent), log.config, EARLIER_MS, 9, log.name, False)
     log.set_config(LogConfig.from_overrides(later, {"inter.broker.protocol.version": "2.8"}))
     *_, stored = outcome(log, found, 9)
     headers = [header for _, header in iter_batch_headers(stored)]
@@ -156,6 +159,19 @@ def test_a_config_that_changes_meanwhile_counts(tmp_path: Path, later: dict[str,
         assert [header.compression for header in headers] == [Compression.LZ4]
     else:
         assert {header.magic for header in headers} == {0}
+    log.close()
+
+
+def test_append_time_that_is_no_longer_asked_for(tmp_path: Path) -> None:
+    """The producer's times are judged, not those of an append under the config before."""
+    sent = bytes(build_batch(RECORDS, compression=Compression.GZIP))
+    log = log_of(tmp_path, None, **{"message.timestamp.type": "LogAppendTime"})
+    found = pre_validate(bytearray(sent), log.config, NOW_MS, 9, log.name, True)
+    log.set_config(LogConfig.from_overrides({}, {}))
+    *_, stored = outcome(log, found, 9)
+    header = read_batch_header(stored)
+    assert header.timestamp_type is TimestampType.CREATE_TIME
+    assert header.max_timestamp == read_batch_header(sent).max_timestamp
     log.close()
 
 
@@ -176,7 +192,7 @@ def test_offsets_follow_on(tmp_path: Path) -> None:
         for sequence in (0, len(RECORDS))
     )
     found = [
-        pre_validate(batch, log.config, NOW_MS, 9, log.name, False)
+        pre_validate(bytearray(batch), log.config, NOW_MS, 9, log.name, False)
         for batch in (first, second, first)
     ]
     infos = [log.append_as_leader(records, leader_epoch=4, now_ms=NOW_MS) for records in found]
@@ -232,7 +248,9 @@ def test_more_records_than_are_made(tmp_path: Path) -> None:
     header = read_batch_header(build_batch(RECORDS, compression=Compression.ZSTD))
     header = header._replace(record_count=count, last_offset_delta=count - 1)
     bomb = assemble(header, b"\x0c\0\0\0\x01\x01\0" * count, None)
-    code, message, _ = outcome(log, pre_validate(bytes(bomb), log.config, 0, 9, "t-0", False), 9)
+    code, message, _ = outcome(
+        log, pre_validate(bytearray(bomb), log.config, 0, 9, "t-0", False), 9
+    )
     assert code is ErrorCode.INVALID_RECORD
     assert f"a batch of {count} records" in message
     log.close()

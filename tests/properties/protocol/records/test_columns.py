@@ -28,6 +28,7 @@ from pybroker.protocol.records.columns import RecordColumns, decode_columns
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker.protocol.records.loops.scan import RecordScan
+from pybroker.protocol.records.scanning import scan_batch, scan_block
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import Cursor, dumb_decode, dumb_varint
 from tests.support.record_strategies import codecs, legacy_codecs, offsets, record_lists, timestamps
@@ -227,13 +228,14 @@ def test_the_same_verdict(case: tuple[bytes, int], base: int, steps: int) -> Non
         found = twin(block, count, base)
     except Bad:
         with pytest.raises(InvalidRecord):
-            scanned(block, count, base, 1 << 20)
+            scan_block(block, count, base)
         with pytest.raises(InvalidRecord):
-            scanned(block, count, base, steps)
+            scanned(block, count, base, steps, 8 * steps)
         with pytest.raises(InvalidRecord):
             decode_columns(batch_around(block, count, base))
         return
-    scan = scanned(block, count, base, steps)
+    scan = scanned(block, count, base, steps, 8 * steps)
+    assert told(scan) == told(scan_block(block, count, base))
     times = [time for time, _, _ in found]
     assert scan.highest == max(times, default=-(2**63))
     assert scan.lowest == min((time for time in times if time != -1), default=2**63 - 1)
@@ -247,11 +249,41 @@ def test_the_same_verdict(case: tuple[bytes, int], base: int, steps: int) -> Non
     assert list(columns.records()) == [r._replace(sequence=-1) for r in read_records(fetched)]
 
 
-def scanned(block: bytes, count: int, base: int, steps: int) -> RecordScan:
-    scan = RecordScan(block, count, base)
-    while not scan.advance(steps):
-        pass
-    return scan
+def told(scan: RecordScan) -> tuple[object, ...]:
+    return scan.highest, scan.lowest, scan.keyless, scan.in_order
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("sizes", [[10] * 60_000, [300_000, 5, 200_000], [1000] * 700], ids=len)
+def test_batches_of_many_pieces(codec: Compression, sizes: list[int]) -> None:
+    records = [
+        SimpleRecord(BASE_TIMESTAMP + n, b"k%d" % n, b"v" * size, [("h", b"x" * (size // 3))])
+        for n, size in enumerate(sizes)
+    ]
+    batch = build_batch(records, compression=codec)
+    header = read_batch_header(batch)
+    scan = scan_batch(batch, 0, header, max_decompressed_bytes=1 << 24)
+    last = BASE_TIMESTAMP + len(sizes) - 1
+    assert told(scan) == (last, BASE_TIMESTAMP, 0, True)
+    for wrong in (header.record_count - 1, header.record_count + 1):
+        with pytest.raises(InvalidRecord):
+            scan_batch(
+                batch, 0, header._replace(record_count=wrong), max_decompressed_bytes=1 << 24
+            )
+
+
+def scanned(block: bytes, count: int, base: int, steps: int, piece: int = 1 << 20) -> RecordScan:
+    """The block in pieces, each in portions of so many steps."""
+    scan = RecordScan(count, base)
+    position = 0
+    while True:
+        end = min(len(block), position + max(piece, scan.wanted))
+        scan.take(block[position:end], end == len(block))
+        while scan.advance(steps):
+            pass
+        if end == len(block):
+            return scan
+        position += scan.position
 
 
 def batch_around(block: bytes, count: int, base: int) -> bytes:
