@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import final
 
+from crc32c import crc32c
+
 from ..protocol.errors import EndlessLength, ErrorCode, InvalidRecord, KafkaError, ProtocolError
 from ..protocol.records.batch import (
     HEADER_SIZE,
@@ -38,6 +40,7 @@ from ..protocol.records.builder import assemble, build_batch
 from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from ..protocol.records.loops import COMPILED
 from ..protocol.records.loops.scan import RecordScan
+from ..protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
 from ..protocol.records.scanning import scan_batch, scan_block
 from .append_info import AppendOrigin
 from .append_rules import (
@@ -67,6 +70,8 @@ _OLD_ATTRIBUTES_OFFSET = 17
 # Timestamp type, control, delete horizon: not in what a producer usually sends.
 _ODD_BITS = 0x68
 
+# Up to here a batch is checked in one call, for which it is copied.
+_SMALL_BYTES = 16 * 1024
 # Plain batches up to this size are looked at in one go, whatever is in them.
 QUICK_BYTES = 16 * 1024
 # The same for batches of which no rule asks more than that their records are whole: a record takes
@@ -211,21 +216,18 @@ def validate(
                 config, next_offset, leader_epoch, now_ms, origin, request_version, name, full
             ),
         )
-    (base_offset, length, _, magic, _, attributes, delta, _, _, producer_id, _, sequence, count) = (
-        header
-    )
+    base_offset, length, _, magic, crc, _, _, _, _, _, _, _, _ = header
     if (
         magic == MAGIC_V2
         and length + LOG_OVERHEAD == len(records) <= config.max_message_bytes
         and base_offset == 0
-        and delta + 1 == count > 0
-        and attributes & _ODD_BITS == 0
-        and attributes & CODEC_BITS <= Compression.LZ4
-        and (sequence >= 0 or producer_id < 0)
         and config.batches_stay_opaque
-        and (type(records) is bytearray or not memoryview(records).readonly)
-        and crc_is_valid(records, 0, header)
-        and (not full or _is_plain_and_whole(records, header))
+        and (type(records) is not memoryview or not records.readonly)
+        and (
+            crc32c(checked := bytes(records[CHECKED_FROM:])) == crc and is_plain_and_whole(checked)
+            if full and length <= _SMALL_BYTES
+            else _is_good(records, header, full)
+        )
     ):
         assign_offset_and_epoch(records, 0, next_offset, leader_epoch)
         return records, header, 0
@@ -237,7 +239,20 @@ def validate(
     )
 
 
-def _is_plain_and_whole(records: Records, header: BatchHeader) -> bool:
+def _is_good(records: Records, header: BatchHeader, full: bool) -> bool:
+    """Whether a batch asks for nothing but its offset; if `full`, its records have been seen."""
+    _, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = header
+    return (
+        delta + 1 == count > 0
+        and attributes & _ODD_BITS == 0
+        and attributes & CODEC_BITS <= Compression.LZ4
+        and (sequence >= 0 or producer_id < 0)
+        and crc_is_valid(records, 0, header)
+        and (not full or _are_plain_and_whole(records, header))
+    )
+
+
+def _are_plain_and_whole(records: Records, header: BatchHeader) -> bool:
     """Whether the records are not compressed, all there, and no younger than the header says."""
     if header.is_compressed:
         return False

@@ -28,6 +28,7 @@ from pybroker.protocol.records.columns import RecordColumns, decode_columns
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker.protocol.records.loops.scan import RecordScan
+from pybroker.protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
 from pybroker.protocol.records.scanning import scan_batch, scan_block
 from tests.support.conversions import build_message_set
 from tests.support.dumb_records import Cursor, dumb_decode, dumb_varint
@@ -247,6 +248,54 @@ def test_the_same_verdict(case: tuple[bytes, int], base: int, steps: int) -> Non
     assert list(columns.offsets) == [delta for _, delta, _ in found]
     assert [length >= 0 for length in columns.key_lengths] == [has_key for _, _, has_key in found]
     assert list(columns.records()) == [r._replace(sequence=-1) for r in read_records(fetched)]
+
+
+int64s = st.one_of(st.sampled_from([-(2**63), -1, 0, 2**63 - 1]), st.integers(-(2**63), 2**63 - 1))
+
+
+@given(
+    damaged(),
+    st.sampled_from([BASE_TIMESTAMP, 0, -1, 2**63 - 1, -(2**63)]),
+    st.one_of(st.none(), int64s),
+    st.sampled_from([0, 0, 0, 1, -1, 2**31 - 1]),
+    st.sampled_from([0, 0, 0, 0x10, 1, 4, 8, 0x20, 0x40, 0x7F00]),
+    st.sampled_from([(-1, -1), (7, 0), (7, -1), (2**62, 2**31 - 1), (-1, 3)]),
+)
+@example((b"\xff" * 40, 1), 0, None, 0, 0, (-1, -1))
+@example((b"\x14\0\0\0" + HUGE + b"\x01\0", 1), 0, None, 0, 0, (-1, -1))
+@example((b"\x0e\0\0\0\x01\x01\0" + b"\0" * 40, 1), 0, 0, 0, 0, (-1, -1))
+def test_the_same_verdict_on_a_small_batch(
+    case: tuple[bytes, int],
+    base: int,
+    highest: int | None,
+    surplus: int,
+    attributes: int,
+    producer: tuple[int, int],
+) -> None:
+    """Where `highest` is None the header says what the records do."""
+    block, count = case
+    producer_id, sequence = producer
+    try:
+        times = [time for time, _, _ in twin(block, count, base)]
+        is_good = bool(times)
+    except Bad:
+        times, is_good = [], False
+    largest = max(times, default=0)
+    if highest is None:
+        highest = largest
+    last_delta = min(count - 1 + surplus, 2**31 - 1)
+    batch = bytearray(batch_around(block, count, base))
+    struct.pack_into(">hi", batch, 21, attributes, last_delta)
+    struct.pack_into(">q", batch, 35, highest)
+    struct.pack_into(">q", batch, 43, producer_id)
+    struct.pack_into(">i", batch, 53, sequence)
+    assert is_plain_and_whole(bytes(batch[CHECKED_FROM:])) == (
+        is_good
+        and highest == largest
+        and last_delta == count - 1
+        and attributes & 0x6F == 0
+        and (producer_id < 0 or sequence >= 0)
+    )
 
 
 def told(scan: RecordScan) -> tuple[object, ...]:
