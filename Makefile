@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse spark posix bench profile lint compiled wheels dist pythons \
+.PHONY: help demo test mixed abuse spark posix bench bench-spark profile lint compiled wheels dist pythons \
 	venv-demo venv-test clean
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make spark   all scenarios that both of Spark's sources, with and without a jar, are read through"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
+	@echo "make bench-spark  Spark with and without the connector's jar, a gigabyte each: benchmarks/SPARK.md (8 minutes)"
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
@@ -64,6 +65,9 @@ posix: venv-test
 
 bench: venv-test
 	$(BIN)/python -m benchmarks.run $(BENCH)
+
+bench-spark: compiled
+	$(BIN)/python -m benchmarks.spark --write $(BENCH)
 
 profile: venv-test
 	@$(BIN)/py-spy --version >/dev/null 2>&1 || $(PIP) install 'py-spy>=0.4'

@@ -1,26 +1,29 @@
 """Rows of a fetch as Arrow batches, with the columns of the official connector.
 
-Job: offsets and timestamps go from `RecordColumns` to Arrow as they are; keys and values are
-sliced out of the fetch, once. No object is made for a record.
+Job: offsets and timestamps go from `RecordColumns` to Arrow as they are; keys and values are copied
+out of the fetch, once, by Arrow. No object is made for a record, but for one with headers.
+
+How keys and values are gathered: the fetch is taken for a column of twice as many binaries, in turn
+a value and what lies between it and the next one, and every second one of them is taken. So places
+must not go back from row to row, nor lie in one another; see `RecordColumns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...protocol.records.columns import RecordColumns
-from ...protocol.records.record import TimestampType
+from ...protocol.records.columns import BatchRows, RecordColumns
 
-if TYPE_CHECKING:
-    from array import array
-
-MAX_ROWS = 50_000  # of an Arrow batch
+MAX_ROWS: Final = 65_536  # of an Arrow batch
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_EVERY_SECOND: Final = pa.array(range(0, 2 * MAX_ROWS, 2), pa.int32())
 
 
 class ArrowRows:
@@ -32,60 +35,91 @@ class ArrowRows:
         self._include_headers = include_headers
 
     def batches(
-        self, columns: RecordColumns, ranges: list[tuple[int, int]]
+        self, columns: RecordColumns, ranges: Sequence[tuple[int, int]]
     ) -> Iterator[pa.RecordBatch]:
-        for first, last in ranges:
-            for start in range(first, last, MAX_ROWS):
-                yield self._batch(columns, start, min(start + MAX_ROWS, last))
+        """The rows of these ranges, in order."""
+        if not ranges:
+            return
+        types = _timestamp_types(columns)
+        first, last = ranges[0][0], ranges[-1][1]
+        wanted = _mask(ranges) if len(ranges) > 1 else None
+        for start in range(first, last, MAX_ROWS):
+            end = min(start + MAX_ROWS, last)
+            batch = self._batch(columns, types[start:end], start, end)
+            yield batch if wanted is None else batch.filter(wanted[start - first : end - first])
 
-    def _batch(self, columns: RecordColumns, first: int, last: int) -> pa.RecordBatch:
+    def _batch(
+        self, columns: RecordColumns, types: pa.Array, first: int, last: int
+    ) -> pa.RecordBatch:
         count = last - first
         times = _numbers(columns.timestamps, first, last)
+        data = pa.py_buffer(columns.data)
         found: dict[str, Any] = {
-            "key": _contents(columns.data, columns.key_starts, columns.key_lengths, first, last),
-            "value": _contents(
-                columns.data, columns.value_starts, columns.value_lengths, first, last
-            ),
+            "key": _contents(data, columns.key_starts, columns.key_lengths, first, last),
+            "value": _contents(data, columns.value_starts, columns.value_lengths, first, last),
             "topic": pa.repeat(self._topic, count),
             "partition": pa.repeat(pa.scalar(self._partition, pa.int32()), count),
             "offset": _numbers(columns.offsets, first, last),
             "timestamp": pc.multiply(times, 1000).cast(_TIMESTAMP),
-            "timestampType": _timestamp_types(columns, first, last),
+            "timestampType": types,
         }
         if self._include_headers:
             found["headers"] = _headers(columns, first, last)
         return pa.RecordBatch.from_pydict(found)
 
 
+def _mask(ranges: Sequence[tuple[int, int]]) -> pa.Array:
+    """Which rows are in one of them, from the first to the last."""
+    parts = []
+    end = ranges[0][0]
+    for first, last in ranges:
+        parts += [pa.repeat(False, first - end), pa.repeat(True, last - first)]
+        end = last
+    return pa.concat_arrays(parts)
+
+
 def _numbers(column: array[int], first: int, last: int) -> pa.Array:
-    """A copy: the columns of the whole fetch would be kept alive otherwise."""
+    """Not a copy."""
     view = memoryview(column)[first:last]
-    return pa.Array.from_buffers(pa.int64(), last - first, [None, pa.py_buffer(bytes(view))])
+    return pa.Array.from_buffers(pa.int64(), last - first, [None, pa.py_buffer(view)])
 
 
 def _contents(
-    data: bytes, starts: array[int], lengths: array[int], first: int, last: int
+    data: pa.Buffer, starts: array[int], lengths: array[int], first: int, last: int
 ) -> pa.Array:
-    """null where the length is -1."""
-    return pa.array(
-        [
-            data[start : start + length] if length >= 0 else None
-            for start, length in zip(starts[first:last], lengths[first:last], strict=True)
-        ],
-        pa.binary(),
-    )
+    """A copy; null where the length is -1."""
+    count = last - first
+    begins, sizes = _numbers(starts, first, last), _numbers(lengths, first, last)
+    least = pc.min(sizes).as_py()
+    if least < 0 and pc.max(sizes).as_py() < 0:
+        return pa.nulls(count, pa.binary())
+    wanted = _EVERY_SECOND[:count]
+    if least < 0:
+        wanted = pc.if_else(pc.less(sizes, 0), None, wanted)
+        sizes = pc.max_element_wise(sizes, 0)
+    bounds = array("i", bytes(2 * count * array("i").itemsize))
+    bounds[::2] = _int32(begins)
+    bounds[1::2] = _int32(pc.add(begins, sizes))
+    parts = [None, pa.py_buffer(bounds), data]
+    return pa.Array.from_buffers(pa.binary(), 2 * count - 1, parts).take(wanted)
 
 
-def _timestamp_types(columns: RecordColumns, first: int, last: int) -> pa.Array:
-    """Of each batch: 0 for the time of creation, 1 for that of the append, -1 for format v0."""
+def _int32(numbers: pa.Array) -> array[int]:
+    """Of places in a fetch, which is never that large, unpacked or not."""
+    return array("i", numbers.cast(pa.int32()).buffers()[1].to_pybytes())
+
+
+def _timestamp_types(columns: RecordColumns) -> pa.Array:
+    """Of each row: 0 for the time of creation, 1 for that of the append, -1 for format v0."""
     parts = []
-    for batch in columns.batches:
-        count = min(batch.end, last) - max(batch.first, first)
-        if count > 0:
-            kind = -1 if batch.header.magic == 0 else int(batch.header.timestamp_type)
-            assert kind in (-1, *TimestampType)
-            parts.append(pa.repeat(pa.scalar(kind, pa.int32()), count))
+    for kind, batches in groupby(columns.batches, _timestamp_type):
+        count = sum(batch.end - batch.first for batch in batches)
+        parts.append(pa.repeat(pa.scalar(kind, pa.int32()), count))
     return pa.concat_arrays(parts)
+
+
+def _timestamp_type(batch: BatchRows) -> int:
+    return -1 if batch.header.magic == 0 else int(batch.header.timestamp_type)
 
 
 def _headers(columns: RecordColumns, first: int, last: int) -> pa.Array:
