@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
+from pybroker.spark_jobs.schemas import parse_json
 from pybroker.spark_jobs.session import kafka_session
 from pybroker.spark_jobs.source.data_source import FORMAT
 from tests.support.processes import BrokerProcess
@@ -123,7 +124,7 @@ def rows_of(frame: Any) -> list[tuple[Any, ...]]:
     columns = [name for name in frame.columns if name != "headers"]
     found = [
         tuple(row[name] for name in columns)
-        + (tuple(map(tuple, row.headers or ())) if "headers" in frame.columns else ())
+        + ((tuple(map(tuple, row.headers or ())),) if "headers" in frame.columns else ())
         for row in frame.collect()
     ]
     return sorted(found, key=lambda row: (row[2], row[3], row[4]))
@@ -393,3 +394,35 @@ def test_what_cannot_be_written(spark: Any, topics: Topics, columns: list[str], 
     writer = spark.range(1).selectExpr(*columns).write.format(FORMAT)
     with pytest.raises(Exception, match=words):
         writer.option("kafka.bootstrap.servers", topics.servers).mode("append").save()
+
+
+LINES = (b'{"id": 1, "name": "a"}', b'{"id": "x"}', b'{"id": 2, "more": [1]}', b"{", b"", None)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_dead_letters(spark: Any, topics: Topics, source: str) -> None:
+    """What does not parse comes to a topic, as it was, and says where it stood and why."""
+    origin, target = (new_topic(topics.servers) for _ in range(2))
+    producer = Producer({"bootstrap.servers": topics.servers})
+    for line in LINES:
+        producer.produce(origin, line, b"key", headers=[("a", b"b")])
+    assert producer.flush(WAIT_SECONDS) == 0
+    connect = {"kafka.bootstrap.servers": topics.servers, "includeHeaders": "true"}
+    records = spark.read.format(source).options(subscribe=origin, **connect).load()
+    parts = parse_json(records, "id BIGINT, name STRING")
+    good = parts.good.select("parsed.*", "offset").orderBy("offset").collect()
+    assert [tuple(row) for row in good] == [(1, "a", 0), (2, None, 2)]
+    parts.dead.write.format(source).options(topic=target, **connect).mode("append").save()
+    dead = sorted(contents(spark, topics, target), key=lambda row: bytes(row[-1][3][1]))
+    assert [row[2] for row in dead] == [LINES[1], *LINES[3:]]
+    assert {row[1] for row in dead} == {b"key"}
+    for row, offset in zip(dead, (1, 3, 4, 5), strict=True):
+        told = {name: bytes(value).decode() for name, value in row[-1]}
+        assert told.pop("__connect.errors.exception.message")
+        assert told == {
+            "a": "b",
+            "__connect.errors.topic": origin,
+            "__connect.errors.partition": "0",
+            "__connect.errors.offset": str(offset),
+            "__connect.errors.stage": "VALUE_CONVERTER",
+        }
