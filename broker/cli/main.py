@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "tokens": (".tokens", "tokens", "Delegation tokens: create, list, renew, expire."),
     "completion": (".completion", "completion", "Completion for bash, zsh or fish."),
     "perf": (".perf", "perf", "How fast a cluster is: produce, consume, e2e, groups."),
+    "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
     "verify": (".verify", "verify", "Write records, and check that each comes back once."),
     "log": (".log", "log", "Print what is in the files of a partition."),
     "broker": (".server", "broker", "Run one broker from a server.properties file."),

@@ -40,6 +40,7 @@ from .offset_requests import Committed, Found
 from .options import EARLIEST, LATEST, ConsumerOptions
 from .positions import Position, Positions
 from .received import Received, ReceivedBatch
+from .unpacking import unpack_columns
 
 
 class ConsumerMetrics(NamedTuple):
@@ -75,7 +76,13 @@ class Consumer:
         self.options = ConsumerOptions(**options)  # type: ignore[arg-type]
         self._cluster = Cluster(bootstrap, tell, security=security)
         self._positions = Positions()
-        self._fetcher = Fetcher(self._cluster, self.options, self._positions, self._wanted_topics)
+        self._fetcher = Fetcher(
+            self._cluster,
+            self.options,
+            self._positions,
+            self._wanted_topics,
+            unpack_columns(self.options.check_crcs),
+        )
         self._group: Group | None = None
         if self.options.group_id is not None:
             assignors = [assignor_named(name) for name in self.options.assignors]

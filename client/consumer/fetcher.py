@@ -7,8 +7,7 @@ connection of its own. A job of a kind runs once at a time. All that jobs learn 
 raised where records are asked for.
 
 Invariants: of a partition at most MAX_BUFFERED_FETCHES fetches are buffered; what was fetched
-before a seek or a revocation is never handed out; compressed batches are unpacked in a thread if
-the fetch has THREAD_FROM_BYTES or more.
+before a seek or a revocation is never handed out.
 
 Mirrors: Fetcher, AbstractFetch, OffsetFetcher of the Java client; KIP-227, 320, 392, 951.
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Final
+from typing import Final, Generic
 
 import trio
 
@@ -31,7 +30,6 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import iter_batch_headers
-from ...protocol.records.columns import RecordColumns, decode_columns
 from ...protocol.topics import TopicPartition
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster
 from ..errors import ClientError, ConnectionFailed, LoginError, Refused
@@ -41,10 +39,9 @@ from .fetch_session import FetchSession, SessionRequest, Wanted
 from .offset_requests import Found, by_leader, leader_epoch_ends, list_offsets
 from .options import EARLIEST, ConsumerOptions
 from .positions import NO_EPOCH, PartitionState, Position, Positions
-from .received import ReceivedBatch, batches_of
 from .topics_view import Leader, TopicsView
+from .unpacking import B, Unpack
 
-THREAD_FROM_BYTES: Final = 64 * 1024
 IDLE_SECONDS: Final = 1.0  # between looks at what is to be done, when nobody rings
 BACKOFF_MS: Final = int(RETRY_BACKOFF_SECONDS * 1000)
 # A broker that has not answered for so long beyond the wait is paused or cut off; others may lead.
@@ -72,8 +69,9 @@ def now_ms() -> int:
     return int(trio.current_time() * 1000)
 
 
-class Fetcher:
-    """See the module. `wanted_topics` says what metadata is for; None: all topics."""
+class Fetcher(Generic[B]):
+    """See the module. `wanted_topics` says what metadata is for; None: all topics. `unpack` makes
+    what is buffered; while `has_room` is False nothing more is fetched."""
 
     def __init__(
         self,
@@ -81,17 +79,21 @@ class Fetcher:
         options: ConsumerOptions,
         positions: Positions,
         wanted_topics: Callable[[], Collection[str] | None],
+        unpack: Unpack[B],
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cluster = cluster
         self._options = options
         self._positions = positions
         self._wanted_topics = wanted_topics
+        self._unpack = unpack
+        self._has_room = has_room
         self.view = TopicsView()
         self.on_metadata: Callable[[], None] = lambda: None
         self.bell = Bell()  # there is something to do
         self.arrived = Bell()  # there is something to take
         self.failure: Exception | None = None
-        self.buffer: deque[tuple[PartitionState, int, ReceivedBatch, bool]] = deque()
+        self.buffer: deque[tuple[PartitionState, int, B, bool]] = deque()
         self._sessions: dict[int, FetchSession] = {}
         self._jobs: set[str] = set()
         self._metadata_due_ms = 0
@@ -126,7 +128,7 @@ class Fetcher:
             self._start(nursery, "resets", self._reset)
         if self._unvalidated():
             self._start(nursery, "validations", self._validate)
-        for node in self._fetchable(now):
+        for node in self._fetchable(now) if self._has_room() else ():
             self._start(nursery, f"fetch from {node}", partial(self._fetch_from, node))
 
     def _start(self, nursery: trio.Nursery, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -381,45 +383,36 @@ class Fetcher:
         assert isinstance(records, (bytes, memoryview))
         self.bytes_fetched += len(records)
         attempt, at = state.attempt, state.fetch_position
+        if at is None:
+            return
+        aborted = (part.aborted_transactions or ()) if self._options.reads_committed else None
         try:
-            columns = await self._decode(records)
+            batches = await self._unpack(partition, records, at.offset, aborted)
         except ProtocolError as error:
             name = f"{partition[0]}-{partition[1]}"
             self._fail(ClientError(f"{name} cannot be read at {at}: {error}; seek past it"))
             state.is_paused = True
             return
-        if state.attempt != attempt or at is None:
+        if state.attempt != attempt:
             return
-        aborted = (part.aborted_transactions or ()) if self._options.reads_committed else None
-        batches = batches_of(partition, columns, at.offset, aborted)
         if not batches:
-            self._too_large(partition, state, len(records), columns)
+            self._too_large(partition, state, records)
             return
         state.take_fetched(batches[-1].next_offset, batches[-1].leader_epoch)
         self.buffer.extend((state, attempt, b, b is batches[-1]) for b in batches)
         self.arrived.ring()
 
-    def _too_large(
-        self, partition: TopicPartition, state: PartitionState, size: int, columns: RecordColumns
-    ) -> None:
+    def _too_large(self, partition: TopicPartition, state: PartitionState, records: Buffer) -> None:
         """Brokers before 0.10.1 cut a batch that is larger than the limit (no KIP-74)."""
-        if not columns.batches:
+        if next(iter_batch_headers(records), None) is None:
             name = f"{partition[0]}-{partition[1]}"
             self._fail(
                 ClientError(
-                    f"{name} has a batch of more than {size} bytes: raise max_partition_fetch_bytes"
+                    f"{name} has a batch of more than {len(records)} bytes: "
+                    "raise max_partition_fetch_bytes"
                 )
             )
             state.is_paused = True
-
-    async def _decode(self, records: Buffer) -> RecordColumns:
-        decode = partial(decode_columns, records, check_crcs=self._options.check_crcs)
-        if len(records) >= THREAD_FROM_BYTES and any(
-            header.is_compressed for _, header in iter_batch_headers(records)
-        ):
-            return await trio.to_thread.run_sync(decode)
-        await trio.lowlevel.checkpoint()
-        return decode()
 
     def _refused(
         self,
@@ -463,7 +456,7 @@ class Fetcher:
 
     # What the application takes
 
-    def take(self, max_records: int) -> ReceivedBatch | None:
+    def take(self, max_records: int) -> B | None:
         """The next batch of a partition that is not paused; its position goes behind it."""
         paused = []
         found = None

@@ -47,6 +47,7 @@ from .membership import Membership, Outcome, State
 from .offset_requests import Member
 from .options import ConsumerOptions
 from .positions import Positions
+from .received import ReceivedBatch
 from .topics_view import TopicsView
 
 SILENCE_SECONDS: Final = 10.0  # of a heartbeat: then the coordinator may be another
@@ -74,7 +75,7 @@ class Group:
         options: ConsumerOptions,
         assignors: Sequence[Assignor],
         positions: Positions,
-        fetcher: Fetcher,
+        fetcher: Fetcher[ReceivedBatch],
         commit_before_rebalance: Callable[[], Awaitable[None]],
     ) -> None:
         assert options.group_id is not None

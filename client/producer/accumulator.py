@@ -69,6 +69,14 @@ class Accumulator:
         queue.batches.append(batch)
         return batch
 
+    def add_ready(self, queue: PartitionQueue, batch: Batch) -> None:
+        """One that takes no records; what is open before it takes no more."""
+        if not queue.batches:
+            self._busy[queue] = None
+        queue.open = None
+        queue.batches.append(batch)
+        self.held_bytes += batch.size
+
     def ready(self, queue: PartitionQueue, now_ms: int) -> Batch | None:
         """The batch of a queue that goes now, if there is one."""
         batch = queue.candidate(now_ms, self.limits.in_flight)

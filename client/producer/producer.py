@@ -38,6 +38,7 @@ from .delivery import Delivery, RecordMetadata, outcomes_of
 from .identities import Identities
 from .partition_queue import PartitionQueue
 from .partitioners import StickyPartitioner, partition_for
+from .ready_batch import ReadyBatch
 from .sender import ProducerMetrics, Sender
 from .settings import ALL_IN_SYNC, Options, ProducerSettings
 from .transaction import State, Transaction
@@ -288,6 +289,7 @@ class Producer:
             known = await self._learn(topic)
         if accumulator.held_bytes + size > self._settings.buffer_memory:
             await self._wait_for_room(size)
+            self._check_taken(topic, size)
         if timestamp_ms is None:
             timestamp_ms = int(_now() * 1000)
         if partition is None and key is None and self._partitioner is None:
@@ -336,6 +338,34 @@ class Producer:
         ]  # fmt: skip
         with self._without_lingering():
             return [await delivery.wait() for delivery in deliveries]
+
+    async def enqueue_batch(
+        self, topic: str, partition: int, data: bytearray, count: int
+    ) -> ReadyBatch:
+        """Take a whole batch of `count` records as a broker had it, which belongs to the producer
+        from now on; see `ready_batch`. What becomes of it is in its `outcome`, or its parts.
+
+        Waits as `enqueue` does. It may be larger than `max_request_size`: that is for the brokers
+        to say. Raises ClientError.
+        """
+        self._check_taken(topic, 0)
+        known = self._topics.get(topic)
+        if known is None or partition >= len(known.queues):
+            self._topics.pop(topic, None)
+            known = await self._learn(topic)
+            if partition >= len(known.queues):
+                raise ClientError(f"topic {topic!r} has no partition {partition}")
+        if not self._accumulator.has_room(len(data)):
+            await self._wait_for_room(len(data))
+            self._check_taken(topic, 0)
+        if self._transaction is not None:
+            self._transaction.check_open("send")
+            if self._transaction.use(topic, partition):
+                self._sender.upkeep_wanted.set()
+        batch = ReadyBatch(topic, partition, now_ms(), data, count)
+        self._accumulator.add_ready(known.queues[partition], batch)
+        self._sender.wake()
+        return batch
 
     async def prepare(self, topic: str) -> int:
         """Learn what sending to a topic needs, and its number of partitions. Raises ClientError."""
@@ -447,7 +477,6 @@ class Producer:
                 f"no room for a record after {self._settings.max_block_ms} ms: "
                 f"{self._accumulator.held_bytes} bytes are not acknowledged (buffer_memory)"
             )
-        self._check_taken("", size)
 
     def _check_taken(self, topic: str, size: int) -> None:
         """Raises ClientError if no record of this size is taken."""

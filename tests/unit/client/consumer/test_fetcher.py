@@ -15,6 +15,7 @@ from pybroker.client.consumer.fetcher import Fetcher
 from pybroker.client.consumer.options import EARLIEST, ConsumerOptions
 from pybroker.client.consumer.positions import MAX_BUFFERED_FETCHES, Position, Positions
 from pybroker.client.consumer.received import ReceivedBatch
+from pybroker.client.consumer.unpacking import unpack_columns
 from pybroker.client.errors import ClientError, ConnectionFailed
 from pybroker.client.refusals import Asked
 from pybroker.protocol.api import ApiKey
@@ -135,10 +136,10 @@ def batch(base_offset: int, count: int, epoch: int = 3) -> bytearray:
 @asynccontextmanager
 async def fetching(
     played: Played, position: Position | None = None, **options: Any
-) -> AsyncIterator[tuple[Fetcher, Positions]]:
+) -> AsyncIterator[tuple[Fetcher[ReceivedBatch], Positions]]:
     positions = Positions()
     made = ConsumerOptions(**options)
-    fetcher = Fetcher(played, made, positions, lambda: {"t"})  # type: ignore[arg-type]
+    fetcher = Fetcher(played, made, positions, lambda: {"t"}, unpack_columns(True))  # type: ignore[arg-type]
     positions.assign([PLACE])
     if position is None:
         positions.place({}, made.reset_to)
@@ -149,7 +150,7 @@ async def fetching(
         yield fetcher, positions
 
 
-async def take(fetcher: Fetcher) -> ReceivedBatch:
+async def take(fetcher: Fetcher[ReceivedBatch]) -> ReceivedBatch:
     with trio.fail_after(20):
         while True:
             fetcher.take_failure()
@@ -159,7 +160,7 @@ async def take(fetcher: Fetcher) -> ReceivedBatch:
             await fetcher.arrived.wait(1)
 
 
-async def offsets(fetcher: Fetcher, count: int) -> list[int]:
+async def offsets(fetcher: Fetcher[ReceivedBatch], count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         found += list((await take(fetcher)).offsets)

@@ -1,0 +1,140 @@
+"""Keeps the target told of where the source's groups stand: checkpoints, and offsets of groups.
+
+`checkpoints` decides; this asks and does.
+Mirrors: MirrorCheckpointConnector, MirrorCheckpointTask.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.topics import TopicPartition
+from ..admin.admin import Admin
+from ..admin.group_offsets import CommittedOffset
+from ..cluster import Cluster
+from ..consumer.received import Received
+from ..errors import ClientError
+from ..producer import Producer
+from .checkpoints import IDLE, Checkpoints
+from .compacted_topics import TopicTail, read_topic
+from .formats import Checkpoint, OffsetSync
+from .settings import FlowSettings
+from .stats import FlowStats
+from .sync_store import SyncStore
+
+
+class GroupKeeper:
+    """Of one flow, inside `async with`. Each method raises ClientError if a cluster does not
+    answer; what a group refuses is told."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        source: Cluster,
+        target: Cluster,
+        producer: Producer,
+        stats: FlowStats,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._flow = flow
+        self._source, self._target = source, target
+        self._producer = producer
+        self._stats = stats
+        self._tell = tell
+        self._checkpoints = Checkpoints()
+        self._store = SyncStore(keeps_history=True)
+        self._groups: list[str] = []
+        at = flow.source if flow.syncs_at_source else flow.target
+        self._tail = TopicTail(at, flow.syncs_topic, 1)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> GroupKeeper:
+        await self._stack.enter_async_context(self._tail)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def _topic(self) -> str:
+        return self._flow.policy.checkpoints_topic(self._flow.source.alias)
+
+    async def load(self) -> None:
+        """What was written before, and which groups there are."""
+        try:
+            await read_topic(self._flow.target, self._topic, 1, self._take_checkpoint)
+        except ClientError as error:
+            self._tell(f"older checkpoints cannot be read: {error}")
+            self._store = SyncStore(keeps_history=False)
+        await self.refresh()
+
+    def _take_checkpoint(self, record: Received) -> None:
+        try:
+            self._checkpoints.take(Checkpoint.parse(record.key, record.value))
+        except ProtocolError:
+            return  # of another version
+
+    def _take_sync(self, record: Received) -> None:
+        try:
+            self._store.take(OffsetSync.parse(record.key, record.value))
+        except ProtocolError:
+            return
+
+    async def refresh(self) -> None:
+        """Look for groups that read what is copied."""
+        found = []
+        for group in await self._listed():
+            if self._flow.groups(group):
+                topics = {topic for topic, _ in await self._offsets(self._source, group)}
+                if any(self._flow.topics(topic) for topic in topics):
+                    found.append(group)
+        self._groups = found
+
+    async def write_checkpoints(self) -> None:
+        """Of all groups, as far as they have moved."""
+        began = time.monotonic()
+        await self._tail.catch_up(self._take_sync)
+        self._store.is_complete = True
+        for group in self._groups:
+            offsets = await self._offsets(self._source, group)
+            for checkpoint in self._checkpoints.news(self._flow, self._store, group, offsets):
+                await self._producer.enqueue(
+                    self._topic, checkpoint.value(), key=checkpoint.key(), partition=0
+                )
+                self._checkpoints.take(checkpoint)
+                self._stats.checkpoints += 1
+        await self._producer.flush()
+        self._stats.checkpoint_ms = int((time.monotonic() - began) * 1000)
+
+    async def sync_offsets(self) -> None:
+        """Commit at the target what the checkpoints say, for groups that are idle there."""
+        groups = [group for group in self._checkpoints.groups if group in self._groups]
+        described = await Admin(self._target).groups.describe(groups)
+        for group, there in described.values.items():
+            committed = await self._offsets(self._target, group) if there.state == IDLE else {}
+            wanted = self._checkpoints.to_commit(group, there.state, committed)
+            if not wanted:
+                continue
+            results = await Admin(self._target).group_offsets.alter(group, wanted)
+            for error in results.errors.values():
+                if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:  # it has members by now
+                    self._tell(f"group {group!r}: {error}")
+                    break
+
+    async def _listed(self) -> list[str]:
+        results = await Admin(self._source).groups.list()
+        for error in results.errors.values():
+            self._tell(str(error))
+        return sorted({each.group_id for some in results.values.values() for each in some})
+
+    async def _offsets(self, cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
+        return (await Admin(cluster).group_offsets.list(group)).values

@@ -1,0 +1,41 @@
+"""All flows of one process, side by side.
+
+A flow that ends for good does not end the others; what it ended with is raised once all have.
+Mirrors: MirrorMaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from ..errors import ClientError
+from .flow import Flow
+from .settings import MirrorSettings
+
+
+class Mirror:
+    """`await Mirror(settings).run(stop)`; `flows` tell how it goes. `tell` is given a line for
+    whoever wonders why something does not happen."""
+
+    def __init__(self, settings: MirrorSettings, tell: Callable[[str], None]) -> None:
+        self.flows = [Flow(each, tell) for each in settings.flows]
+        self._tell = tell
+
+    async def run(self, stop: trio.Event) -> None:
+        """Until `stop`, then to the end of what is under way. Raises the first ClientError."""
+        failures: list[ClientError] = []
+
+        async def run(flow: Flow) -> None:
+            try:
+                await flow.run(stop)
+            except ClientError as error:
+                failures.append(error)
+                self._tell(f"{flow.settings.name} has ended: {error}")
+
+        async with trio.open_nursery() as nursery:
+            for flow in self.flows:
+                nursery.start_soon(run, flow)
+        if failures:
+            raise failures[0]

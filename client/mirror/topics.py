@@ -1,0 +1,160 @@
+"""Brings the source's topics to the target: creates, grows, configures, and gives read ACLs.
+
+`topic_plan` decides; this asks and does. What is refused is told, and tried again at the next
+round: the other topics go on.
+Mirrors: MirrorSourceConnector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.security import DescribeAclsRequest
+from ...protocol.topics import TopicPartition
+from ..admin.admin import Admin
+from ..admin.configs import ConfigEntry, ConfigResource, ResourceKind
+from ..admin.results import Results
+from ..admin.topics import NewTopic
+from ..cluster import Cluster
+from ..errors import Refused
+from .settings import FlowSettings
+from .topic_plan import TOPIC, config_changes, created_configs, plan_topics, target_acls
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+TOPICS_AT_ONCE = 100
+ANY = 1  # in filters of ACLs
+
+
+class TopicKeeper:
+    """Of one flow. Each method raises ClientError if a cluster does not answer."""
+
+    def __init__(
+        self, flow: FlowSettings, source: Cluster, target: Cluster, tell: Callable[[str], None]
+    ) -> None:
+        self._flow = flow
+        self.source, self.target = source, target
+        self._tell = tell
+        self._told: set[str] = set()
+        self.copied: list[TopicPartition] = []  # those that are there at both ends
+
+    async def refresh(self) -> list[TopicPartition]:
+        """Create and grow what the target lacks; the partitions that can be copied."""
+        source = await _partition_counts(self.source)
+        there = await _partition_counts(self.target)
+        plan = plan_topics(self._flow, source, there)
+        if plan.to_create or plan.to_grow:
+            await self._create(plan.to_create)
+            await self._grow(plan.to_grow)
+            there = await _partition_counts(self.target)
+            plan = plan_topics(self._flow, source, there)
+        self.copied = plan.copied
+        return plan.copied
+
+    async def _create(self, counts: Mapping[str, int]) -> None:
+        flow = self._flow
+        names = sorted(counts)
+        for some in _portions(names):
+            configs = await self._configs(self.source, some)
+            topics = [
+                NewTopic(
+                    flow.remote(topic),
+                    counts[topic],
+                    flow.replication_factor,
+                    configs=created_configs(flow, configs.get(topic, ())),
+                )
+                for topic in some
+            ]
+            results = await Admin(self.target).topics.create(topics)
+            self._tell_errors(results, but=ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    async def _grow(self, counts: Mapping[str, int]) -> None:
+        if counts:
+            totals = {self._flow.remote(topic): count for topic, count in counts.items()}
+            results = await Admin(self.target).topics.add_partitions(totals)
+            self._tell_errors(results, but=ErrorCode.INVALID_PARTITIONS)
+
+    async def sync_configs(self) -> int:
+        """Of the topics that are copied; how many were changed."""
+        flow = self._flow
+        changed = 0
+        for some in _portions(sorted({topic for topic, _ in self.copied})):
+            ours = await self._configs(self.source, some)
+            theirs = await self._configs(self.target, [flow.remote(topic) for topic in some])
+            changes = {
+                ConfigResource(ResourceKind.TOPIC, remote): found
+                for topic in some
+                if (remote := flow.remote(topic)) in theirs
+                and (found := config_changes(flow, ours.get(topic, ()), theirs[remote]))
+            }
+            if changes:
+                self._tell_errors(await Admin(self.target).configs.alter(changes))
+                changed += len(changes)
+        return changed
+
+    async def sync_acls(self) -> None:
+        """Of the topics that are copied."""
+        wanted = DescribeAclsRequest(
+            resource_type_filter=TOPIC,
+            resource_name_filter=None,
+            pattern_type_filter=ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=ANY,
+            permission_type=ANY,
+        )
+        try:
+            found = await Admin(self.source).acls.list(wanted)
+            acls = target_acls(self._flow, found)
+            if acls:
+                await Admin(self.target).acls.create(acls)
+        except Refused as error:
+            if error.code is not ErrorCode.SECURITY_DISABLED:
+                self._tell_once(str(error))
+
+    async def _configs(
+        self, cluster: Cluster, topics: Sequence[str]
+    ) -> dict[str, tuple[ConfigEntry, ...]]:
+        resources = [ConfigResource(ResourceKind.TOPIC, topic) for topic in topics]
+        results = await Admin(cluster).configs.describe(resources)
+        self._tell_errors(results, but=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return {resource.name: found for resource, found in results.values.items()}
+
+    async def create_own(
+        self, cluster: Cluster, topic: str, replication_factor: int, partitions: int = 1
+    ) -> None:
+        """A compacted topic of the mirror's own, if it is not there."""
+        made = NewTopic(
+            topic, partitions, replication_factor, configs={"cleanup.policy": "compact"}
+        )
+        results = await Admin(cluster).topics.create([made])
+        error = results.errors.get(topic)
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise error
+
+    def _tell_errors(self, results: Results[K, V], but: ErrorCode | None = None) -> None:
+        for error in results.errors.values():
+            if error.code is not but:
+                self._tell_once(str(error))
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._tell(line)
+
+
+async def partition_count(cluster: Cluster, topic: str) -> int:
+    """Of a topic that was just created. Raises ClientError."""
+    return len((await cluster.led_topic(topic, wait_for_missing=True)).partitions)
+
+
+async def _partition_counts(cluster: Cluster) -> dict[str, int]:
+    answer = await cluster.metadata(None)
+    return {topic.name or "": len(topic.partitions) for topic in answer.topics}
+
+
+def _portions(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[at : at + TOPICS_AT_ONCE] for at in range(0, len(names), TOPICS_AT_ONCE)]

@@ -1,0 +1,53 @@
+"""A batch that comes as brokers have it, from another cluster: its records stay packed.
+
+Invariants: nothing of it is changed but what a producer says of itself (id, epoch, sequence,
+transactional or not) and the CRC over that; it is unpacked only if a broker finds it too large, or
+is too old for record batches. Its offsets have no gaps: a leader would refuse it.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ...protocol.records.batch import iter_records, update_crc
+from ...protocol.records.compression import Compression
+from ...protocol.records.record import NO_SEQUENCE
+from .batch import Batch, Fields
+
+
+class ReadyBatch(Batch):
+    """`data` belongs to it from now on; its producer's fields and CRC need not be right."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, topic: str, partition: int, created_ms: int, data: bytearray, count: int
+    ) -> None:
+        super().__init__(topic, partition, created_ms)
+        self.data = data
+        self.size = len(data)
+        # Until it is unpacked only their number is looked at.
+        self.records = cast(list[Fields], range(count))
+
+    def build(
+        self, compression: Compression, level: int | None, *, is_transactional: bool
+    ) -> bytearray:
+        """Whether it is transactional stands in the data."""
+        if self.data is not None and self.sequence == NO_SEQUENCE:
+            update_crc(self.data, 0)  # nobody has assigned it anything
+        return super().build(compression, level, is_transactional=is_transactional)
+
+    def build_old(self, compression: Compression, level: int | None) -> bytearray:
+        self._unpack()
+        return super().build_old(compression, level)
+
+    def split(self) -> list[Batch]:
+        self._unpack()
+        return super().split()
+
+    def _unpack(self) -> None:
+        if self.data is not None:
+            self.records = [
+                (record.timestamp, record.key, record.value, record.headers)
+                for record in iter_records(self.data)
+            ]
