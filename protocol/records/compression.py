@@ -37,6 +37,11 @@ ZSTD_DEFAULT_LEVEL: Final = 3
 _SLICE_BYTES: Final = 128 * 1024
 _GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a 32 KiB window
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024  # zstd's own limit for streaming decoders
+# The window of a decoder is a mapping of its own, whose pages cost as much as to unpack a batch:
+# those that have done well are used again, by whoever takes one out of the list.
+_ZSTD_MOST_SPARE: Final = 3
+_ZSTD_MOST_SPARE_BYTES: Final = 4 * 1024 * 1024
+_spare_zstd_decoders: Final[list[zstandard.ZstdDecompressor]] = []
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _SNAPPY_BLOCK_BYTES: Final = 32 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -305,7 +310,10 @@ def _xxh32_short(data: bytes) -> int:
 
 def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> Iterator[bytes]:
     """One or more frames. zstandard's reader takes a cut frame for an ended one: look first."""
-    decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
+    try:
+        decoder = _spare_zstd_decoders.pop()
+    except IndexError:
+        decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
     position = 0
     while position < len(data):
         frame = data[position : _zstd_frame_end(data, position)]
@@ -313,6 +321,11 @@ def _decompress_zstd(data: memoryview, output: _Output, magic: int) -> Iterator[
         with decoder.stream_reader(frame) as reader:
             while chunk := reader.read(output.next_slice_bytes()):
                 yield output.counted(chunk)
+    if (
+        len(_spare_zstd_decoders) < _ZSTD_MOST_SPARE
+        and decoder.memory_size() <= _ZSTD_MOST_SPARE_BYTES
+    ):
+        _spare_zstd_decoders.append(decoder)
 
 
 def _zstd_frame_end(data: memoryview, position: int) -> int:

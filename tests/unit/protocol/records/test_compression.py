@@ -1,9 +1,11 @@
 """Codec framing: round trips, Kafka's peculiarities, damage, and bombs in bounded memory."""
 
 import gzip
+import itertools
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import lz4.frame
 import pytest
@@ -11,7 +13,14 @@ import snappy
 import zstandard
 
 from pybroker.protocol.errors import ProtocolError
-from pybroker.protocol.records.compression import Compression, compress, compression_of, decompress
+from pybroker.protocol.records import compression
+from pybroker.protocol.records.compression import (
+    Compression,
+    compress,
+    compression_of,
+    decompress,
+    decompress_in_pieces,
+)
 from tests.support.dumb_records import dumb_decompress
 
 ROOM = 1 << 24
@@ -197,6 +206,35 @@ def test_zstd_frames_follow_each_other() -> None:
             assert decompress(Compression.ZSTD, packed[:length], max_bytes=7) in (b"", b"one ")
         except ProtocolError:
             continue
+
+
+def test_zstd_decoders_are_used_again_by_one_at_a_time() -> None:
+    """Also after damage, and by two who unpack in turns; one with a large window is not kept."""
+    sample = SAMPLES[4]
+    good = compress(Compression.ZSTD, sample)
+    damaged = good[:12] + b"\xff" * 200 + good[212:]
+    for _ in range(3):
+        two = [decompress_in_pieces(Compression.ZSTD, good, max_bytes=ROOM) for _ in range(2)]
+        pieces = list(itertools.zip_longest(*two))
+        assert all(a == b for a, b in pieces)
+        assert b"".join(a for a, _ in pieces) == sample
+        with pytest.raises(ProtocolError):
+            decompress(Compression.ZSTD, damaged, max_bytes=ROOM)
+        with pytest.raises(ProtocolError, match="more than 7 bytes"):
+            decompress(Compression.ZSTD, good, max_bytes=7)
+    wide = zstandard.ZstdCompressionParameters(window_log=25)
+    streaming = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    packed = streaming.compress(sample) + streaming.flush()
+    for _ in range(5):
+        assert decompress(Compression.ZSTD, packed, max_bytes=ROOM) == sample
+    with ThreadPoolExecutor(6) as threads:
+        for unpacked in threads.map(
+            lambda _: decompress(Compression.ZSTD, good, max_bytes=ROOM), range(60)
+        ):
+            assert unpacked == sample
+    spare = [decoder.memory_size() for decoder in compression._spare_zstd_decoders]
+    assert 0 < len(spare) <= 3
+    assert max(spare) < 5_000_000
 
 
 BOMBS = """
