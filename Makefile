@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
-	@echo "make mixed   all tests beside Apache Kafka 3.9; make test has the quick ones (needs Java, Maven)"
+	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make spark   all scenarios that both of Spark's sources, with and without a jar, are read through"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"

@@ -29,9 +29,10 @@ from ..protocol.messages.metadata import (
 )
 from ..protocol.schema import Message
 from .connection import REQUEST_TIMEOUT_SECONDS, Connection, Connections, Question
-from .errors import ClientError, LoginError, Refused
+from .errors import ClientError, LoginError, Refused, Unsupported
 from .metadata import Leader, MetadataCache
 from .refusals import Asked, NotAllowed
+from .releases import TRANSACTIONS_SINCE, too_old
 from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
@@ -41,7 +42,8 @@ RETRY_TIMEOUT_SECONDS = 30.0
 LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
 LEADERLESS_TIMEOUT_SECONDS = 10.0  # of partitions all of whose brokers are absent
 
-FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
+FIRST_OF_TRANSACTIONS = 1  # of FindCoordinator
+FIRST_WITH_MANY_KEYS = 4
 FIRST_THAT_CREATES_IF_TOLD = 4  # of Metadata: before it, a broker that creates topics always does
 
 R = TypeVar("R", bound=Message)
@@ -194,7 +196,7 @@ class Cluster:
                     broker_id, problem = await self._find_coordinator(kind, key)
                 if broker_id is not None:
                     return await self.connection(broker_id, "coordinator")
-            except (LoginError, Refused):
+            except (LoginError, Refused, Unsupported):
                 raise
             except ClientError as error:
                 if not self._addresses:
@@ -213,6 +215,8 @@ class Cluster:
         def question(version: int) -> FindCoordinatorRequest:
             if version >= FIRST_WITH_MANY_KEYS:
                 return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            if version < FIRST_OF_TRANSACTIONS and kind is CoordinatorKind.TRANSACTION:
+                raise too_old("transactions", TRANSACTIONS_SINCE)
             return FindCoordinatorRequest(key_type=kind, key=key)
 
         answer = await self.ask_anyone(ApiKey.FIND_COORDINATOR, question, FindCoordinatorResponse)
@@ -229,17 +233,28 @@ class Cluster:
     async def metadata(
         self, topics: Sequence[str] | None, *, create_missing: bool = False
     ) -> MetadataResponse:
-        """Brokers and the named topics (None: all). Raises ClientError."""
+        """Brokers and the named topics (None: all). Raises ClientError.
+
+        Brokers before 0.11 create what they are asked about by name: unless that is wanted they
+        are asked for all topics instead.
+        """
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        asks_all = False
 
         def question(version: int) -> MetadataRequest:
-            if version < FIRST_THAT_CREATES_IF_TOLD:
-                return MetadataRequest(topics=[] if names is None and version == 0 else names)
-            return MetadataRequest(topics=names, allow_auto_topic_creation=create_missing)
+            nonlocal asks_all
+            asks_all = version < FIRST_THAT_CREATES_IF_TOLD and not create_missing and bool(names)
+            if version >= FIRST_THAT_CREATES_IF_TOLD:
+                return MetadataRequest(topics=names, allow_auto_topic_creation=create_missing)
+            if names is None or asks_all:
+                return MetadataRequest(topics=None if version else [])
+            return MetadataRequest(topics=names)
 
         answer = await self.ask_anyone(
             ApiKey.METADATA, question, MetadataResponse, timeout_seconds=SILENCE_SECONDS
         )
+        if asks_all and topics is not None:
+            answer.topics = named_topics(answer, topics)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.cache.update(answer, now_ms())
         self.controller_id = answer.controller_id
@@ -349,6 +364,15 @@ class Cluster:
                 continue
             return await connection.request(key, message, answer_class)
         raise ClientError(problem)
+
+
+def named_topics(answer: MetadataResponse, names: Sequence[str]) -> list[MetadataResponseTopic]:
+    """What is said of these topics in an answer that has all, as if they had been asked for."""
+    known = {topic.name: topic for topic in answer.topics}
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return [
+        known.get(name) or MetadataResponseTopic(name=name, error_code=missing) for name in names
+    ]
 
 
 def partitions_without_leader(topic: MetadataResponseTopic) -> set[int]:

@@ -26,9 +26,10 @@ from ..protocol.api import API_TABLE, ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
-from .errors import ClientError, ConnectionFailed
+from .errors import ClientError, ConnectionFailed, Unsupported
 from .exchanges import STREAM_ERRORS, Exchanges, SentRequest
 from .frames import FramesReader, send_some
+from .releases import not_served
 from .security.connector import OPEN, Connector, Link
 from .security.tls import explained
 
@@ -104,7 +105,7 @@ class Connection:
     def version(self, key: ApiKey, newest: int | None = None) -> int:
         """The newest version of an API that both sides know, `newest` at most.
 
-        Raises ClientError.
+        Raises Unsupported.
         """
         ours = API_TABLE[key]
         theirs = self._versions.get(key)
@@ -114,7 +115,7 @@ class Connection:
                 found = min(found, newest)
             if found >= max(ours.min_version, theirs[0]):
                 return found
-        raise ClientError(f"{self.address} does not serve {ours.name} in a version we know")
+        raise not_served(self.address, key)
 
     async def request(
         self,
@@ -259,7 +260,7 @@ class Connection:
         try:
             sent, frame = self._exchanges.encode(message, version)
         except ProtocolError as error:
-            raise ClientError(f"{self.address} cannot be told that: {error}") from error
+            raise Unsupported(f"{self.address} cannot be told that: {error}") from error
         if self._is_sending:
             self._outgoing.append(frame)
             return sent

@@ -19,6 +19,10 @@ class ConnectionFailed(ClientError):
     """No answer came: whether the request had an effect is not known."""
 
 
+class Unsupported(ClientError):
+    """The broker's version does not have this: asking again is in vain."""
+
+
 class Refused(ClientError):
     """The cluster has said no, and will again: `code` has its reason."""
 

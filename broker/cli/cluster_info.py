@@ -110,8 +110,7 @@ def features(target: Target) -> None:
                     "in_force": None if in_force is None else in_force[1],
                 }
             )
-    target.show(rows, "the brokers have no features")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "the brokers have no features")
 
 
 @cluster.command("set-features")

@@ -16,7 +16,7 @@ from .options import UserError
 from .target import Row, Target, cluster_options, end_with_errors, pairs
 
 if TYPE_CHECKING:
-    from ...client.admin.configs import Alteration, ConfigEntry, ConfigResource
+    from ...client.admin.config_types import Alteration, ConfigEntry, ConfigResource
 
 SECRET = "(secret)"
 
@@ -47,7 +47,7 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
         loggers: tuple[int, ...],
         **rest: object,
     ) -> object:
-        from ...client.admin.configs import ConfigResource, ResourceKind
+        from ...client.admin.config_types import ConfigResource, ResourceKind
 
         resources = [ConfigResource(ResourceKind.TOPIC, name) for name in topics]
         resources += [ConfigResource(ResourceKind.BROKER, str(one)) for one in brokers]
@@ -101,13 +101,12 @@ def describe(target: Target, resources: list[ConfigResource], everything: bool, 
         for entry in entries
         if everything or is_own(resource, entry)
     ]
-    target.show(rows, "nothing is set; see the defaults with --all")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "nothing is set; see the defaults with --all")
 
 
 def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
     """Whether it is set on the resource itself, dynamically if that is a broker."""
-    from ...client.admin.configs import ConfigSource, ResourceKind
+    from ...client.admin.config_types import ConfigSource, ResourceKind
 
     if resource.kind is ResourceKind.TOPIC:
         return entry.source is ConfigSource.TOPIC
@@ -160,7 +159,7 @@ def alterations_of(
     subtract: tuple[str, ...] = (),
 ) -> list[Alteration]:
     """Raises UserError if there is nothing to alter, or a text is not KEY=VALUE."""
-    from ...client.admin.configs import Alteration, ConfigOperation
+    from ...client.admin.config_types import Alteration, ConfigOperation
 
     operations = {
         ConfigOperation.SET: pairs(set_, "KEY=VALUE"),

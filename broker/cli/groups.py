@@ -64,8 +64,7 @@ def list_command(target: Target, states: tuple[str, ...]) -> None:
         }
         for one in listed
     ]
-    target.show(rows, "there are no groups")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "there are no groups")
 
 
 @groups.command()

@@ -11,7 +11,7 @@ import click
 
 from .completion import complete_brokers
 from .places import find_places, place_text
-from .target import Row, Target, cluster_options, end_with_errors
+from .target import Row, Target, cluster_options
 
 if TYPE_CHECKING:
     from ...client.admin.log_dirs import LogDir
@@ -55,8 +55,7 @@ def logdirs(
         for one in dirs
         for row in (_replica_rows(broker_id, one) if replicas else [_row(broker_id, one)])
     ]
-    target.show(rows, "there are no replicas")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "there are no replicas")
 
 
 def _row(broker_id: int, one: LogDir) -> Row:

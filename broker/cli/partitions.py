@@ -71,8 +71,7 @@ def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bo
         {"partition": place_text(place), "elected": was_needed}
         for place, was_needed in sorted(found.values.items())
     ]
-    target.show(rows, "there are no partitions")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "there are no partitions")
 
 
 @partitions.command(

@@ -100,7 +100,7 @@ def produce(
     series = Series(time.monotonic(), records, is_shown=not target.as_json)
     settings: dict[str, Any] = {
         "acks": acks if acks == "all" else int(acks),
-        "idempotence": acks == "all",
+        "idempotence": None if acks == "all" else False,
         "compression": compression,
         "batch_size": batch_size,
         "linger_ms": linger_ms,

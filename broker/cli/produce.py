@@ -202,7 +202,7 @@ def produce(
     settings: dict[str, Any] = {
         "compression": compression,
         "acks": acks if acks == "all" else int(acks),
-        "idempotence": acks == "all",
+        "idempotence": None if acks == "all" else False,
         "transactional_id": transactional_id,
     }
 

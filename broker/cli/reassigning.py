@@ -17,7 +17,7 @@ from .places import place_text
 from .target import Row
 
 if TYPE_CHECKING:
-    from ...client.admin.configs import Alteration
+    from ...client.admin.config_types import Alteration
     from ...client.cluster import Cluster
     from ...protocol.topics import TopicPartition
 
@@ -69,13 +69,13 @@ def spread(
 
 async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> None:
     """For the brokers and replicas of this plan. Raises ClientError."""
-    from ...client.admin.configs import (
+    from ...client.admin.config_types import (
         Alteration,
         ConfigOperation,
         ConfigResource,
-        Configs,
         ResourceKind,
     )
+    from ...client.admin.configs import Configs
 
     brokers = {one for place, ids in plan.targets.items() for one in (*ids, *plan.now[place])}
     alterations: dict[ConfigResource, list[Alteration]] = {
@@ -99,14 +99,14 @@ async def throttle(cluster: Cluster, plan: MovePlan, bytes_per_second: int) -> N
 
 async def remove_throttle(cluster: Cluster, topics: Collection[str]) -> None:
     """From these topics and all brokers, where there is one. Raises ClientError."""
-    from ...client.admin.configs import (
+    from ...client.admin.config_types import (
         Alteration,
         ConfigOperation,
         ConfigResource,
-        Configs,
         ConfigSource,
         ResourceKind,
     )
+    from ...client.admin.configs import Configs
 
     configs = Configs(cluster)
     brokers = (await cluster.metadata([])).brokers

@@ -130,5 +130,4 @@ def offsets(
             at = found["at"].values.get(place)
             row["at"] = at.offset if at and at.offset >= 0 else None
         rows.append(row)
-    target.show(rows, "there are no partitions")
-    end_with_errors(found["end"].errors)
+    target.show_found(rows, found["end"].errors, "there are no partitions")

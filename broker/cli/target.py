@@ -52,6 +52,16 @@ class Target(NamedTuple):
 
         return run_client(run)
 
+    def show_found(
+        self, rows: Sequence[Row], errors: Mapping[Any, Exception], nothing: str = ""
+    ) -> None:
+        """What was found, then what was refused, which ends the command with status 2.
+
+        `nothing` is said instead of an empty table, unless something was refused.
+        """
+        self.show(rows, "" if errors else nothing)
+        end_with_errors(errors)
+
     def show(self, rows: Sequence[Row], nothing: str = "") -> None:
         """A table, or JSON; `nothing` is said instead of an empty table."""
         if self.as_json:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from ...client.admin.configs import ConfigEntry, ConfigSource
+from ...client.admin.config_types import ConfigEntry, ConfigSource
 from ...protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ...protocol.uuids import uuid_to_text
 from ...storage.retention import age_text, date_text
@@ -38,6 +38,7 @@ def is_problem(problem: Problem, part: MetadataResponsePartition, min_isr: int) 
 class TopicView(NamedTuple):
     """A topic; offsets and newest timestamps (-1: no records) of the partitions with a leader.
 
+    `configs` is empty if the brokers do not tell.
     `sizes`: bytes of the largest replica; `rates`: records a second, if that was asked for.
     """
 
@@ -84,10 +85,11 @@ def show_topic(view: TopicView, now_ms: int) -> None:
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
     console = Console(highlight=False, soft_wrap=True, width=width)
     settings = ", ".join(f"{key}={value}" for key, value in sorted(view.overrides().items()))
-    console.print(
-        f"[bold]{topic.name}[/]  id {uuid_to_text(topic.topic_id)}  "
-        f"configs: {settings or 'all at their defaults'}"
-    )
+    if not settings:
+        settings = "all at their defaults" if view.configs else "not told by brokers before 0.11"
+    topic_id = _id_text(topic)
+    named = f"id {topic_id}  " if topic_id else ""
+    console.print(f"[bold]{topic.name}[/]  {named}configs: {settings}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in (*COLUMNS, *(["rec/s"] if view.rates else [])):
         table.add_column(column, justify="right", no_wrap=True)
@@ -124,12 +126,17 @@ def show_topic(view: TopicView, now_ms: int) -> None:
         )
 
 
+def _id_text(topic: MetadataResponseTopic) -> str | None:
+    """None: brokers before 2.8 give topics no ids."""
+    return uuid_to_text(topic.topic_id) if any(topic.topic_id) else None
+
+
 def topic_json(view: TopicView) -> dict[str, object]:
     """All of it, for programs."""
     topic = view.topic
     return {
         "topic": topic.name,
-        "id": uuid_to_text(topic.topic_id),
+        "id": _id_text(topic),
         "internal": topic.is_internal,
         "configs": {
             one.name: {"value": one.value, "source": one.source.name.lower()}

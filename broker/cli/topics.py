@@ -19,7 +19,7 @@ from .target import Row, Target, cluster_options, end_with_errors
 from .topic_table import Problem, TopicView, is_problem, show_topic, topic_json
 
 if TYPE_CHECKING:
-    from ...client.admin.configs import ConfigEntry
+    from ...client.admin.config_types import ConfigEntry
     from ...client.admin.records import OffsetFound
     from ...client.cluster import Cluster
     from ...protocol.messages.metadata import MetadataResponseTopic
@@ -203,9 +203,11 @@ def _config_row(entry: ConfigEntry) -> Row:
 
 async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -> TopicView:
     """All there is to say of a topic; what its partitions' leaders do not tell is left out."""
-    from ...client.admin.configs import ConfigResource, Configs, ResourceKind
+    from ...client.admin.config_types import ConfigResource, ResourceKind
+    from ...client.admin.configs import Configs
     from ...client.admin.log_dirs import LogDirs
     from ...client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
+    from ...client.errors import Unsupported
 
     name = topic.name or ""
     places = partitions_of([topic])
@@ -226,9 +228,13 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
             if not is_future:
                 sizes[place[1]] = max(sizes.get(place[1], 0), replica.size_bytes)
     newest = (await records.offsets(all_at(places, NEWEST), wait=False)).values
+    try:
+        configs = (await Configs(cluster).describe([resource]))[resource]
+    except Unsupported:
+        configs = ()
     return TopicView(
         topic,
-        (await Configs(cluster).describe([resource]))[resource],
+        configs,
         first=_numbers((await records.offsets(all_at(places, EARLIEST), wait=False)).values),
         following=_numbers(ends),
         newest_ms={place[1]: found.timestamp_ms for place, found in newest.items()},
@@ -242,7 +248,8 @@ def _numbers(found: dict[TopicPartition, OffsetFound]) -> dict[int, int]:
 
 
 def _describe_problems(target: Target, names: Sequence[str], wanted: list[Problem]) -> None:
-    from ...client.admin.configs import ConfigResource, Configs, ResourceKind
+    from ...client.admin.config_types import ConfigResource, ResourceKind
+    from ...client.admin.configs import Configs
 
     async def work(cluster: Cluster) -> list[Row]:
         found = await find_topics(cluster, names or None)
@@ -281,7 +288,7 @@ def alter(
     dry_run: bool,
 ) -> None:
     """Set or delete configs of topics, and leave the others as they are."""
-    from ...client.admin.configs import ConfigResource, ResourceKind
+    from ...client.admin.config_types import ConfigResource, ResourceKind
     from .configs import alter_resources, alterations_of
 
     resources = [ConfigResource(ResourceKind.TOPIC, name) for name in names]

@@ -66,8 +66,7 @@ def list_command(
         for one in some
     ]
     rows.sort(key=lambda row: str(row["transactional_id"]))
-    target.show(rows, "there are no transactions")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "there are no transactions")
 
 
 @transactions.command()
@@ -210,5 +209,4 @@ def producers(target: Target, places: tuple[str, ...]) -> None:
         for place, some in sorted(found.values.items())
         for one in some
     ]
-    target.show(rows, "nobody has written there with a producer id")
-    end_with_errors(found.errors)
+    target.show_found(rows, found.errors, "nobody has written there with a producer id")

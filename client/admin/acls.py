@@ -6,7 +6,9 @@ Mirrors: createAcls, describeAcls and deleteAcls of KafkaAdminClient.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...protocol.api import ApiKey
 from ...protocol.messages.security import (
@@ -20,6 +22,9 @@ from ...protocol.messages.security import (
     DescribeAclsResponse,
 )
 from ..cluster import Cluster
+
+FIRST_WITH_PATTERNS = 1  # of all three: before 2.0 all names are literal
+ANY, LITERAL = 1, 3  # kinds of pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,13 @@ class Acls:
 
     async def list(self, wanted: DescribeAclsRequest) -> Matched:
         """Those that match."""
-        answer = await self._cluster.ask_anyone(ApiKey.DESCRIBE_ACLS, wanted, DescribeAclsResponse)
+
+        def question(version: int) -> DescribeAclsRequest:
+            return wanted if version >= FIRST_WITH_PATTERNS else _literal(wanted)
+
+        answer = await self._cluster.ask_anyone(
+            ApiKey.DESCRIBE_ACLS, question, DescribeAclsResponse
+        )
         asked = self._cluster.asks("describe")
         asked.check(answer.error_code, answer.error_message, "cannot list the ACLs")
         return [
@@ -86,9 +97,13 @@ class Acls:
 
     async def delete(self, filters: Sequence[DeleteAclsFilter]) -> Matched:
         """Those that matched and are gone now."""
-        answer = await self._cluster.ask_anyone(
-            ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=list(filters)), DeleteAclsResponse
-        )
+
+        def question(version: int) -> DeleteAclsRequest:
+            if version >= FIRST_WITH_PATTERNS:
+                return DeleteAclsRequest(filters=list(filters))
+            return DeleteAclsRequest(filters=list(map(_literal, filters)))
+
+        answer = await self._cluster.ask_anyone(ApiKey.DELETE_ACLS, question, DeleteAclsResponse)
         asked = self._cluster.asks("alter")
         deleted = []
         for result in answer.filter_results:
@@ -107,3 +122,14 @@ class Acls:
                     )
                 )
         return deleted
+
+
+F = TypeVar("F", DescribeAclsRequest, DeleteAclsFilter)
+
+
+def _literal(wanted: F) -> F:
+    """The same for a broker that knows literal names only."""
+    found = copy(wanted)
+    if found.pattern_type_filter == ANY:
+        found.pattern_type_filter = LITERAL
+    return found

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ...protocol.api import ApiKey
 from ...protocol.messages.configs import (
@@ -30,89 +28,32 @@ from ...protocol.messages.configs import (
 )
 from ...protocol.schema import Message
 from ..cluster import Cluster
-from ..errors import ClientError
+from ..errors import ClientError, Unsupported
+from .config_changes import replaced
+from .config_types import (
+    Alteration,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ConfigSynonym,
+    ResourceKind,
+)
 from .results import Results, refused
 
+# With its types, which are in a file of their own for `config_changes`.
+__all__ = [
+    "Alteration",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigSource",
+    "ConfigSynonym",
+    "Configs",
+    "ResourceKind",
+]
+
 R = TypeVar("R", bound=Message)
-
-
-class ResourceKind(IntEnum):
-    """What has configs; the numbers are those of the wire."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers are those of the wire."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN
-
-
-class ConfigOperation(IntEnum):
-    """What an alteration does; the last two are for lists."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigResource(NamedTuple):
-    """A topic, a broker by its id, or all brokers: the name ""."""
-
-    kind: ResourceKind
-    name: str
-
-    @property
-    def broker_id(self) -> int | None:
-        """Who alone knows of it, if anyone."""
-        is_one = self.kind is not ResourceKind.TOPIC and self.name
-        return int(self.name) if is_one else None
-
-    def __str__(self) -> str:
-        words = self.kind.name.lower().replace("_", " ")
-        return f"{words} {self.name!r}" if self.name else f"all {words}s"
-
-
-class ConfigSynonym(NamedTuple):
-    """One of the places that a value may come from, the first one being the one that counts."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """A key's value, None if it is secret or not set, and where it comes from."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-    is_sensitive: bool
-    is_read_only: bool
-    synonyms: tuple[ConfigSynonym, ...]
-    documentation: str | None
-
-
-class Alteration(NamedTuple):
-    """Of one key; without a value for DELETE."""
-
-    name: str
-    operation: ConfigOperation
-    value: str | None
 
 
 class Configs:
@@ -162,7 +103,26 @@ class Configs:
         *,
         validate_only: bool = False,
     ) -> Results[ConfigResource, None]:
-        """Change some keys, and leave the others as they are."""
+        """Change some keys, and leave the others as they are.
+
+        Of brokers before 2.3 all keys are read and written, see `config_changes`.
+        """
+        try:
+            return await self._alter(alterations, validate_only=validate_only)
+        except Unsupported:
+            described = (await self.describe(alterations.keys())).all()
+            wanted = {
+                resource: replaced(resource, described[resource], changes)
+                for resource, changes in alterations.items()
+            }
+            return await self.replace(wanted, validate_only=validate_only)
+
+    async def _alter(
+        self,
+        alterations: Mapping[ConfigResource, Sequence[Alteration]],
+        *,
+        validate_only: bool,
+    ) -> Results[ConfigResource, None]:
         results: Results[ConfigResource, None] = Results()
         for broker_id, mine in _by_broker(alterations).items():
             request = IncrementalAlterConfigsRequest(

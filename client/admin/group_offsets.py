@@ -34,6 +34,7 @@ from ..connection import Connection
 from .results import Results
 from .routing import Answer, Purpose, ask_coordinators, by_topic
 
+ALL_PARTITIONS_VERSION = 2  # of OffsetFetch, since 0.10.2
 SEVERAL_GROUPS_VERSION = 8  # of OffsetFetch (KIP-709)
 V = TypeVar("V")
 PartitionAnswers = dict[TopicPartition, Answer[V]]
@@ -62,8 +63,12 @@ class GroupOffsets:
 
         async def ask(connection: Connection, mine: list[str]) -> dict[str, Answer[Found]]:
             key = ApiKey.OFFSET_FETCH
-            is_new = connection.version(key) >= SEVERAL_GROUPS_VERSION
-            request = _fetch_several(mine, partitions) if is_new else _fetch_one(mine, partitions)
+            version = connection.version(key)
+            is_new = version >= SEVERAL_GROUPS_VERSION
+            wanted = partitions
+            if wanted is None and version < ALL_PARTITIONS_VERSION:
+                wanted = await self._all_partitions()
+            request = _fetch_several(mine, wanted) if is_new else _fetch_one(mine, wanted)
             answer = await connection.request(key, request, OffsetFetchResponse)
             if is_new:
                 return {
@@ -88,6 +93,13 @@ class GroupOffsets:
         answered = await self._of_group(group_id, ask, Purpose("describe", "no offsets of group"))
         there = {place: one for place, one in answered.items() if one.code or one.value.offset >= 0}
         return self._results(there, Purpose("describe", "no committed offset of"))
+
+    async def _all_partitions(self) -> set[TopicPartition]:
+        return {
+            (topic.name or "", part.partition_index)
+            for topic in (await self._cluster.metadata(None)).topics
+            for part in topic.partitions
+        }
 
     async def alter(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -22,12 +23,14 @@ from ...protocol.messages.offsets import (
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from ..connection import Connection
+from ..offsets import offset_of
 from .results import Results
 from .routing import Answer, Purpose, ask_leaders, by_topic
 
 LATEST, EARLIEST, NEWEST = -1, -2, -3  # NEWEST: of the largest timestamp (KIP-734)
 HIGH_WATERMARK = -1  # as the offset of `delete_before`: all that there is
 TIMEOUT_MS = 30_000
+FIRST_WITH_NEWEST = 7  # of ListOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ class Records:
         """The first offset at or after a time in ms, or at EARLIEST, LATEST or NEWEST.
 
         `read_committed`: LATEST ends before the first open transaction. Without `wait` partitions
-        that have no leader fail at once.
+        that have no leader fail at once. Of brokers before 3.0 NEWEST is refused; of those before
+        0.10.1 a time is that of a log's segment.
         """
 
         async def ask(
@@ -74,12 +78,17 @@ class Records:
             request = ListOffsetsRequest(
                 replica_id=-1, isolation_level=int(read_committed), topics=topics
             )
+            knows_newest = connection.version(ApiKey.LIST_OFFSETS) >= FIRST_WITH_NEWEST
+            if not knows_newest and NEWEST in wanted.values():
+                why = "Kafka knows the newest record since 3.0"
+                nothing = OffsetFound(-1, -1, -1)
+                return dict.fromkeys(mine, Answer(ErrorCode.UNSUPPORTED_VERSION, why, nothing))
             answer = await connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
             return {
                 (topic.name, part.partition_index): Answer(
                     part.error_code,
                     None,
-                    OffsetFound(part.offset, part.timestamp, part.leader_epoch),
+                    OffsetFound(offset_of(part), part.timestamp, part.leader_epoch),
                 )
                 for topic in answer.topics
                 for part in topic.partitions

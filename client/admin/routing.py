@@ -17,7 +17,7 @@ from ...protocol.messages.metadata import MetadataResponse
 from ...protocol.topics import TopicPartition
 from ..cluster import Cluster, CoordinatorKind, retrying
 from ..connection import Connection
-from ..errors import ClientError, LoginError, Refused
+from ..errors import ClientError, LoginError, Refused, Unsupported
 from .results import Results, refused
 
 T = TypeVar("T")
@@ -121,10 +121,13 @@ async def _ask_one(
     items: list[T],
     ask: Callable[[Connection, list[T]], Awaitable[Mapping[T, Answer[V]]]],
 ) -> Mapping[T, Answer[V] | ClientError]:
-    """A broker that cannot be reached is one error for each item. Raises LoginError."""
+    """A broker that cannot be reached is one error for each item.
+
+    Raises LoginError, Unsupported.
+    """
     try:
         return dict(await ask(await cluster.connection(broker_id), items))
-    except LoginError:
+    except (LoginError, Unsupported):
         raise
     except ClientError as error:
         return dict.fromkeys(items, error)
@@ -169,7 +172,7 @@ async def ask_coordinators(
         for name in sorted(left):
             try:
                 connection = await cluster.coordinator(kind, name)
-            except LoginError:
+            except (LoginError, Unsupported):
                 raise
             except Refused as error:
                 results.errors[name] = error
@@ -184,6 +187,8 @@ async def ask_coordinators(
                 answers: Mapping[str, Answer[V] | ClientError] = dict(
                     await ask(connection, of[number])
                 )
+            except Unsupported:
+                raise
             except ClientError as error:
                 answers = dict.fromkeys(of[number], error)
             _take(cluster, purpose, answers, results, last)

@@ -8,7 +8,7 @@ Leaves out: topics by their ids.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
@@ -28,10 +28,18 @@ from ...protocol.messages.topics import (
     DeleteTopicState,
 )
 from ..cluster import Cluster, retrying
-from ..errors import ClientError
+from ..errors import ClientError, Unsupported
+from ..releases import too_old
+from .config_types import ConfigResource, ResourceKind
+from .configs import Configs
 from .results import Results, refused
 
 ADMIN_TIMEOUT_MS = 30_000
+FIRST_WITH_DEFAULTS = 4  # of CreateTopics (KIP-464)
+FIRST_WITH_STATES = 6  # of DeleteTopics: before it, topics have no ids
+
+# Of a broker: how many partitions and replicas a topic has by default.
+_DEFAULTS = ("num.partitions", "default.replication.factor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,29 +77,24 @@ class Topics:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> Results[str, CreatedTopic]:
         """Create topics, or only say whether they could be."""
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=topic.name,
-                    num_partitions=topic.partitions,
-                    replication_factor=topic.replication_factor,
-                    assignments=[
-                        CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
-                        for index, ids in sorted(topic.assignments.items())
-                    ],
-                    configs=[
-                        CreatableTopicConfig(name=key, value=value)
-                        for key, value in topic.configs.items()
-                    ],
-                )
-                for topic in topics
-            ],
-            timeout_ms=ADMIN_TIMEOUT_MS,
-            validate_only=validate_only,
-        )
-        answer = await self._cluster.ask_controller(
-            ApiKey.CREATE_TOPICS, request, CreateTopicsResponse
-        )
+
+        def question(version: int) -> CreateTopicsRequest:
+            if version < FIRST_WITH_DEFAULTS and any(map(_leaves_numbers, topics)):
+                raise too_old("topics with numbers of its own choice", "2.4")
+            return CreateTopicsRequest(
+                topics=list(map(_creatable, topics)),
+                timeout_ms=ADMIN_TIMEOUT_MS,
+                validate_only=validate_only,
+            )
+
+        key = ApiKey.CREATE_TOPICS
+        try:
+            answer = await self._cluster.ask_controller(key, question, CreateTopicsResponse)
+        except Unsupported:
+            if not any(map(_leaves_numbers, topics)):
+                raise
+            topics = await self._with_numbers(topics)
+            answer = await self._cluster.ask_controller(key, question, CreateTopicsResponse)
         results: Results[str, CreatedTopic] = Results()
         for one in answer.topics:
             what = f"cannot create topic {one.name!r}"
@@ -100,6 +103,32 @@ class Topics:
             results.put(one.name, made, refused(asked, one.error_code, one.error_message, what))
         return results
 
+    async def _with_numbers(self, topics: Sequence[NewTopic]) -> list[NewTopic]:
+        """With the defaults of the controller, which cannot be asked to fill them in itself."""
+        resource = ConfigResource(ResourceKind.BROKER, str(self._cluster.controller_id))
+        try:
+            described = await Configs(self._cluster).describe([resource], names=_DEFAULTS)
+        except Unsupported:
+            raise Unsupported(
+                "the brokers do not tell their defaults, as Kafka does since 0.11: say how many "
+                "partitions and replicas (-p and -r)"
+            ) from None
+        found = {entry.name: int(entry.value or 1) for entry in described[resource]}
+        return [
+            replace(
+                topic,
+                partitions=found[_DEFAULTS[0]] if topic.partitions < 0 else topic.partitions,
+                replication_factor=(
+                    found[_DEFAULTS[1]]
+                    if topic.replication_factor < 0
+                    else topic.replication_factor
+                ),
+            )
+            if _leaves_numbers(topic)
+            else topic
+            for topic in topics
+        ]
+
     async def list(self) -> list[MetadataResponseTopic]:
         """All topics that we may see, by name."""
         answer = await self._cluster.metadata(None)
@@ -107,13 +136,15 @@ class Topics:
 
     async def delete(self, names: Sequence[str]) -> Results[str, None]:
         """Delete topics; they may be there for a moment longer."""
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name) for name in names],
-            topic_names=list(names),
-            timeout_ms=ADMIN_TIMEOUT_MS,
-        )
+
+        def question(version: int) -> DeleteTopicsRequest:
+            if version < FIRST_WITH_STATES:
+                return DeleteTopicsRequest(topic_names=list(names), timeout_ms=ADMIN_TIMEOUT_MS)
+            states = [DeleteTopicState(name=name) for name in names]
+            return DeleteTopicsRequest(topics=states, timeout_ms=ADMIN_TIMEOUT_MS)
+
         answer = await self._cluster.ask_controller(
-            ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse
+            ApiKey.DELETE_TOPICS, question, DeleteTopicsResponse
         )
         results: Results[str, None] = Results()
         for one in answer.responses:
@@ -157,6 +188,26 @@ class Topics:
             asked = self._cluster.asks("alter", one.name)
             results.put(one.name, None, refused(asked, one.error_code, one.error_message, what))
         return results
+
+
+def _leaves_numbers(topic: NewTopic) -> bool:
+    """To the broker."""
+    return not topic.assignments and min(topic.partitions, topic.replication_factor) < 0
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
+            for index, ids in sorted(topic.assignments.items())
+        ],
+        configs=[
+            CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()
+        ],
+    )
 
 
 async def create_topic(

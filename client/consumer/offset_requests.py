@@ -36,6 +36,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.topics import TopicPartition
 from ..connection import Connection
+from ..offsets import offset_of
 from .positions import Position
 from .topics_view import Leader
 
@@ -120,7 +121,7 @@ async def list_offsets(
     return {
         (topic.name, part.partition_index): ErrorCode(part.error_code)
         if part.error_code
-        else Found(part.offset, part.timestamp, part.leader_epoch)
+        else Found(offset_of(part), part.timestamp, part.leader_epoch)
         for topic in answer.topics
         for part in topic.partitions
     }

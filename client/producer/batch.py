@@ -80,6 +80,10 @@ class Batch:
         self.parts: list[Batch] = []
         self.watchers: list[Callable[[], None]] = []  # are called once something has become of it
 
+    @property
+    def has_headers(self) -> bool:
+        return any(headers for _, _, _, headers in self.records)
+
     def build(
         self, compression: Compression, level: int | None, *, is_transactional: bool
     ) -> bytearray:
@@ -97,7 +101,7 @@ class Batch:
         return self.data
 
     def build_old(self, compression: Compression, level: int | None) -> bytearray:
-        """Its bytes for brokers before 0.11: a message set, which has no headers."""
+        """Its bytes for brokers before 0.11: a message set, which can have no headers."""
         records = [
             Record(place, timestamp, key, value)
             for place, (timestamp, key, value, _) in enumerate(self.records)

@@ -32,7 +32,7 @@ from ...protocol.messages.transactions import (
 )
 from ...protocol.schema import Message
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind, retrying
-from ..errors import ClientError, LoginError, ProducerFenced, Refused
+from ..errors import ClientError, LoginError, ProducerFenced, Refused, Unsupported
 from ..refusals import NotAllowed
 from .batch import Identity
 from .settings import ProducerSettings
@@ -246,7 +246,7 @@ class Coordination:
                 try:
                     coordinator = await self._cluster.coordinator(kind, name)
                     answer = await coordinator.request(key, question, answer_class, newest=newest)
-                except (LoginError, Refused):
+                except (LoginError, Refused, Unsupported):
                     raise
                 except ClientError as error:
                     problem = str(error)

@@ -17,14 +17,21 @@ _NOBODY = Identity()
 
 
 class Identities:
-    def __init__(self, *, is_transactional: bool = False) -> None:
+    """`is_used` False: records are not numbered."""
+
+    def __init__(self, *, is_transactional: bool = False, is_used: bool = True) -> None:
         self._is_transactional = is_transactional
+        self.is_used = is_used
         self.current = _NOBODY
 
     @property
     def is_wanted(self) -> bool:
         """Nothing can be sent before there is one."""
-        return self.current == _NOBODY
+        return self.is_used and self.current == _NOBODY
+
+    def give_up(self) -> None:
+        """The brokers know no producer ids."""
+        self.is_used = False
 
     def take(self, identity: Identity) -> None:
         """What a broker gave."""
@@ -32,6 +39,8 @@ class Identities:
 
     def prepare(self, queue: PartitionQueue) -> bool:
         """Whether the queue has numbers to give, after it was given a newer identity if need be."""
+        if not self.is_used:
+            return True
         if self._is_transactional:
             if queue.identity != self.current:
                 if queue.in_flight:

@@ -29,6 +29,7 @@ from ..errors import (
     ProducerClosed,
     ProducerFenced,
     SettingsError,
+    Unsupported,
 )
 from ..security.connector import Reach
 from .accumulator import Accumulator, Limits, size_of
@@ -98,7 +99,8 @@ class Producer:
     request_timeout_ms   for an answer (30000)
     delivery_timeout_ms  from `enqueue` to the acknowledgement (120000)
     max_in_flight        batches of a partition on their way (5)
-    idempotence          False gives up the guarantee that nothing is written twice
+    idempotence          False gives up the guarantee that nothing is written twice; True is an
+                         error at brokers before 0.11, which cannot give it
     transactional_id     makes transactions possible, see `transaction`
     transaction_timeout_ms  after which the coordinator aborts one (60000)
     partitioner          a function instead of Kafka's rule, see `Partitioner`
@@ -150,7 +152,9 @@ class Producer:
         )
         self._accumulator = Accumulator(limits)
         is_transactional = self._settings.transactional_id is not None
-        self._identities = Identities(is_transactional=is_transactional)
+        self._identities = Identities(
+            is_transactional=is_transactional, is_used=self._settings.wants_idempotence
+        )
         self._transaction = Transaction() if is_transactional else None
         self._coordination = (
             Coordination(self._cluster, self._settings) if is_transactional else None
@@ -457,9 +461,8 @@ class Producer:
                 found = await self._cluster.led_topic(
                     topic, create_missing=True, any_partition=True
                 )
-                wants_identity = self._settings.idempotence and self._transaction is None
-                if wants_identity and self._identities.is_wanted:
-                    self._identities.take(await idempotent_identity(self._cluster, topic))
+                if self._transaction is None and self._identities.is_wanted:
+                    await self._take_identity(topic)
                 queues = self._accumulator.queues(topic, len(found.partitions))
                 draw = functools.partial(random.getrandbits, 31)
                 sticky = StickyPartitioner(self._settings.batch_size, draw)
@@ -468,6 +471,15 @@ class Producer:
         raise ClientError(
             f"nothing is known of topic {topic!r} after {self._settings.max_block_ms} ms"
         )
+
+    async def _take_identity(self, topic: str) -> None:
+        try:
+            self._identities.take(await idempotent_identity(self._cluster, topic))
+        except Unsupported as error:
+            if self._settings.idempotence:
+                raise
+            self._identities.give_up()
+            self._cluster.tell(f"what must be sent again may be written twice: {error}")
 
     async def _wait_for_room(self, size: int) -> None:
         with trio.move_on_after(self._settings.max_block_ms / 1000) as limit:

@@ -27,6 +27,7 @@ from ...protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ...protocol.records.compression import Compression
 from ...protocol.records.record import NO_SEQUENCE
 from ..cluster import Cluster, LeaderlessWait, now_ms
 from ..connection import Connection
@@ -38,9 +39,11 @@ from ..errors import (
     Refused,
     SettingsError,
     TransactionAborted,
+    Unsupported,
 )
 from ..metadata import Leader, backoff_ms
 from ..refusals import NotAllowed
+from ..releases import HEADERS_SINCE, ZSTD_SINCE, too_old
 from .accumulator import Accumulator
 from .batch import Batch, Outcome
 from .identities import Identities
@@ -50,6 +53,7 @@ from .transaction import Transaction
 
 MAX_REQUESTS = 5  # to one broker
 FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
+FIRST_WITH_ZSTD = 7
 METADATA_PAUSE_SECONDS = 0.1
 MAX_PAUSE_MS = 60_000  # of a round that nothing wakes
 
@@ -182,7 +186,7 @@ class Sender:
         accumulator, transaction = self._accumulator, self._transaction
         if self.fatal is not None:
             self.drop_waiting(self.fatal)
-        elif self._settings.idempotence and self._identities.is_wanted:
+        elif self._identities.is_wanted:
             self.upkeep_wanted.set()
         if transaction is not None and transaction.is_lost:
             why = f": {transaction.error}" if transaction.error else ""
@@ -193,7 +197,7 @@ class Sender:
         for queue in accumulator.busy:
             if transaction is not None and not transaction.may_send(queue.topic, queue.partition):
                 continue
-            if self._settings.idempotence and not self._identities.prepare(queue):
+            if not self._identities.prepare(queue):
                 continue
             chosen = accumulator.ready(queue, now)
             if chosen is None:
@@ -217,6 +221,7 @@ class Sender:
             link.is_opening = True
             self._start(self._open, broker_id, link)
             return
+        found = self._sendable(found, connection)
         most = MAX_REQUESTS if self._settings.acks else 1
         while found and link.requests < most:
             share: Sent = []
@@ -229,11 +234,34 @@ class Sender:
             if not self._send(link, connection, share, now):
                 return
 
+    def _sendable(self, found: Sent, connection: Connection) -> Sent:
+        """What this broker can be told; the rest fails."""
+        can_be = []
+        for queue, batch in found:
+            error = self._objection(batch, connection)
+            if error is None:
+                can_be.append((queue, batch))
+            else:
+                self._fail(queue, batch, error)
+        return can_be
+
+    def _objection(self, batch: Batch, connection: Connection) -> ClientError | None:
+        """What an older broker would not understand, if anything."""
+        try:
+            version = connection.version(ApiKey.PRODUCE)
+        except Unsupported as error:
+            return error
+        if version < FIRST_WITH_ZSTD and self._settings.compression is Compression.ZSTD:
+            return too_old("zstd", ZSTD_SINCE)
+        if version < FIRST_WITH_BATCHES and batch.has_headers:
+            return too_old("headers of records", HEADERS_SINCE)
+        return None
+
     def _send(self, link: _Link, connection: Connection, share: Sent, now: int) -> bool:
         """False if that cannot be."""
         for queue, batch in share:
             self.metrics.retries += batch.attempts > 0
-            queue.start(batch, is_numbered=self._settings.idempotence)
+            queue.start(batch, is_numbered=self._identities.is_used)
             self._accumulator.take_turn(queue)
         if not self._settings.acks:
             link.requests += 1

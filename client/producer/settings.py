@@ -28,7 +28,7 @@ class Options(TypedDict, total=False):
     request_timeout_ms: int
     delivery_timeout_ms: int
     max_in_flight: int
-    idempotence: bool
+    idempotence: bool | None
     transactional_id: str | None
     transaction_timeout_ms: int
 
@@ -48,21 +48,21 @@ class ProducerSettings:
     request_timeout_ms: int = 30_000
     delivery_timeout_ms: int = 120_000
     max_in_flight: int = MAX_IDEMPOTENT_IN_FLIGHT
-    idempotence: bool = True
+    idempotence: bool | None = None  # where the brokers know it, from 0.11 on
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
         if self.acks not in (ALL_IN_SYNC, 0, 1):
             raise SettingsError(f"acks={self.acks} is neither 'all' nor 0 or 1")
-        if self.idempotence and self.acks != ALL_IN_SYNC:
+        if self.wants_idempotence and self.acks != ALL_IN_SYNC:
             raise SettingsError(f"acks={self.acks} needs idempotence=False")
-        if self.idempotence and not 1 <= self.max_in_flight <= MAX_IDEMPOTENT_IN_FLIGHT:
+        if self.wants_idempotence and not 1 <= self.max_in_flight <= MAX_IDEMPOTENT_IN_FLIGHT:
             raise SettingsError(
                 f"max_in_flight={self.max_in_flight} is not 1 to {MAX_IDEMPOTENT_IN_FLIGHT}, "
                 "as idempotence needs it"
             )
-        if self.transactional_id is not None and not self.idempotence:
+        if self.transactional_id is not None and not self.wants_idempotence:
             raise SettingsError("transactional_id needs idempotence")
         for name in ("batch_size", "linger_ms", "max_block_ms"):
             if getattr(self, name) < 0:
@@ -72,3 +72,7 @@ class ProducerSettings:
                 raise SettingsError(f"{name} is less than 1")
         if self.delivery_timeout_ms < self.linger_ms:
             raise SettingsError("delivery_timeout_ms is less than linger_ms")
+
+    @property
+    def wants_idempotence(self) -> bool:
+        return self.idempotence is not False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import trio
 
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster
-from ..errors import ClientError, LoginError, ProducerFenced, Refused
+from ..errors import ClientError, LoginError, ProducerFenced, Refused, Unsupported
 from .accumulator import Accumulator
 from .coordination import Coordination, idempotent_identity
 from .identities import Identities
@@ -51,7 +51,7 @@ class Upkeep:
     async def _take_identity(self, topic: str) -> None:
         try:
             self._identities.take(await idempotent_identity(self._cluster, topic))
-        except (LoginError, Refused) as error:
+        except (LoginError, Refused, Unsupported) as error:
             self._sender.end(error)
         except ClientError:  # nobody answers at the moment
             await trio.sleep(RETRY_BACKOFF_SECONDS)

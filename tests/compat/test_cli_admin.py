@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer
 
 from pybroker import Admin, Cluster
 from pybroker.broker.cli.main import main
-from pybroker.client.admin.configs import ConfigResource, ConfigSource, ResourceKind
+from pybroker.client.admin.config_types import ConfigResource, ConfigSource, ResourceKind
 from pybroker.client.admin.records import LATEST
 from pybroker.client.admin.topics import NewTopic
 from pybroker.client.errors import Refused

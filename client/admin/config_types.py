@@ -1,0 +1,86 @@
+"""What has configs, what a config is and where its value comes from, and how one is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ResourceKind(IntEnum):
+    """What has configs; the numbers are those of the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; the numbers are those of the wire."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+    @classmethod
+    def _missing_(cls, value: object) -> ConfigSource:
+        return cls.UNKNOWN
+
+
+class ConfigOperation(IntEnum):
+    """What an alteration does; the last two are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigResource(NamedTuple):
+    """A topic, a broker by its id, or all brokers: the name ""."""
+
+    kind: ResourceKind
+    name: str
+
+    @property
+    def broker_id(self) -> int | None:
+        """Who alone knows of it, if anyone."""
+        is_one = self.kind is not ResourceKind.TOPIC and self.name
+        return int(self.name) if is_one else None
+
+    def __str__(self) -> str:
+        words = self.kind.name.lower().replace("_", " ")
+        return f"{words} {self.name!r}" if self.name else f"all {words}s"
+
+
+class ConfigSynonym(NamedTuple):
+    """One of the places that a value may come from, the first one being the one that counts."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A key's value, None if it is secret or not set, and where it comes from."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_sensitive: bool
+    is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...]
+    documentation: str | None
+
+
+class Alteration(NamedTuple):
+    """Of one key; without a value for DELETE."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None
