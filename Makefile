@@ -14,7 +14,7 @@ help:
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
-	@echo "make spark   all scenarios that both of Spark's sources, with and without a jar, are read through"
+	@echo "make spark   both of Spark's sources in all scenarios; each pipeline killed and begun again"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make bench-spark  Spark with and without the connector's jar, a gigabyte each: benchmarks/SPARK.md (8 minutes)"

@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from . import flight_delays
-from .flights import FLIGHT_COUNT, as_record, read_flights
+from .flights import FLIGHT_COUNT, read_flights, records_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,10 +92,10 @@ def produce_flights(bootstrap: str, count: int) -> collections.Counter[str]:
     started = time.monotonic()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("kafka-python produces", total=count, rate="")
-        for number, flight in enumerate(itertools.islice(read_flights(), count), 1):
-            key, value = as_record(flight)
+        records = records_of(itertools.islice(read_flights(), count), "carrier")
+        for number, (key, value) in enumerate(records, 1):
             producer.send(TOPIC, value, key).add_errback(failures.append)
-            counts[flight["carrier"]] += 1
+            counts[key.decode()] += 1
             if number % PROGRESS_EVERY_RECORDS == 0:
                 rate = number / (time.monotonic() - started)
                 progress.update(task, completed=number, rate=f"{rate:,.0f} records/s")
@@ -110,7 +110,8 @@ def produce_flights(bootstrap: str, count: int) -> collections.Counter[str]:
 
 def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, count: int) -> None:
     """Run the streaming query to its end, with a progress bar of records read."""
-    query = flight_delays.start_pipeline(session, options)
+    flights = flight_delays.parse_flights(session, options).good
+    query = flight_delays.start_pipeline(flights, options)
     deadline = time.monotonic() + PIPELINE_TIMEOUT_SECONDS
     columns = (
         TextColumn("{task.description}"),

@@ -15,6 +15,7 @@ Mirrors: DeadLetterQueueReporter (KIP-298).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -34,11 +35,15 @@ class Parts(NamedTuple):
     dead: DataFrame
 
 
-def parse_json(records: DataFrame, ddl: str) -> Parts:
+def parse_json(
+    records: DataFrame, ddl: str, *, required: Sequence[str] = (), count_as: str | None = None
+) -> Parts:
     """Values that are JSON objects, by a schema such as `id BIGINT, name STRING`.
 
     Fields that the schema does not name are left out, missing ones are null. A field of another
-    type, and a record without a value, is a dead letter.
+    type, and a record without a value, is a dead letter; so is one where an SQL expression of
+    `required`, such as `parsed.id`, is null. `count_as` is the name of an observation, with the
+    number of dead letters as `records`, in the progress of a stream.
     """
     from pyspark.sql import functions as f
 
@@ -50,7 +55,11 @@ def parse_json(records: DataFrame, ddl: str) -> Parts:
         .when(f.col("parsed").isNull(), "the value is empty")
         .when(f.col("parsed")[_CORRUPT].isNotNull(), f"the value is not JSON as {ddl} says")
     )
+    for expression in required:
+        problem = problem.when(f.expr(expression).isNull(), f"{expression} is missing or unusable")
     found = records.withColumn("parsed", parsed).withColumn("problem", problem)
+    if count_as is not None:
+        found = found.observe(count_as, f.count("problem").alias("records"))
     return _parts(found.withColumn("parsed", f.col("parsed").dropFields(_CORRUPT)))
 
 

@@ -5,15 +5,20 @@ connector comes from Maven Central through Spark's own Ivy resolution and is cac
 in ~/.ivy2*. Of all pairs of pyspark and connector 4.0.0 is the newest whose parts all resolve;
 `PYBROKER_SPARK_CONNECTOR` names another. Hadoop's artifacts are left out: pyspark ships them.
 
+Spark 4.0 makes a folder `artifacts` in its JVM's own directory. So a JVM started here has a
+temporary one, and is then told which directory relative paths are meant from.
+
 Under `spark-submit` the session that it made is used as it is (give it `--packages`).
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -22,6 +27,7 @@ from .java import cache_directory, find_java_home
 from .source import register
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 SCALA_VERSION = "2.13"
@@ -72,40 +78,54 @@ def kafka_session(
     master: str = "local[*]",
     shuffle_partitions: int = 4,
     official_connector: bool = False,
+    packages: tuple[str, ...] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start (or join) a session that knows `format("pybroker")`.
 
-    With `official_connector` it knows `format("kafka")` as well, whose jar is fetched once. Raises
-    JavaNotFoundError, SparkUnavailableError.
+    With `official_connector` it knows `format("kafka")` as well, whose jar is fetched once, as are
+    `packages`, Maven coordinates. `settings` are Spark's own. Raises JavaNotFoundError,
+    SparkUnavailableError.
     """
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
+        from pyspark import SparkConf
         from pyspark.errors.exceptions.base import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SparkUnavailableError(
             "pyspark is not installed; install it with: pip install 'pybroker[spark]'"
         ) from error
-    builder = SparkSession.builder.appName(name).config(
-        "spark.sql.shuffle.partitions", shuffle_partitions
-    )
-    if "SPARK_ENV_LOADED" not in os.environ:
-        builder = (
-            builder.master(master)
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config(
-                "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_quiet_logging()}"
-            )
-        )
+    config = {
+        "spark.app.name": name,
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        # Else `availableNow` is a single batch for a source in Python: after a kill only the
+        # unfinished one, and what came since is not read.
+        "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
+    }
+    starts_java = "SPARK_ENV_LOADED" not in os.environ and SparkSession.getActiveSession() is None
+    if starts_java:
+        logging = f"-Dlog4j2.configurationFile={_quiet_logging()}"
+        config |= {
+            "spark.master": master,
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.extraJavaOptions": logging,
+            "spark.executor.extraJavaOptions": logging,
+        }
         if official_connector:
-            builder = builder.config("spark.jars.packages", connector_coordinates()).config(
-                "spark.jars.excludes", EXCLUDED
-            )
+            packages = (connector_coordinates(), *packages)
+        if packages:
+            config["spark.jars.packages"] = ",".join(packages)
+            config["spark.jars.excludes"] = EXCLUDED
+    config |= settings or {}
     with _captured_standard_error() as captured:
         try:
-            session: SparkSession = builder.getOrCreate()
+            if starts_java:
+                _start_java(SparkConf().setAll(list(config.items())))
+            session: SparkSession = SparkSession.builder.config(map=dict(config)).getOrCreate()
         except PySparkRuntimeError as error:
             captured.seek(0)
             said = captured.read().decode(errors="replace").strip()
@@ -116,6 +136,22 @@ def kafka_session(
     session.sparkContext.setLogLevel("ERROR")
     register(session)
     return session
+
+
+def _start_java(config: SparkConf) -> None:
+    """Spark's JVM and its context, in a directory that nobody else uses; see above."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:  # of a session that was stopped
+        return
+    directory = tempfile.mkdtemp(prefix="pybroker-spark-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    gateway = launch_gateway(config, {"cwd": directory})  # type: ignore[no-untyped-call]
+    gateway.jvm.System.setProperty("user.dir", os.getcwd())
+    # Ivy has used file systems before, which go by the old one.
+    gateway.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
+    SparkContext(conf=config, gateway=gateway)
 
 
 @contextmanager

@@ -165,6 +165,7 @@ def stages() -> list[Stage]:
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
         Stage("Spark's sources, all", "spark", [*pytest, "tests/compat/test_spark_sources.py"]),
+        Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",

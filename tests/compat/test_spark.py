@@ -194,7 +194,8 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
         max_offsets_per_trigger=500,
         source="kafka",
     )
-    query = flight_delays.start_pipeline(spark, options)
+    flights = flight_delays.parse_flights(spark, options).good
+    query = flight_delays.start_pipeline(flights, options)
     deadline = time.monotonic() + WAIT_SECONDS
     while len(query.recentProgress) < 2:
         assert time.monotonic() < deadline
@@ -206,7 +207,7 @@ def test_pipeline_killed_in_the_middle_counts_every_record_once(
     newest = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
     newest.unlink()
     (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
-    assert flight_delays.start_pipeline(spark, options).awaitTermination(int(WAIT_SECONDS))
+    assert flight_delays.start_pipeline(flights, options).awaitTermination(int(WAIT_SECONDS))
     counted: collections.Counter[str] = collections.Counter()
     for row in flight_delays.read_result(spark, options).collect():
         counted[row.carrier] += row.flights
