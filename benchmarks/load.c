@@ -13,7 +13,8 @@
  *
  * FRAMES holds whole requests, size first. Connections are spread over the targets, and each takes
  * the frames of its target in turn. In the open load (-r) latency counts from when a request was
- * due, so that a broker that stalls cannot hide what waited meanwhile. Prints one line of JSON.
+ * due, so that a broker that stalls cannot hide what waited meanwhile; what its socket does not take
+ * stays due, and answers are received all the while. Prints one line of JSON.
  * IPv4 only; an answer must fit in 64 KB, a fetched answer in 4 MB.
  */
 #define _GNU_SOURCE
@@ -33,7 +34,6 @@
 #ifdef WITH_TLS
 #include <fcntl.h>
 #include <openssl/ssl.h>
-#include <poll.h>
 #endif
 
 enum { ANSWER_BYTES = 1 << 16, FETCH_BYTES = 4 << 20, MAX_PIDS = 32, MAX_TARGETS = 16 };
@@ -50,7 +50,11 @@ typedef struct {
 typedef struct {
     int fd;
     Target *target;
-    size_t next;      /* the frame to send next */
+    size_t index;     /* of this line */
+    size_t next;      /* the frame to send next, or whose rest is to be sent */
+    size_t sent;      /* bytes of it that are sent */
+    size_t due;       /* frames that are to be sent by now */
+    int is_full;      /* the socket takes no more: epoll tells when it does */
     double *sent_at;  /* ring of requests that wait for answers */
     size_t head, tail, ring;
     size_t held;
@@ -169,12 +173,6 @@ static void send_all(int fd, const char *data, size_t size) {
 #ifdef WITH_TLS
 static SSL_CTX *secured; /* with -t */
 
-static void wait_for(int fd, int error) {
-    struct pollfd wanted = {fd, error == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN, 0};
-    if (error != SSL_ERROR_WANT_WRITE && error != SSL_ERROR_WANT_READ) fail("TLS");
-    if (poll(&wanted, 1, IO_LIMIT_S * 1000) <= 0) fail("poll");
-}
-
 static void shake_hands(Line *line) {
     line->tls = SSL_new(secured);
     if (!line->tls || !SSL_set_fd(line->tls, line->fd)) fail("SSL_new");
@@ -182,27 +180,23 @@ static void shake_hands(Line *line) {
     if (fcntl(line->fd, F_SETFL, O_NONBLOCK)) fail("fcntl");
 }
 
-static void send_secured(Line *line, const char *data, size_t size) {
-    while (size) {
-        int done = SSL_write(line->tls, data, size);
-        if (done <= 0) {
-            wait_for(line->fd, SSL_get_error(line->tls, done));
-            continue;
-        }
-        data += done;
-        size -= done;
-    }
+/* The library takes all or nothing, and wants to be given the same once more. */
+static ssize_t send_secured(Line *line, const char *data, size_t size) {
+    int done = SSL_write(line->tls, data, size);
+    if (done > 0) return done;
+    int error = SSL_get_error(line->tls, done);
+    if (error != SSL_ERROR_WANT_WRITE && error != SSL_ERROR_WANT_READ) fail("TLS");
+    errno = EAGAIN;
+    return -1;
 }
 #endif
 
-static void send_on(Line *line, const char *data, size_t size) {
+/* As send without waiting. */
+static ssize_t send_on(Line *line, const char *data, size_t size) {
 #ifdef WITH_TLS
-    if (line->tls) {
-        send_secured(line, data, size);
-        return;
-    }
+    if (line->tls) return send_secured(line, data, size);
 #endif
-    send_all(line->fd, data, size);
+    return send(line->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* As recv without waiting. */
@@ -221,13 +215,33 @@ static ssize_t receive_on(Line *line) {
     return recv(line->fd, to, room, MSG_DONTWAIT);
 }
 
-static void send_next(Line *line, double stamp) {
+static void watch_for(Line *line, int is_full);
+
+static void send_due(Line *line) {
     Target *target = line->target;
-    size_t start = target->starts[line->next], end = target->starts[line->next + 1];
-    line->next = (line->next + 1) % target->count;
+    while (line->due) {
+        size_t at = target->starts[line->next] + line->sent;
+        size_t left = target->starts[line->next + 1] - at;
+        ssize_t done = send_on(line, target->frames + at, left);
+        if (done < 0 && errno == EAGAIN) {
+            watch_for(line, 1);
+            return;
+        }
+        if (done <= 0) fail("send");
+        line->sent += done;
+        if ((size_t)done < left) continue;
+        line->sent = 0;
+        line->next = (line->next + 1) % target->count;
+        line->due--;
+    }
+    watch_for(line, 0);
+}
+
+static void send_next(Line *line, double stamp) {
     if (line->tail - line->head == line->ring) fail("more requests wait than there is room for");
     line->sent_at[line->tail++ % line->ring] = stamp;
-    send_on(line, target->frames + start, end - start);
+    line->due++;
+    if (!line->is_full) send_due(line);
 }
 
 static void note_latency(double seconds) {
@@ -368,6 +382,14 @@ static struct {
     int64_t sent, total, answered, counted;
 } run;
 
+static void watch_for(Line *line, int is_full) {
+    if (line->is_full == is_full) return;
+    struct epoll_event event = {.events = EPOLLIN | (is_full ? EPOLLOUT : 0),
+                                .data.u64 = AT_LINES + line->index};
+    if (epoll_ctl(run.epoll, EPOLL_CTL_MOD, line->fd, &event)) fail("epoll_ctl");
+    line->is_full = is_full;
+}
+
 static void parse(int argc, char **argv) {
     int option;
     while ((option = getopt(argc, argv, "c:i:w:s:r:n:e:p:f:o:t")) != -1) {
@@ -404,6 +426,7 @@ static void open_lines(size_t ring) {
     for (int i = 0; i < wanted.connections; i++) {
         Line *line = &lines[i];
         line->target = &targets[i % target_count];
+        line->index = i;
         /* The lines of a target begin at frames that are spread over all it has. */
         line->next = (size_t)(i / target_count) * line->target->count * target_count
                      / wanted.connections % line->target->count;
@@ -488,9 +511,10 @@ static void one_round(void) {
         uint64_t what = events[i].data.u64, ticks;
         if (what == AT_FETCHER)
             on_fetched();
-        else if (what != AT_TIMER)
-            on_answers(&lines[what - AT_LINES]);
-        else if (read(run.timer, &ticks, sizeof ticks) < 0 && errno != EAGAIN)
+        else if (what != AT_TIMER) {
+            if (events[i].events & EPOLLOUT) send_due(&lines[what - AT_LINES]);
+            if (events[i].events & ~EPOLLOUT) on_answers(&lines[what - AT_LINES]);
+        } else if (read(run.timer, &ticks, sizeof ticks) < 0 && errno != EAGAIN)
             fail("read of the timer");
     }
     at = now();
