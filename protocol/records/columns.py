@@ -32,7 +32,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
@@ -47,8 +47,13 @@ from .batch import (
 )
 from .compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from .control import ControlRecordType, parse_control_record_type
+from .loops import COMPILED
+from .loops.packed import pack_places
 from .loops.places import Places, find_places, no_places
 from .record import Headers, Record, check_block, headers_at, records_at
+
+if TYPE_CHECKING:
+    from .loops.packed import Packed
 
 # So many records are in lists of Python's numbers at a time, before they are in arrays.
 _PORTION: Final = 4096
@@ -133,6 +138,13 @@ class RecordColumns:
             column.fromlist(found)
             found.clear()
 
+    def _take_packed(self, packed: Packed, append_time: int | None) -> None:
+        if append_time is not None:
+            times = array("q", [append_time]) * len(packed[1])
+            packed = (packed[0], times, *packed[2:])  # type: ignore[assignment]
+        for column, found in zip(self._columns(), packed, strict=True):
+            column.frombytes(memoryview(found).cast("B"))
+
 
 def decode_columns(
     records: Buffer,
@@ -190,9 +202,26 @@ def _add_block(
         return
     check_block(count, end - start, header.base_offset)
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
+    if COMPILED:
+        base = header.base_offset, header.base_timestamp
+        columns._take_packed(pack_places(block, start, end, count, *base, shift), append_time)
+    else:
+        _add_in_portions(columns, header, block, start, end, shift, append_time)
+    columns.batches.append(BatchRows(header, first, len(columns), None))
+
+
+def _add_in_portions(
+    columns: RecordColumns,
+    header: BatchHeader,
+    block: bytes,
+    position: int,
+    end: int,
+    shift: int,
+    append_time: int | None,
+) -> None:
+    """Interpreted, where there are no packed numbers."""
     places = no_places()
-    position = start
-    left = count
+    left = header.record_count
     while left:
         portion = min(left, _PORTION)
         position = find_places(
@@ -201,8 +230,7 @@ def _add_block(
         columns._take(places, append_time)
         left -= portion
     if position != end:
-        raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
-    columns.batches.append(BatchRows(header, first, len(columns), None))
+        raise InvalidRecord(f"{end - position} bytes follow the last of its batch's records")
 
 
 def _control_type(

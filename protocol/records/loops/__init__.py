@@ -9,6 +9,7 @@ but for one, of headers; they hold no state beyond a call or a small object, and
 | `scan` | check every record, as a leader does before it appends |
 | `small_batch` | the same for a small batch, of which it takes the header too |
 | `places` | where keys, values and headers lie, and each record's offset and time |
+| `packed` | the same as packed numbers; compiled only |
 | `varint` | the numbers of all of them |
 
 mypyc compiles these files (setup.py) to modules of the same names in `compiled/`, in a folder for
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, source_hash, spec_from_file_location
 from typing import Final
@@ -53,6 +55,11 @@ def _use_compiled(sources: str) -> bool:
         return False
     sys.modules[_LIBRARY] = library
     __path__.insert(0, folder)
+    try:
+        import_module(f"{__name__}.packed")  # the one that asks for more: librt, mypyc's own
+    except (ImportError, ValueError):  # it is not there, or another one than it was compiled with
+        __path__.remove(folder)
+        return False
     return True
 
 
