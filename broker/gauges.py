@@ -40,6 +40,15 @@ def register_gauges(
         replicas + "underminisrpartitioncount",
         lambda: sum(p.is_under_min_isr for p in _led(manager)),
     )
+    gauge(replicas + "atminisrpartitioncount", lambda: sum(map(_is_at_min_isr, _led(manager))))
+    gauge(
+        replicas + "reassigningpartitions",
+        lambda: sum(bool(p.adding_replicas or p.removing_replicas) for p in _led(manager)),
+    )
+    gauge(
+        replicas + "produceridcount",
+        lambda: sum(len(p.log.producer_state.entries) for p in manager.partitions.values()),
+    )
     changes = manager.isr_changes
     gauge(replicas + "isrexpands_total", lambda: changes.expands)
     gauge(replicas + "isrshrinks_total", lambda: changes.shrinks)
@@ -52,13 +61,13 @@ def register_gauges(
         gauge(
             "kafka_server_delayedoperationpurgatory_purgatorysize",
             purgatory.__len__,
-            delayedoperation=name,
+            delayedOperation=name,
         )
     gauge(
         "kafka_server_delayedproducemetrics_expires_total",
         lambda: manager.waiting.produces.expired_count,
     )
-    gauge("kafka_log_log_size", lambda: sum(p.log.size_bytes for p in manager.partitions.values()))
+    register_partitions(metrics, manager)
     directories = manager.log_manager.directories
     gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
@@ -66,7 +75,7 @@ def register_gauges(
     )
     metrics.gauge_family(
         "kafka_log_logmanager_logdirectoryoffline",
-        ("logdirectory",),
+        ("logDirectory",),
         lambda: (((directory.path,), not directory.is_online) for directory in directories),
     )
     gauge(
@@ -75,33 +84,60 @@ def register_gauges(
     )
 
 
+def register_partitions(metrics: BrokerMetrics, manager: ReplicaManager) -> None:
+    """What there is of each replica: thousands of samples, so nothing here may take long."""
+    log, partition = "kafka_log_log_", "kafka_cluster_partition_"
+    metrics.table(
+        ("topic", "partition"),
+        lambda: [((p.topic, str(p.partition)), p) for p in manager.partitions.values()],
+        {
+            log + "size": lambda p: p.log.size_bytes,
+            log + "logstartoffset": lambda p: p.log.log_start_offset,
+            log + "logendoffset": lambda p: p.log.log_end_offset,
+            log + "numlogsegments": lambda p: len(p.log.segments),
+            partition + "underreplicated": lambda p: int(p.is_under_replicated),
+            partition + "underminisr": lambda p: int(p.is_under_min_isr),
+            partition + "atminisr": lambda p: int(_is_at_min_isr(p)),
+            partition + "replicascount": lambda p: len(p.replicas) if p.is_leader else 0,
+            partition + "insyncreplicascount": lambda p: len(p.isr.committed) if p.is_leader else 0,
+            partition + "laststableoffsetlag": lambda p: (
+                p.log.high_watermark - p.log.last_stable_offset
+            ),
+        },
+    )
+
+
+def _is_at_min_isr(partition: Partition) -> bool:
+    return partition.is_leader and len(partition.isr.committed) == partition.effective_min_isr
+
+
 def register_quota_gauges(
     metrics: BrokerMetrics, quotas: ClientQuotas, now_ms: Callable[[], float]
 ) -> None:
     """What each user and client id with a quota takes, and how long it has to wait."""
 
     def family(kind: str, name: str, limits: Limits[M], read: Callable[[M, float], float]) -> None:
-        labels = ("user", "client_id")
+        labels = ("resource", "user", "clientId")
 
-        def shown() -> Iterator[tuple[tuple[str, str], Metered[M], float]]:
+        def shown() -> Iterator[tuple[tuple[str, str, str], Metered[M], float]]:
             for metered in islice(limits, MAX_QUOTAS_SHOWN):
-                yield metered.entity, metered, now_ms()
+                yield (kind, *metered.entity), metered, now_ms()
 
         metrics.gauge_family(
-            f"kafka_server_{kind}_{name}",
+            f"kafka_server_quota_{name}",
             labels,
             lambda: ((who, read(metered.meter, now)) for who, metered, now in shown()),
         )
         metrics.gauge_family(
-            f"kafka_server_{kind}_throttle_time",
+            "kafka_server_quota_throttle_time",
             labels,
             lambda: ((who, metered.average_wait_ms(now)) for who, metered, now in shown()),
         )
 
-    family("produce", "byte_rate", quotas.produce, LimitedRate.measure)
-    family("fetch", "byte_rate", quotas.fetch, LimitedRate.measure)
-    family("request", "request_time", quotas.request, LimitedRate.measure)
-    family("controllermutation", "tokens", quotas.mutation, TokenBucket.tokens)
+    family("Produce", "byte_rate", quotas.produce, LimitedRate.measure)
+    family("Fetch", "byte_rate", quotas.fetch, LimitedRate.measure)
+    family("Request", "request_time", quotas.request, LimitedRate.measure)
+    family("ControllerMutation", "tokens", quotas.mutation, TokenBucket.tokens)
 
 
 def register_session_gauges(metrics: BrokerMetrics, sessions: FetchSessions) -> None:
@@ -128,6 +164,6 @@ def register_transaction_gauges(
         lambda: partitions_with_late_transactions(manager.hosted, clock(), max_timeout_ms),
     )
     metrics.gauge(
-        "kafka_server_addpartitionstotxnmanager_verificationfailures_total",
+        "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count",
         lambda: verifier.failure_count,
     )

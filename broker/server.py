@@ -19,6 +19,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -147,6 +148,14 @@ def _only_error(error: BaseException) -> BaseException:
     return error
 
 
+class BrokerState(IntEnum):
+    """Kafka's, as far as somebody can see them here."""
+
+    STARTING = 1
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+
+
 class Broker:
     """The parts of one running broker."""
 
@@ -159,6 +168,8 @@ class Broker:
         self.companion: Companion | None = None
         self.files = settings.storage_files()
         self.metrics = BrokerMetrics()
+        self.state = BrokerState.STARTING
+        self.metrics.gauge("kafka_server_kafkaserver_brokerstate", lambda: self.state)
         self.store = ConfigStore(zookeeper)
         self.features = FinalizedFeatures(zookeeper)
         self.topic_configs = TopicConfigCache(config, self.store)
@@ -194,6 +205,7 @@ class Broker:
                 bound_metrics = await self._start_services(services, metrics_address)
                 await self._wait_until_ready()
                 heap.settle()
+                self.state = BrokerState.RUNNING
                 logger.info("Broker %d is ready on %s", self.broker_id, addresses)
                 task_status.started(BoundAddresses(self.broker_id, addresses, bound_metrics))
                 close = self._release_logs
@@ -380,6 +392,7 @@ class Broker:
     # Stop
 
     async def _stop_services(self, services: Services) -> None:
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         wanted = self.config.get_boolean("controlled.shutdown.enable")
         if wanted and self.zookeeper.is_connected:
             await hand_over(

@@ -6,8 +6,8 @@ written from the tables of the code.
 What a key does is read off the tables: a key that changes something here has a description, one
 that does not has none (`broker/config/keys.py`); protections that are not there are in
 `broker/config/ineffective.py`. The metrics are those of a broker that has just started, in this
-process, with an embedded ZooKeeper and a listener with logins. Their names in Apache Kafka stand in
-KAFKA_NAMES.
+process, with an embedded ZooKeeper and a listener with logins. What they mean and their names in
+Apache Kafka stand in `broker/observability/catalogue.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pybroker.broker.config.definitions import (
 )
 from pybroker.broker.config.ineffective import ALLOW, PROTECTIONS
 from pybroker.broker.config.tables import extensions
+from pybroker.broker.observability.catalogue import CATALOGUE
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.client.tls.settings import OF_JAVA
 from pybroker.storage.config_def import ConfigDef, DynamicMode
@@ -35,6 +36,7 @@ from pybroker.storage.topic_configs import TOPIC_CONFIGS
 from tests.support.authorization_page import authorization_page
 from tests.support.commands_page import commands_page
 from tests.support.in_process import broker, zookeeper
+from tests.support.missing_metrics import MISSING
 from tests.support.processes import ROOT
 
 CONFIG = ROOT / "docs" / "CONFIG.md"
@@ -56,130 +58,7 @@ TOPIC_REFUSED = frozenset(
     {"remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"}
 )
 
-# Apache Kafka's metrics by MBean; the names of ours are these in lower case, without "PerSec".
-_NAMED = {
-    "kafka.network:type=RequestMetrics": (
-        "RequestsPerSec", "ErrorsPerSec", "TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs",
-        "RemoteTimeMs", "ThrottleTimeMs", "ResponseQueueTimeMs", "ResponseSendTimeMs",
-        "MessageConversionsTimeMs", "TemporaryMemoryBytes",
-    ),
-    "kafka.server:type=BrokerTopicMetrics": (
-        "MessagesInPerSec", "BytesInPerSec", "BytesOutPerSec", "FailedProduceRequestsPerSec",
-        "FailedFetchRequestsPerSec", "TotalProduceRequestsPerSec", "TotalFetchRequestsPerSec",
-        "InvalidMessageCrcRecordsPerSec", "ProduceMessageConversionsPerSec",
-        "FetchMessageConversionsPerSec", "ReplicationBytesInPerSec", "ReplicationBytesOutPerSec",
-    ),
-    "kafka.network:type=RequestChannel": ("RequestQueueSize", "ResponseQueueSize"),
-    "kafka.network:type=SocketServer": (
-        "MemoryPoolUsed", "MemoryPoolAvailable",
-        "ExpiredConnectionsKilledCount",
-    ),
-    "kafka.server:type=ReplicaManager": (
-        "PartitionsWithLateTransactionsCount", "PartitionCount", "LeaderCount",
-        "OfflineReplicaCount", "UnderReplicatedPartitions", "UnderMinIsrPartitionCount",
-        "IsrExpandsPerSec", "IsrShrinksPerSec", "FailedIsrUpdatesPerSec",
-    ),
-    "kafka.server:type=FetchSessionCache": (
-        "NumIncrementalFetchSessions", "NumIncrementalFetchPartitionsCached",
-        "IncrementalFetchSessionEvictionsPerSec",
-    ),
-    "kafka.server:type=DelayedOperationPurgatory": ("PurgatorySize",),
-    "kafka.server:type=DelayedProduceMetrics": ("ExpiresPerSec",),
-    "kafka.server:type=SessionExpireListener": ("ZooKeeperExpiresPerSec",),
-    "kafka.server:type=ReplicaFetcherManager": ("MaxLag", "FailedPartitionsCount"),
-    "kafka.server:type=ReplicaAlterLogDirsManager": ("MaxLag",),
-    "kafka.server:type=FetcherLagMetrics": ("ConsumerLag",),
-    "kafka.log:type=Log": ("Size",),
-    "kafka.log:type=LogManager": ("OfflineLogDirectoryCount", "LogDirectoryOffline"),
-    "kafka.log:type=LogCleaner": (
-        "max-buffer-utilization-percent", "cleaner-recopy-percent", "max-clean-time-secs",
-        "max-compaction-delay-secs", "DeadThreadCount",
-    ),
-    "kafka.log:type=LogCleanerManager": (
-        "max-dirty-percent", "time-since-last-run-ms", "uncleanable-partitions-count",
-        "uncleanable-bytes",
-    ),
-    "kafka.coordinator.group:type=GroupMetadataManager": (
-        "NumGroups", "NumOffsets", "NumGroupsEmpty", "NumGroupsPreparingRebalance",
-        "NumGroupsCompletingRebalance", "NumGroupsStable", "NumGroupsDead",
-    ),
-    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": (
-        "UnknownDestinationQueueSize", "LogAppendRetryQueueSize",
-    ),
-    "kafka.controller:type=KafkaController": (
-        "ActiveControllerCount", "OfflinePartitionsCount", "PreferredReplicaImbalanceCount",
-        "GlobalTopicCount", "GlobalPartitionCount", "TopicsToDeleteCount",
-        "TopicsIneligibleToDeleteCount", "ActiveBrokerCount",
-    ),
-    "kafka.controller:type=ControllerStats": ("UncleanLeaderElectionsPerSec",),
-}  # fmt: skip
-# Those whose MBean has attributes in the place of a name.
-_ATTRIBUTES = {
-    "kafka.server:type=group-coordinator-metrics": (
-        "offset-commit-count", "offset-deletion-count", "offset-expiration-count",
-        "group-completed-rebalance-count",
-    ),
-    "kafka.server:type=transaction-coordinator-metrics": (
-        "partition-load-time-max", "partition-load-time-avg",
-    ),
-}  # fmt: skip
 NOT_KAFKAS = "-"
-
-
-def _exported(bean: str, name: str) -> str:
-    text = f"{bean.replace(':type=', '_')}_{name.removesuffix('PerSec')}"
-    return text.replace(".", "_").replace("-", "_").lower()
-
-
-KAFKA_NAMES = {
-    **{_exported(b, n): f"{b},name={n}" for b, names in _NAMED.items() for n in names},
-    **{_exported(b, n): f"{b}: {n}" for b, names in _ATTRIBUTES.items() for n in names},
-    **{
-        f"kafka_server_socketservermetrics_{name.replace('-', '_').removesuffix('_total')}": (
-            f"kafka.server:type=socket-server-metrics: {name}"
-        )
-        for name in (
-            "connection-count",
-            "successful-authentication-total",
-            "failed-authentication-total",
-            "successful-reauthentication-total",
-            "failed-reauthentication-total",
-            "expired-connections-killed-count",
-        )
-    },
-    "kafka_network_socketserver_networkprocessoravgidle_percent": (
-        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent"
-    ),
-    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": (
-        "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent"
-    ),
-    "kafka_server_addpartitionstotxnmanager_verificationfailures": (
-        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate"
-    ),
-    "kafka_server_leaderreplication_byte_rate": "kafka.server:type=LeaderReplication: byte-rate",
-    "kafka_server_followerreplication_byte_rate": (
-        "kafka.server:type=FollowerReplication: byte-rate"
-    ),
-    "kafka_server_produce_byte_rate": "kafka.server:type=Produce,user=*,client-id=*: byte-rate",
-    "kafka_server_fetch_byte_rate": "kafka.server:type=Fetch,user=*,client-id=*: byte-rate",
-    "kafka_server_request_request_time": (
-        "kafka.server:type=Request,user=*,client-id=*: request-time"
-    ),
-    "kafka_server_controllermutation_tokens": (
-        "kafka.server:type=ControllerMutation,user=*,client-id=*: tokens"
-    ),
-    **{
-        f"kafka_server_{kind.lower()}_throttle_time": (
-            f"kafka.server:type={kind},user=*,client-id=*: throttle-time"
-        )
-        for kind in ("Produce", "Fetch", "Request", "ControllerMutation")
-    },
-    "kafka_controller_controllerstats_leaderelectionrateandtimems_count": (
-        "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs: Count"
-    ),
-    "kafka_network_socketserver_receivebufferbytes": NOT_KAFKAS,
-    "kafka_server_replicaalterlogdirsmanager_movingpartitionscount": NOT_KAFKAS,
-}
 
 
 # CONFIG.md
@@ -413,12 +292,22 @@ This page is written by `{COMMAND}` from the metrics that a started broker expor
 `pybroker start --metrics-port PORT` (broker N at PORT + N - 1) and `pybroker broker --metrics-port
 PORT` serve them in Prometheus' format under `/metrics`, to this machine alone unless
 `--metrics-host` says otherwise. The names are those that the JMX exporter's example configuration
-gives Apache Kafka's, in lower case. Rates per second are left out: Prometheus derives them from the
-counters. A summary has quantiles, `_count` and `_sum`; quantiles come from the last samples, see
-`broker/observability/metrics.py`. What counts logins is there for listeners that have them. Metrics
-of the process (`process_*`) and of Python's collector (`python_gc_*`) are there as well.
+gives Apache Kafka's (kafka-2_0_0.yml), with its labels. Rates per second are left out: Prometheus
+derives them from the counters. A summary has quantiles, `_count` and `_sum`; quantiles come from
+the last samples, see `broker/observability/metrics.py`. What counts logins is there for listeners
+that have them. Metrics of the process (`process_*`) and of Python's collector (`python_gc_*`) are
+there as well. A scrape is written in slices between the broker's other work: thousands of
+partitions hold nobody up.
 
 "{NOT_KAFKAS}" in the last column: Apache Kafka has no such metric.
+
+"""
+
+
+_MISSING_HEAD = """
+## What Apache Kafka has besides
+
+Found by `tests/mixed/test_metric_names.py`, which scrapes an Apache Kafka 3.9 with the exporter.
 
 """
 
@@ -447,26 +336,36 @@ async def metrics_page() -> str:
         ):
             rows = _metric_rows(made[-1])
             await running.stop()
-    return _METRICS_HEAD + _table(("metric", "kind", "labels", "in Apache Kafka"), rows)
+    return (
+        _METRICS_HEAD
+        + _table(("metric", "kind", "labels", "what it is", "in Apache Kafka"), rows)
+        + _MISSING_HEAD
+        + _table(("metric", "why it is not here"), [(_code(n), why) for n, why in MISSING.items()])
+    )
 
 
-def _metric_rows(metrics: BrokerMetrics) -> list[tuple[str, str, str, str]]:
-    declared = {name: labels for name, labels, _ in metrics._families}
-    rows = []
+def _metric_rows(metrics: BrokerMetrics) -> list[tuple[str, str, str, str, str]]:
+    kinds: dict[str, tuple[str, set[str]]] = {}
     for family in metrics.collect():
-        labels = {label for sample in family.samples for label in sample.labels}
-        labels |= set(declared.get(family.name, ()))
-        if family.name == "kafka_network_requestmetrics_errors":
-            labels |= {"request", "error"}  # it has samples only after the first error
         name = family.name + ("_total" if family.type == "counter" else "")
-        rows.append((_code(name), family.type, ", ".join(sorted(labels)), kafka_name(family.name)))
-    return sorted(rows)
-
-
-def kafka_name(exported: str) -> str:
-    """Raises KeyError for a metric that KAFKA_NAMES does not have: enter it there."""
-    name = KAFKA_NAMES[exported.removesuffix("_total")]
-    return name if name == NOT_KAFKAS else _code(name)
+        kinds[name] = family.type, {label for s in family.samples for label in s.labels}
+    for name, labels, _ in metrics._families:
+        kinds[name][1].update(labels)
+    for table in metrics.tables:
+        for name in table.columns:
+            kinds[name] = table.kind, set(table.labels)
+    kinds["kafka_network_requestmetrics_errors_total"][1].update(("request", "error"))
+    assert kinds.keys() == CATALOGUE.keys()
+    return [
+        (
+            _code(name),
+            kind,
+            ", ".join(sorted(labels)),
+            CATALOGUE[name].help,
+            _code(CATALOGUE[name].kafka) if CATALOGUE[name].kafka else NOT_KAFKAS,
+        )
+        for name, (kind, labels) in sorted(kinds.items())
+    ]
 
 
 # Both

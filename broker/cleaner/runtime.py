@@ -239,9 +239,9 @@ class CleanerRuntime:
         for directory in self._logs.directories:
             path = directory.path
             count = partial(manager.uncleanable_count, path)
-            gauge(shared + "uncleanable_partitions_count", count, logdirectory=path)
+            gauge(shared + "uncleanable_partitions_count", count, logDirectory=path)
             size = partial(self._uncleanable_bytes, path)
-            gauge(shared + "uncleanable_bytes", size, logdirectory=path)
+            gauge(shared + "uncleanable_bytes", size, logDirectory=path)
 
     def _uncleanable_bytes(self, path: str) -> int:
         return self.manager.uncleanable_bytes(path, self._clock())

@@ -210,7 +210,7 @@ class SocketServer:
             network + "requestchannel_responsequeuesize",
             lambda: sum(bool(c.out.parts) for c in self._connections()),
         )
-        metrics.gauge(network + "socketserver_networkprocessoravgidle_percent", self._idle_share)
+        metrics.gauge(network + "socketserver_networkprocessoravgidlepercent", self._idle_share)
         metrics.gauge(
             network + "socketserver_memorypoolused",
             lambda: self.memory.used if self.memory else 0,

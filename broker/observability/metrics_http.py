@@ -1,6 +1,6 @@
 """`GET /metrics` for Prometheus, on `--metrics-host` and `--metrics-port` (off by default).
 
-One short-lived connection a scrape, on the broker's own loop: a scrape sees one consistent moment.
+One short-lived connection a scrape, on the broker's own loop, in slices: see `exposition`.
 At most MAX_CONNECTIONS are open: who comes next takes the place of the oldest, so that connections
 which never send a request, or never read the answer, keep no scrape waiting.
 """
@@ -8,10 +8,13 @@ which never send a request, or never read the answer, keep no scrape waiting.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
+
+from .exposition import exposition
 
 if TYPE_CHECKING:
     from .metrics import BrokerMetrics
@@ -42,6 +45,7 @@ async def serve_metrics(
     registry.register(metrics)
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
+    render = partial(exposition, metrics, partial(generate_latest, registry))
     open_now: dict[object, trio.CancelScope] = {}  # the oldest first
 
     async def answer(stream: trio.SocketStream) -> None:
@@ -51,7 +55,7 @@ async def serve_metrics(
             open_now[stream] = scope
             try:
                 async with stream:
-                    await _answer(stream, lambda: generate_latest(registry))
+                    await _answer(stream, render)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
             finally:
@@ -79,14 +83,17 @@ class _PortStatus(trio.TaskStatus[list[trio.SocketListener]]):
         self._outer.started(self._port)
 
 
-async def _answer(stream: trio.SocketStream, render: Callable[[], bytes]) -> None:
+Render = Callable[[], AsyncIterator[bytes]]
+
+
+async def _answer(stream: trio.SocketStream, render: Render) -> None:
     """One request and its response, each in its time."""
     target = None
     with trio.move_on_after(REQUEST_TIMEOUT_SECONDS):
         target = await _request_target(stream)
     if target is not None:
         with trio.move_on_after(RESPONSE_TIMEOUT_SECONDS):
-            await stream.send_all(_response(target, render))
+            await stream.send_all(await _response(target, render))
 
 
 async def _request_target(stream: trio.SocketStream) -> str | None:
@@ -100,9 +107,10 @@ async def _request_target(stream: trio.SocketStream) -> str | None:
     return words[1] if len(words) == 3 and words[0] in ("GET", "HEAD") else ""
 
 
-def _response(target: str, render: Callable[[], bytes]) -> bytes:
+async def _response(target: str, render: Render) -> bytes:
     if target.split("?", 1)[0] in ("/metrics", "/"):
-        status, kind, body = "200 OK", "text/plain; version=0.0.4; charset=utf-8", render()
+        status, kind = "200 OK", "text/plain; version=0.0.4; charset=utf-8"
+        body = b"".join([piece async for piece in render()])
     else:
         status, kind, body = "404 Not Found", "text/plain", b"Try /metrics.\n"
     head = (

@@ -80,11 +80,13 @@ class FetcherRuntime:
 
     def register_gauges(self, metrics: BrokerMetrics) -> None:
         fetchers, manager = "kafka_server_replicafetchermanager_", self._replicas.manager
-        metrics.gauge(fetchers + "maxlag", lambda: self.fetchers.max_lag)
-        metrics.gauge(fetchers + "failedpartitionscount", lambda: self.fetchers.failed_count)
+        fetcher = {"clientId": "Replica"}
+        metrics.gauge(fetchers + "maxlag", lambda: self.fetchers.max_lag, **fetcher)
+        failed = fetchers + "failedpartitionscount"
+        metrics.gauge(failed, lambda: self.fetchers.failed_count, **fetcher)
         metrics.gauge_family(
             "kafka_server_fetcherlagmetrics_consumerlag",
-            ("clientid", "topic", "partition"),
+            ("clientId", "topic", "partition"),
             self._lags,
         )
         for name, quota in (("leader", manager.leader_quota), ("follower", manager.follower_quota)):

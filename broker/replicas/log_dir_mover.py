@@ -49,7 +49,7 @@ class LogDirMover:
     def register_gauges(self, metrics: BrokerMetrics) -> None:
         moves = self._manager.moves
         prefix = "kafka_server_replicaalterlogdirsmanager_"
-        metrics.gauge(prefix + "maxlag", lambda: moves.max_lag)
+        metrics.gauge(prefix + "maxlag", lambda: moves.max_lag, clientId="ReplicaAlterLogDirs")
         metrics.gauge(prefix + "movingpartitionscount", lambda: len(moves.active))
 
     def on_leadership(self, _result: LeadershipResult) -> None:

@@ -289,8 +289,8 @@ async def test_metrics_over_http(tmp_path: Path) -> None:
         text = await http_get(port, "/metrics")
         assert text.startswith("HTTP/1.1 200 OK")
         for line in (
-            'kafka_server_brokertopicmetrics_messagesin_total{topic="t"} 1.0',
-            'kafka_server_brokertopicmetrics_messagesin_total{topic=""} 1.0',
+            'kafka_server_brokertopicmetrics_messagesin_total{topic="t"} 1\n',
+            'kafka_server_brokertopicmetrics_messagesin_total{topic=""} 1\n',
             'kafka_network_requestmetrics_requests_total{request="Produce",version="9"} 1.0',
             "kafka_controller_kafkacontroller_activecontrollercount 1.0",
             "kafka_server_replicamanager_leadercount 1.0",
@@ -298,10 +298,10 @@ async def test_metrics_over_http(tmp_path: Path) -> None:
             "kafka_server_fetchsessioncache_numincrementalfetchsessions 0.0",
             "kafka_server_delayedproducemetrics_expires_total 0.0",
             "kafka_log_logmanager_offlinelogdirectorycount 0.0",
-            "kafka_log_logmanager_logdirectoryoffline{logdirectory=",
-            "kafka_server_replicaalterlogdirsmanager_maxlag 0.0",
-            "kafka_network_socketserver_networkprocessoravgidle_percent",
-            'kafka_server_delayedoperationpurgatory_purgatorysize{delayedoperation="Fetch"} 0.0',
+            "kafka_log_logmanager_logdirectoryoffline{logDirectory=",
+            "kafka_server_replicaalterlogdirsmanager_maxlag{clientId=",
+            "kafka_network_socketserver_networkprocessoravgidlepercent",
+            'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Fetch"} 0.0',
             "process_resident_memory_bytes",
         ):
             assert line in text

@@ -282,7 +282,7 @@ async def test_gauges(pair: Pair, autojump_clock: trio.testing.MockClock) -> Non
         families = {family.name: family for family in metrics.collect()}
         (lag,) = families["kafka_server_fetcherlagmetrics_consumerlag"].samples
         assert lag.labels == {
-            "clientid": "ReplicaFetcherThread-0-1",
+            "clientId": "ReplicaFetcherThread-0-1",
             "topic": TOPIC,
             "partition": "0",
         }

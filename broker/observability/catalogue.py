@@ -1,0 +1,259 @@
+"""What each metric means: its help text, and what it is called in Apache Kafka.
+
+Names are those that the JMX exporter's example rules for Kafka 2.0 and later give to Kafka's
+MBeans, in lower case; a meter that counts becomes `..._total`, a histogram a summary. A metric that
+is not here cannot be registered. docs/METRICS.md and the dashboards are made from this table; a
+test beside Apache Kafka, with the exporter in it, says which names are missing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Described(NamedTuple):
+    """`kafka`: MBean and name in Apache Kafka; empty for a metric of ours."""
+
+    help: str
+    kafka: str = ""
+
+
+# By MBean and Kafka's name: the exported name follows from both.
+_OF_KAFKA = {
+    "kafka.network:type=RequestMetrics": {
+        "RequestsPerSec": "Requests answered, by API and version.",
+        "ErrorsPerSec": "Requests that failed as a whole, by API and error.",
+        "TotalTimeMs": "From a request's last byte to its answer's last byte, in milliseconds.",
+        "RequestQueueTimeMs": "How long requests waited for a handler, in milliseconds.",
+        "LocalTimeMs": "How long this broker worked at requests, in milliseconds.",
+        "RemoteTimeMs": "How long requests waited in purgatory: for followers (acks=all), for new "
+        "records (a fetch), for members of a group; in milliseconds.",
+        "ThrottleTimeMs": "How long clients were told to be quiet by quotas, in milliseconds.",
+        "ResponseQueueTimeMs": "Always 0: an answer is written by who made it.",
+        "ResponseSendTimeMs": "How long answers took to leave, in milliseconds: long if clients "
+        "read slowly.",
+        "MessageConversionsTimeMs": "Converting records between formats, in milliseconds.",
+        "TemporaryMemoryBytes": "Memory for converted and recompressed records, in bytes.",
+    },
+    "kafka.network:type=RequestChannel": {
+        "RequestQueueSize": "Requests that wait for a handler now: stays near 0 in a broker that "
+        "keeps up.",
+        "ResponseQueueSize": "Connections with answers that have not left yet.",
+    },
+    "kafka.network:type=SocketServer": {
+        "MemoryPoolUsed": "Bytes of requests in memory (queued.max.request.bytes bounds them).",
+        "MemoryPoolAvailable": "Bytes that requests may still take; +Inf without a bound.",
+        "ExpiredConnectionsKilledCount": "Connections closed since their login had run out.",
+        "NetworkProcessorAvgIdlePercent": "Share of time that the network tasks wait, 0 to 1: near "
+        "0 the broker is at its limit.",
+    },
+    "kafka.server:type=BrokerTopicMetrics": {
+        "MessagesInPerSec": "Records produced; without a topic, all.",
+        "BytesInPerSec": "Bytes produced by clients.",
+        "BytesOutPerSec": "Bytes fetched by clients.",
+        "FailedProduceRequestsPerSec": "Partitions of produce requests that failed.",
+        "FailedFetchRequestsPerSec": "Partitions of fetch requests that failed.",
+        "TotalProduceRequestsPerSec": "Partitions in produce requests.",
+        "TotalFetchRequestsPerSec": "Partitions in fetch requests.",
+        "InvalidMessageCrcRecordsPerSec": "Batches refused as damaged.",
+        "ProduceMessageConversionsPerSec": "Records converted as they were produced.",
+        "FetchMessageConversionsPerSec": "Fetched partitions converted for old consumers.",
+        "ReplicationBytesInPerSec": "Bytes copied from leaders by this broker's followers.",
+        "ReplicationBytesOutPerSec": "Bytes that followers on other brokers fetched here.",
+    },
+    "kafka.server:type=ReplicaManager": {
+        "PartitionCount": "Replicas on this broker, leaders and followers.",
+        "LeaderCount": "Partitions that this broker leads.",
+        "OfflineReplicaCount": "Replicas in failed log directories.",
+        "UnderReplicatedPartitions": "Partitions led here whose ISR lacks a replica: 0 in health.",
+        "UnderMinIsrPartitionCount": "Partitions led here with fewer in sync than "
+        "min.insync.replicas: acks=all fails there.",
+        "AtMinIsrPartitionCount": "Partitions led here with just min.insync.replicas in sync: the "
+        "next loss stops producers.",
+        "ReassigningPartitions": "Partitions led here whose replicas are being moved.",
+        "PartitionsWithLateTransactionsCount": "Partitions led here with a transaction older than "
+        "transaction.max.timeout.ms: read_committed consumers hang there.",
+        "ProducerIdCount": "Idempotent and transactional producers that this broker's logs know.",
+        "IsrExpandsPerSec": "Replicas that came back into an ISR.",
+        "IsrShrinksPerSec": "ISRs made smaller: a follower fell behind or died.",
+        "FailedIsrUpdatesPerSec": "ISR changes that the controller did not take.",
+    },
+    "kafka.cluster:type=Partition": {
+        "UnderReplicated": "1 where this broker leads and the ISR lacks a replica.",
+        "UnderMinIsr": "1 where this broker leads and fewer than min.insync.replicas are in sync.",
+        "AtMinIsr": "1 where this broker leads and just min.insync.replicas are in sync.",
+        "ReplicasCount": "Replicas of a partition led here; 0 for followers.",
+        "InSyncReplicasCount": "Replicas in sync of a partition led here; 0 for followers.",
+        "LastStableOffsetLag": "Records between the last stable offset and the high watermark: "
+        "what read_committed consumers cannot see yet.",
+    },
+    "kafka.log:type=Log": {
+        "Size": "Bytes of a replica's log.",
+        "LogStartOffset": "First offset of a replica's log.",
+        "LogEndOffset": "Offset that a replica's next record gets (LEO).",
+        "NumLogSegments": "Segments of a replica's log.",
+    },
+    "kafka.log:type=LogManager": {
+        "OfflineLogDirectoryCount": "Log directories that failed.",
+        "LogDirectoryOffline": "1 for a log directory that failed.",
+    },
+    "kafka.log:type=LogCleaner": {
+        "max-buffer-utilization-percent": "How full the cleaner's map of keys was, 0 to 100.",
+        "cleaner-recopy-percent": "What the last cleanings kept of what they read, 0 to 100.",
+        "max-clean-time-secs": "How long the last cleaning took, in seconds.",
+        "max-compaction-delay-secs": "How overdue the latest cleaning is, in seconds.",
+        "DeadThreadCount": "Cleaner tasks that ended on an error: old records of their logs stay.",
+    },
+    "kafka.log:type=LogCleanerManager": {
+        "max-dirty-percent": "Largest share of a log that is not cleaned yet, 0 to 100.",
+        "time-since-last-run-ms": "Since the cleaner last looked for work, in milliseconds.",
+        "uncleanable-partitions-count": "Partitions that the cleaner gave up on.",
+        "uncleanable-bytes": "Bytes of the partitions that the cleaner gave up on.",
+    },
+    "kafka.server:type=FetchSessionCache": {
+        "NumIncrementalFetchSessions": "Incremental fetch sessions that are open.",
+        "NumIncrementalFetchPartitionsCached": "Partitions in these sessions.",
+        "IncrementalFetchSessionEvictionsPerSec": "Sessions that made room for others: many if "
+        "max.incremental.fetch.session.cache.slots is too small.",
+    },
+    "kafka.server:type=DelayedOperationPurgatory": {
+        "PurgatorySize": "Requests that wait for something to happen, by kind.",
+    },
+    "kafka.server:type=DelayedProduceMetrics": {
+        "ExpiresPerSec": "Produce requests with acks=all that followers did not confirm in time.",
+    },
+    "kafka.server:type=SessionExpireListener": {
+        "ZooKeeperExpiresPerSec": "ZooKeeper sessions that ended and were replaced.",
+    },
+    "kafka.server:type=ReplicaFetcherManager": {
+        "MaxLag": "Records that the follower furthest behind lacks.",
+        "FailedPartitionsCount": "Partitions that this broker has stopped to follow.",
+    },
+    "kafka.server:type=ReplicaAlterLogDirsManager": {
+        "MaxLag": "Records that a move between log directories has left at most.",
+    },
+    "kafka.server:type=FetcherLagMetrics": {
+        "ConsumerLag": "Records that a follower on this broker lacks.",
+    },
+    "kafka.coordinator.group:type=GroupMetadataManager": {
+        "NumGroups": "Groups that this broker coordinates.",
+        "NumOffsets": "Offsets that these groups have committed.",
+        "NumGroupsEmpty": "Groups without members.",
+        "NumGroupsPreparingRebalance": "Groups that wait for their members to join.",
+        "NumGroupsCompletingRebalance": "Groups that wait for their leader's assignment.",
+        "NumGroupsStable": "Groups that work.",
+        "NumGroupsDead": "Groups that are being removed.",
+    },
+    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager": {
+        "UnknownDestinationQueueSize": "Markers that are sent again: their leader is not known or "
+        "refused them.",
+        "LogAppendRetryQueueSize": "Transaction states that are written again after an error.",
+    },
+    "kafka.controller:type=KafkaController": {
+        "ActiveControllerCount": "1 on the controller: the sum over all brokers is 1 in health.",
+        "OfflinePartitionsCount": "Partitions without a leader; on the controller, 0 in health.",
+        "PreferredReplicaImbalanceCount": "Partitions that another than their first replica leads.",
+        "GlobalTopicCount": "Topics of the cluster; on the controller.",
+        "GlobalPartitionCount": "Partitions of the cluster; on the controller.",
+        "TopicsToDeleteCount": "Topics that are being deleted.",
+        "TopicsIneligibleToDeleteCount": "Topics whose deletion waits: for a replica that is away "
+        "or for a reassignment.",
+        "ActiveBrokerCount": "Brokers that are alive; on the controller.",
+    },
+    "kafka.controller:type=ControllerStats": {
+        "UncleanLeaderElectionsPerSec": "Leaders chosen outside of the ISR: records may be lost.",
+    },
+    "kafka.server:type=KafkaServer": {
+        "BrokerState": "1 while it starts, 3 while it runs, 6 while it hands over and stops.",
+    },
+}
+# The same of MBeans with attributes in the place of a name, and of irregular names.
+_ATTRIBUTES = {
+    "kafka.server:type=group-coordinator-metrics": {
+        "offset-commit-count": "Offsets committed here.",
+        "offset-deletion-count": "Offsets deleted by administrators.",
+        "offset-expiration-count": "Offsets that offsets.retention.minutes removed.",
+        "group-completed-rebalance-count": "Rebalances that came to their end.",
+    },
+    "kafka.server:type=transaction-coordinator-metrics": {
+        "partition-load-time-max": "Longest of the last loads of transaction states, in ms.",
+        "partition-load-time-avg": "Average of the last loads of transaction states, in ms.",
+    },
+}
+_LOGINS = {
+    "connection-count": "Connections that are open.",
+    "successful-authentication-total": "Logins that succeeded.",
+    "failed-authentication-total": "Logins that failed.",
+    "successful-reauthentication-total": "Logins renewed on open connections.",
+    "failed-reauthentication-total": "Renewals that failed.",
+    "expired-connections-killed-count": "Connections closed since their login had run out.",
+}
+_QUOTA = "by user and client id, for those with a quota"
+_LISTED = {
+    "kafka_controller_controllerstats_leaderelectionrateandtimems_count": Described(
+        "Leaders chosen.", "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs"
+    ),
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": Described(
+        "Share of time that the request handlers wait, 0 to 1.",
+        "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent: MeanRate",
+    ),
+    "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count": Described(
+        "Partitions whose transaction the coordinator did not confirm.",
+        "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
+    ),
+    "kafka_server_leaderreplication_byte_rate": Described(
+        "Bytes a second to throttled followers.", "kafka.server:type=LeaderReplication: byte-rate"
+    ),
+    "kafka_server_followerreplication_byte_rate": Described(
+        "Bytes a second from leaders to throttled replicas here.",
+        "kafka.server:type=FollowerReplication: byte-rate",
+    ),
+    "kafka_server_quota_byte_rate": Described(
+        f"Bytes a second, {_QUOTA}.",
+        "kafka.server:type=Produce|Fetch,user=*,client-id=*: byte-rate",
+    ),
+    "kafka_server_quota_request_time": Described(
+        f"Percent of a handler's time, {_QUOTA}.",
+        "kafka.server:type=Request,user=*,client-id=*: request-time",
+    ),
+    "kafka_server_quota_tokens": Described(
+        f"Topic changes left, {_QUOTA}.",
+        "kafka.server:type=ControllerMutation,user=*,client-id=*: tokens",
+    ),
+    "kafka_server_quota_throttle_time": Described(
+        f"Average wait in milliseconds, {_QUOTA}.",
+        "kafka.server:type=Produce|Fetch|Request|ControllerMutation,user=*,client-id=*: "
+        "throttle-time",
+    ),
+    "kafka_network_socketserver_receivebufferbytes": Described(
+        "Bytes of requests that have not come in whole."
+    ),
+    "kafka_server_replicaalterlogdirsmanager_movingpartitionscount": Described(
+        "Replicas that move between log directories."
+    ),
+}
+
+
+def _name_of(bean: str, name: str) -> str:
+    counts = name.endswith("PerSec")
+    text = f"{bean.replace(':type=', '_')}_{name.removesuffix('PerSec')}"
+    text = text.replace(".", "_").replace("-", "_").lower()
+    return f"{text}_total" if counts else text
+
+
+def _all() -> dict[str, Described]:
+    found = {
+        _name_of(bean, name): Described(text, f"{bean},name={name}")
+        for bean, names in _OF_KAFKA.items()
+        for name, text in names.items()
+    }
+    for bean, names in _ATTRIBUTES.items():
+        for name, text in names.items():
+            found[_name_of(bean, name)] = Described(text, f"{bean}: {name}")
+    for name, text in _LOGINS.items():
+        exported = f"kafka_server_socketservermetrics_{name.replace('-', '_')}"
+        found[exported] = Described(text, f"kafka.server:type=socket-server-metrics: {name}")
+    return found | _LISTED
+
+
+CATALOGUE = _all()

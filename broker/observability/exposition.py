@@ -1,0 +1,63 @@
+"""Prometheus' text format, written in slices: other work of the loop comes in between.
+
+What `BrokerMetrics` collects is few and written by prometheus_client in one go. Tables are written
+here, a column after the other and at most SLICE_ROWS rows at a time: their rows are of one moment,
+their values of the moments in which they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from .catalogue import CATALOGUE
+
+if TYPE_CHECKING:
+    from .metrics import BrokerMetrics, Table
+
+SLICE_ROWS = 2000
+
+_ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+
+
+async def exposition(
+    metrics: BrokerMetrics, collected: Callable[[], bytes]
+) -> AsyncIterator[bytes]:
+    """All of it, in pieces; `collected` gives what is not in tables."""
+    yield collected()
+    for table in metrics.tables:
+        await trio.lowlevel.checkpoint()
+        async for piece in _table(table):
+            yield piece
+
+
+async def _table(table: Table) -> AsyncIterator[bytes]:
+    rows = list(table.rows())
+    slices = []
+    for start in range(0, len(rows), SLICE_ROWS):
+        await trio.lowlevel.checkpoint()
+        part = rows[start : start + SLICE_ROWS]
+        slices.append(([labels_text(table.labels, values) for values, _ in part], part))
+    for name, read in table.columns.items():
+        text = CATALOGUE[name].help
+        lines = f"# HELP {name} {text}\n# TYPE {name} {table.kind}\n"
+        for labels, part in slices:
+            await trio.lowlevel.checkpoint()
+            samples = [
+                f"{name}{label} {read(thing)}\n"
+                for label, (_, thing) in zip(labels, part, strict=True)
+            ]
+            yield (lines + "".join(samples)).encode()
+            lines = ""
+        if lines:
+            yield lines.encode()
+
+
+def labels_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """`{topic="orders",partition="0"}`; the values may be anything."""
+    pairs = [
+        f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True)
+    ]
+    return f"{{{','.join(pairs)}}}"
