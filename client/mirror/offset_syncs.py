@@ -3,10 +3,11 @@
 A pair is due at once when nothing else tells where the target is: the first of a start, one that
 does not follow its predecessor at the source, one that does not go on at the target, and one that
 is `offset.lag.max` records behind the last pair. All others wait for `promote`.
-Invariant: of a partition at most one pair is due and one waits, the newest ones.
+Invariants: of a partition at most one pair waits, the newest; at most MAX_DUE are due in all.
 
 Mirrors: OffsetSyncWriter and its PartitionState, with a batch where that has a record: of the pairs
-that become due within one batch only the last is kept.
+that become due within one batch, those are kept that are 0, 1, 3, 7, ... before the last, and the
+first: a `sync_store` keeps no more.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ...protocol.topics import TopicPartition
 from .formats import OffsetSync
 
 NONE = -1
+MAX_DUE = 10_000
 
 
 class PairsOfPartition:
@@ -30,27 +32,29 @@ class PairsOfPartition:
         self._previous_target = NONE
         self._last_synced = NONE
 
-    def take(self, offsets: Sequence[int], base: int) -> int | None:
+    def take(self, offsets: Sequence[int], base: int) -> list[int]:
         """Records with these offsets are at `base` and behind it at the target.
 
-        The place of the last one whose pair is due, or None.
+        The places of those whose pairs are due, in order.
         """
-        due = None
+        due: list[int] = []
         if isinstance(offsets, range):  # all but the first follow their predecessors
             if self._is_due(offsets[0], base):
-                self._last_synced, due = base, 0
-            steps = (base + len(offsets) - 1 - self._last_synced) // (self._max_lag + 1)
-            if steps > 0:
-                self._last_synced += steps * (self._max_lag + 1)
-                due = self._last_synced - base
+                self._last_synced = base
+                due.append(0)
+            stride = self._max_lag + 1
+            steps = (base + len(offsets) - 1 - self._last_synced) // stride
+            due += [self._last_synced + step * stride - base for step in _thinned(steps)]
+            self._last_synced += steps * stride
             self._previous_source = offsets[-1]
             self._previous_target = base + len(offsets) - 1
             return due
         for place, offset in enumerate(offsets):
             if self._is_due(offset, base + place):
-                self._last_synced, due = base + place, place
+                self._last_synced = base + place
+                due.append(place)
             self._previous_source, self._previous_target = offset, base + place
-        return due
+        return [due[step - 1] for step in _thinned(len(due))]
 
     def _is_due(self, source: int, target: int) -> bool:
         return (
@@ -61,13 +65,19 @@ class PairsOfPartition:
         )
 
 
+def _thinned(steps: int) -> list[int]:
+    """Of the steps 1 to `steps`: those that are kept."""
+    kept = [steps - (1 << n) + 1 for n in range(steps.bit_length()) if steps - (1 << n) + 1 > 0]
+    return sorted({1, *kept}) if kept else []
+
+
 class OffsetSyncs:
     """Of one flow."""
 
     def __init__(self, max_lag: int) -> None:
         self._max_lag = max_lag
         self._partitions: dict[TopicPartition, PairsOfPartition] = {}
-        self._due: dict[TopicPartition, OffsetSync] = {}
+        self._due: list[OffsetSync] = []
         self._waiting: dict[TopicPartition, OffsetSync] = {}
 
     def take(self, partition: TopicPartition, offsets: Sequence[int], base: int) -> None:
@@ -77,18 +87,21 @@ class OffsetSyncs:
             state = self._partitions[partition] = PairsOfPartition(self._max_lag)
         due = state.take(offsets, base)
         last = len(offsets) - 1
-        if due is not None:
-            self._due[partition] = OffsetSync(*partition, offsets[due], base + due)
+        self._due += [OffsetSync(*partition, offsets[place], base + place) for place in due]
+        if due:
             self._waiting.pop(partition, None)
-        if due != last:
+        if last not in due:
             self._waiting[partition] = OffsetSync(*partition, offsets[last], base + last)
+        if len(self._due) > MAX_DUE:  # nobody takes them: the last ones are better than none
+            newest = {(one.topic, one.partition): one for one in self._due}
+            self._due = list(newest.values())[-MAX_DUE:]
 
     def promote(self) -> None:
         """What waits is due now."""
-        self._due.update(self._waiting)
+        self._due += self._waiting.values()
         self._waiting.clear()
 
     def take_due(self) -> list[OffsetSync]:
         """To be written now."""
-        due, self._due = self._due, {}
-        return list(due.values())
+        due, self._due = self._due, []
+        return due

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import re
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import trio
 
-from pybroker import Producer
+from pybroker import Cluster, Consumer, Producer
+from pybroker.client.admin.admin import Admin
+from pybroker.client.admin.configs import (
+    Alteration,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ResourceKind,
+)
+from pybroker.client.admin.group_offsets import CommittedOffset
+from pybroker.client.mirror.formats import Checkpoint
 from tests.support.mirrors import (
+    WAIT_SECONDS,
     bare,
     contents,
     create,
@@ -18,7 +32,8 @@ from tests.support.mirrors import (
     running_mirror,
     until_copied,
 )
-from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.processes import PYBROKER, BrokerProcess, zookeeper_process
+from tests.support.zygote import ForkedProcess, shared_zygote
 
 CONFIG = {
     "transaction.state.log.replication.factor": "1",
@@ -27,6 +42,12 @@ CONFIG = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+}
+EAGER = {
+    "emit_checkpoints_interval_seconds": "1",
+    "sync_group_offsets_enabled": "true",
+    "sync_group_offsets_interval_seconds": "1",
+    "refresh_groups_interval_seconds": "1",
 }
 _names = itertools.count()
 
@@ -96,3 +117,151 @@ async def test_a_topic_is_copied_and_copying_goes_on_after_a_restart(
     assert sum(map(len, source.values())) == 1000
     for partition, records in source.items():
         assert bare(target[partition]) == bare(records)
+
+
+async def test_groups_are_told_where_they_stand_at_the_target(ends: Ends, topic: str) -> None:
+    """Also once the group has gone on; and those with members at the target are left alone."""
+    group, remote = f"group-of-{topic}", f"A.{topic}"
+    await create(ends.source.bootstrap, topic)
+    await fill(ends.source.bootstrap, topic, 300)
+    given = ends.properties(A__B__topics=topic, A__B__groups=group, **EAGER)
+
+    async def stand(offset: int) -> None:
+        async with Cluster(ends.source.bootstrap) as cluster:
+            offsets = {(topic, 0): CommittedOffset(offset, metadata="note")}
+            (await Admin(cluster).group_offsets.alter(group, offsets)).all()
+
+    async def wait_for(offset: int) -> None:
+        async with Cluster(ends.target.bootstrap) as cluster:
+            with trio.fail_after(WAIT_SECONDS):
+                while True:
+                    found = await Admin(cluster).group_offsets.list(group)
+                    one = found.values.get((remote, 0))
+                    if one is not None and one.offset == offset:
+                        return
+                    await trio.sleep(0.05)
+
+    await stand(100)
+    async with running_mirror(given) as flows:
+        await wait_for(1)  # behind the only pair that there is before it
+        await stand(300)
+        await wait_for(300)
+        await stand(200)  # it never goes back
+        member = Consumer(ends.target.bootstrap, group_id=group, auto_offset_reset="earliest")
+        async with member:
+            await member.subscribe([remote])
+            await member.poll(0.5)
+            await fill(ends.source.bootstrap, topic, 10, 300)
+            await until_copied(flows[0], 310)
+            await stand(310)
+            with trio.fail_after(WAIT_SECONDS):
+                before = flows[0].stats.checkpoints
+                while flows[0].stats.checkpoints == before:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+            assert member.position((remote, 0)) in (None, 300, 310)
+        await wait_for(310)
+    written = (await contents(ends.target.bootstrap, "A.checkpoints.internal", 1))[0]
+    mine = [one for r in written if (one := Checkpoint.parse(r.key, r.value)).group == group]
+    assert [one.source_offset for one in mine][-2:] == [200, 310]
+    assert {one.topic for one in mine} == {remote}
+    assert {one.metadata for one in mine} == {"note"}
+
+
+async def test_topics_that_grow_and_their_configs_follow(ends: Ends, topic: str) -> None:
+    await create(
+        ends.source.bootstrap, topic, delete_retention_ms="123456", min_insync_replicas="1"
+    )
+    given = ends.properties(
+        A__B__topics=f"{topic}.*",
+        refresh_topics_interval_seconds="1",
+        sync_topic_configs_interval_seconds="1",
+    )
+    await fill(ends.source.bootstrap, topic, 10)
+    async with running_mirror(given) as flows:
+        await until_copied(flows[0], 10)
+        assert await config(ends.target.bootstrap, f"A.{topic}") == {
+            "delete.retention.ms": "123456"
+        }
+        async with Cluster(ends.source.bootstrap) as cluster:
+            (await Admin(cluster).topics.add_partitions({topic: 3})).all()
+            resource = ConfigResource(ResourceKind.TOPIC, topic)
+            changes = [
+                Alteration("delete.retention.ms", ConfigOperation.DELETE, None),
+                Alteration("cleanup.policy", ConfigOperation.SET, "compact,delete"),
+            ]
+            (await Admin(cluster).configs.alter({resource: changes})).all()
+        await create(ends.source.bootstrap, f"{topic}-two")
+        await fill(ends.source.bootstrap, topic, 100, 10)
+        await fill(ends.source.bootstrap, f"{topic}-two", 5)
+        await until_copied(flows[0], 115)
+        with trio.fail_after(WAIT_SECONDS):
+            wanted = {"cleanup.policy": "compact,delete"}
+            while await config(ends.target.bootstrap, f"A.{topic}") != wanted:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+    source = await contents(ends.source.bootstrap, topic, 3)
+    target = await contents(ends.target.bootstrap, f"A.{topic}", 3)
+    assert {n: bare(found) for n, found in target.items()} == {
+        n: bare(found) for n, found in source.items()
+    }
+
+
+async def config(bootstrap: str, topic: str) -> dict[str, str | None]:
+    """What is set for a topic itself."""
+    resource = ConfigResource(ResourceKind.TOPIC, topic)
+    async with Cluster(bootstrap) as cluster:
+        found = (await Admin(cluster).configs.describe([resource])).all()[resource]
+    return {one.name: one.value for one in found if one.source is ConfigSource.TOPIC}
+
+
+@pytest.mark.parametrize("support", ["disabled", "enabled"])
+async def test_a_mirror_that_is_killed_loses_nothing(
+    ends: Ends, topic: str, support: str, tmp_path: Path
+) -> None:
+    """Exactly once nothing comes twice either. Every batch is small: there are many to cut into."""
+    await create(ends.source.bootstrap, topic, partitions=3)
+    given = ends.properties(A__B__topics=topic, exactly_once_source_support=support)
+    count = 6_000
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fill, ends.source.bootstrap, topic, count)
+        for attempt in range(3):
+            process = started_mirror(given, tmp_path / f"log-{attempt}")
+            wanted = 1 + attempt * count // 4
+            while await records_at(ends.target.bootstrap, f"A.{topic}", 3) < wanted:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+            await trio.to_thread.run_sync(process.wait)
+    process = started_mirror(given, tmp_path / "log")
+    source = await contents(ends.source.bootstrap, topic, 3)
+    with trio.fail_after(WAIT_SECONDS):
+        while True:
+            target = await contents(ends.target.bootstrap, f"A.{topic}", 3)
+            if sum(len({one.value for one in target[n]}) for n in target) == count:
+                break
+            await trio.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert await trio.to_thread.run_sync(process.wait) == 0, (tmp_path / "log").read_text()
+    assert re.search(r"^A->B: [0-9,]+ records", (tmp_path / "log").read_text(), re.MULTILINE)
+    for partition, records in source.items():
+        found = bare(target[partition])
+        if support == "enabled":
+            assert found == bare(records)
+        else:  # in order, but for what came again
+            assert list(dict.fromkeys(found)) == bare(records)
+
+
+async def records_at(bootstrap: str, topic: str, partitions: int) -> int:
+    """As far as topics that may not be there yet have any."""
+    async with Cluster(bootstrap) as cluster:
+        (found,) = (await cluster.metadata([topic])).topics
+        if found.error_code:
+            return 0
+        consumer = Consumer(bootstrap, isolation_level="read_committed")
+        async with consumer:
+            places = [(topic, number) for number in range(partitions)]
+            return sum((await consumer.end_offsets(places)).values())
+
+
+def started_mirror(given: Mapping[str, str], log: Path) -> ForkedProcess:
+    file = log.with_suffix(".properties")
+    file.write_text("".join(f"{key} = {value}\n" for key, value in given.items()))
+    return shared_zygote().spawn([*PYBROKER, "mirror", str(file)], log)

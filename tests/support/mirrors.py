@@ -53,7 +53,11 @@ async def running_mirror(given: Mapping[str, str]) -> AsyncIterator[list[Flow]]:
     with trio.fail_after(2 * WAIT_SECONDS):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.run, stop)
-            yield made.flows
+            try:
+                yield made.flows
+            except BaseException as error:
+                error.add_note(f"the mirror told: {told}")
+                raise
             stop.set()
 
 
