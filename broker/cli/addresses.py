@@ -2,7 +2,8 @@
 
 In this order: --bootstrap-server; --profile or $PYBROKER_PROFILE; $PYBROKER_BOOTSTRAP; the cluster
 that runs in $PYBROKER_DATA_DIR or ~/.pybroker; unless that variable is set, the one ephemeral
-cluster that runs here (of several nobody knows which is meant, and it says so); port 9092.
+cluster that runs here (of several nobody knows which is meant: who is at a terminal is asked); port
+9092.
 
 A profile is a file of properties, `~/.config/pybroker/NAME.properties`: bootstrap.servers, and
 what logging in takes, as --command-config has it.
@@ -24,6 +25,15 @@ BOOTSTRAP_KEY = "bootstrap.servers"
 
 class AddressError(Exception):
     """It cannot be said which cluster is meant; the message says what to do."""
+
+
+class SeveralClusters(AddressError):
+    """Any of these may be meant."""
+
+    def __init__(self, clusters: Sequence[cluster_state.ClusterState]) -> None:
+        which = " or ".join(f"--bootstrap-server {one.bootstrap}" for one in clusters)
+        super().__init__(f"{len(clusters)} local clusters are running; say which: {which}")
+        self.clusters = tuple(clusters)
 
 
 def profile_directory() -> Path:
@@ -74,10 +84,9 @@ def _ephemeral_clusters() -> list[cluster_state.ClusterState]:
 
 
 def _only(clusters: Sequence[cluster_state.ClusterState]) -> str:
-    """Raises AddressError if there are several."""
+    """Raises SeveralClusters."""
     if len(clusters) > 1:
-        which = " or ".join(f"--bootstrap-server {one.bootstrap}" for one in clusters)
-        raise AddressError(f"{len(clusters)} local clusters are running; say which: {which}")
+        raise SeveralClusters(clusters)
     return clusters[0].bootstrap if clusters else USUAL_BOOTSTRAP
 
 

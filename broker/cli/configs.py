@@ -1,6 +1,6 @@
-"""`pybroker configs describe|alter`: configs of topics, brokers and their loggers.
+"""`pybroker configs describe|alter`: configs of topics, brokers and their loggers, and groups.
 
-Mirrors: kafka-configs for topics, brokers, broker-defaults and broker-loggers.
+Mirrors: kafka-configs for topics, brokers, broker-defaults, broker-loggers and groups.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .completion import complete_brokers, complete_topics
+from .completion import complete_brokers, complete_groups, complete_topics
 from .options import UserError
 from .target import Row, Target, cluster_options, end_with_errors, pairs
 
@@ -32,6 +32,7 @@ def configs() -> None:
     pybroker configs alter --topic flights --set retention.ms=86400000
     pybroker configs alter --broker-defaults --delete log.cleaner.threads
     pybroker configs alter --broker-logger 1 --set kafka.controller=DEBUG
+    pybroker configs alter --group billing --set consumer.session.timeout.ms=60000   of Kafka 4
     """
 
 
@@ -45,6 +46,7 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
         brokers: tuple[int, ...],
         broker_defaults: bool,
         loggers: tuple[int, ...],
+        groups: tuple[str, ...],
         **rest: object,
     ) -> object:
         from ...client.admin.config_types import ConfigResource, ResourceKind
@@ -54,9 +56,11 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if broker_defaults:
             resources.append(ConfigResource(ResourceKind.BROKER, ""))
         resources += [ConfigResource(ResourceKind.BROKER_LOGGER, str(one)) for one in loggers]
+        resources += [ConfigResource(ResourceKind.GROUP, name) for name in groups]
         if not resources:
             raise UserError(
-                "name what it is about: --topic, --broker, --broker-defaults or --broker-logger"
+                "name what it is about: --topic, --broker, --broker-defaults, --broker-logger "
+                "or --group"
             )
         return command(*args, resources=resources, **rest)
 
@@ -74,6 +78,14 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--broker-defaults", is_flag=True, help="What all brokers have in common."),
         click.option("--broker-logger", "loggers", multiple=True, type=int, metavar="ID"),
+        click.option(
+            "--group",
+            "groups",
+            multiple=True,
+            metavar="NAME",
+            help="Of Kafka 4's groups; brokers with ZooKeeper have none.",
+            shell_complete=complete_groups,
+        ),
     )
     for option in reversed(options):
         wrapped = option(wrapped)
@@ -112,6 +124,8 @@ def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
         return entry.source is ConfigSource.TOPIC
     if resource.kind is ResourceKind.BROKER_LOGGER:
         return entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER
+    if resource.kind is ResourceKind.GROUP:
+        return entry.source is ConfigSource.GROUP
     return entry.source in (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 

@@ -1,6 +1,6 @@
 """The `pybroker` command: a click group whose subcommands are imported only when they are used.
 
-Expected failures (ClusterError, a config error, a cluster that does not answer) end with one line
+Expected failures (wrong use, a config error, a cluster that does not answer) end with one line
 on the standard error output and exit status 2; a traceback means a defect of ours.
 """
 
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import click
 
@@ -50,8 +52,36 @@ ON_WINDOWS: Final = (
 )
 
 
+class WrongUse(click.ClickException):
+    """A command line that is not understood: one line instead of click's four."""
+
+    exit_code = 2
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        said = " ".join(error.format_message().split())
+        if error.ctx is not None:
+            see = f"ee: {error.ctx.command_path} --help"
+            said = f"{said} S{see}" if said.endswith("?") else f"{said.rstrip('.')}; s{see}"
+        raise WrongUse(said) from None
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands' names and first lines without importing them."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _told_in_one_line():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told_in_one_line():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ from .addresses import (
     BOOTSTRAP_KEY,
     USUAL_BOOTSTRAP,
     AddressError,
+    SeveralClusters,
     bootstrap_of,
     profile_named,
     read_properties,
@@ -63,10 +64,29 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def default_bootstrap() -> str:
     """Of the cluster that is meant if none is named. Raises UserError."""
+    context = click.get_current_context(silent=True)
     try:
-        return bootstrap_of(_profile(click.get_current_context(silent=True)))
+        return bootstrap_of(_profile(context))
+    except SeveralClusters as error:
+        is_completion = context is not None and context.resilient_parsing
+        if is_completion or not _is_at_terminal():
+            raise UserError(str(error)) from None
+        return _chosen(error.clusters)
     except AddressError as error:
         raise UserError(str(error)) from None
+
+
+def _is_at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _chosen(clusters: Sequence[cluster_state.ClusterState]) -> str:
+    """By whoever sits at the terminal."""
+    click.echo(f"{len(clusters)} local clusters are running:", err=True)
+    for number, one in enumerate(clusters, 1):
+        click.echo(f"  {number}  {one.bootstrap}  in {one.data_dir}", err=True)
+    which = click.IntRange(1, len(clusters))
+    return clusters[click.prompt("which one", type=which, err=True) - 1].bootstrap
 
 
 def _profile(context: click.Context | None) -> Path | None:

@@ -39,7 +39,8 @@ class TopicView(NamedTuple):
     """A topic; offsets and newest timestamps (-1: no records) of the partitions with a leader.
 
     `configs` is empty if the brokers do not tell.
-    `sizes`: bytes of the largest replica; `rates`: records a second, if that was asked for.
+    `sizes`: bytes of the largest replica; `rates`: records a second, if that was asked for, and
+    `byte_rates` bytes.
     """
 
     topic: MetadataResponseTopic
@@ -49,6 +50,7 @@ class TopicView(NamedTuple):
     newest_ms: Mapping[int, int]
     sizes: Mapping[int, int]
     rates: Mapping[int, float]
+    byte_rates: Mapping[int, float]
 
     def effective(self, key: str) -> str:
         """What the topic goes by."""
@@ -91,7 +93,7 @@ def show_topic(view: TopicView, now_ms: int) -> None:
     named = f"id {topic_id}  " if topic_id else ""
     console.print(f"[bold]{topic.name}[/]  {named}configs: {settings}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in (*COLUMNS, *(["rec/s"] if view.rates else [])):
+    for column in (*COLUMNS, *(["rec/s", "bytes/s"] if view.rates else [])):
         table.add_column(column, justify="right", no_wrap=True)
     for part in sorted(topic.partitions, key=lambda part: part.partition_index):
         index = part.partition_index
@@ -109,7 +111,7 @@ def show_topic(view: TopicView, now_ms: int) -> None:
             UNKNOWN if following is None else str(following),
             count,
             bytes_text(view.sizes[index]) if index in view.sizes else UNKNOWN,
-            *([f"{view.rates.get(index, 0.0):,.1f}"] if view.rates else []),
+            *(_rate_texts(view, index) if view.rates else []),
         )
     console.print(table)
     outlived = view.outlived(now_ms)
@@ -124,6 +126,16 @@ def show_topic(view: TopicView, now_ms: int) -> None:
             f"({age_text(retention_ms)}): the next check deletes all records there. "
             "Set retention.ms=-1 to keep them.[/]"
         )
+
+
+def _rate_texts(view: TopicView, index: int) -> list[str]:
+    from .target import bytes_text
+
+    size = view.byte_rates.get(index)
+    return [
+        f"{view.rates.get(index, 0.0):,.1f}",
+        UNKNOWN if size is None else bytes_text(round(size)),
+    ]
 
 
 def _id_text(topic: MetadataResponseTopic) -> str | None:
@@ -153,6 +165,7 @@ def topic_json(view: TopicView) -> dict[str, object]:
                 "next": view.following.get(part.partition_index),
                 "bytes": view.sizes.get(part.partition_index),
                 "records_per_second": view.rates.get(part.partition_index),
+                "bytes_per_second": view.byte_rates.get(part.partition_index),
             }
             for part in sorted(topic.partitions, key=lambda part: part.partition_index)
         ],

@@ -155,7 +155,11 @@ def list_command(target: Target, internal: bool) -> None:
 @click.option("--under-replicated", is_flag=True, help="Partitions that miss a replica in sync.")
 @click.option("--leaderless", is_flag=True, help="Partitions without a leader.")
 @click.option("--below-min-isr", is_flag=True, help="Partitions that take no acks=all.")
-@click.option("--rates", is_flag=True, help=f"Records a second, over {RATE_SECONDS:.0f} s.")
+@click.option(
+    "--rates",
+    is_flag=True,
+    help=f"Records and bytes a second, over {RATE_SECONDS:.0f} s.",
+)
 @click.option("--configs", "with_configs", is_flag=True, help="All configs, and where from.")
 @cluster_options
 def describe(
@@ -205,7 +209,6 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
     """All there is to say of a topic; what its partitions' leaders do not tell is left out."""
     from ...client.admin.config_types import ConfigResource, ResourceKind
     from ...client.admin.configs import Configs
-    from ...client.admin.log_dirs import LogDirs
     from ...client.admin.records import EARLIEST, LATEST, NEWEST, Records, all_at
     from ...client.errors import Unsupported
 
@@ -214,19 +217,21 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
     resource = ConfigResource(ResourceKind.TOPIC, name)
     records = Records(cluster)
     ends = (await records.offsets(all_at(places, LATEST), wait=False)).values
+    sizes = await _sizes(cluster, places)
     speeds: dict[int, float] = {}
+    byte_speeds: dict[int, float] = {}
     if rates:
-        began = trio.current_time()
+        before, sizes_before, began = ends, sizes, trio.current_time()
         await trio.sleep(RATE_SECONDS)
-        later = (await records.offsets(all_at(places, LATEST), wait=False)).values
+        ends = (await records.offsets(all_at(places, LATEST), wait=False)).values
+        sizes = await _sizes(cluster, places)
         elapsed = trio.current_time() - began
-        speeds = {p[1]: (later[p].offset - ends[p].offset) / elapsed for p in later if p in ends}
-    dirs = (await LogDirs(cluster).describe(partitions=places)).values
-    sizes: dict[int, int] = {}
-    for found in (one for some in dirs.values() for one in some):
-        for (place, is_future), replica in found.replicas.items():
-            if not is_future:
-                sizes[place[1]] = max(sizes.get(place[1], 0), replica.size_bytes)
+        both = ends.keys() & before.keys()
+        speeds = {p[1]: (ends[p].offset - before[p].offset) / elapsed for p in both}
+        # What retention deletes meanwhile is no writing.
+        byte_speeds = {
+            n: max(sizes[n] - sizes_before[n], 0) / elapsed for n in sizes.keys() & sizes_before
+        }
     newest = (await records.offsets(all_at(places, NEWEST), wait=False)).values
     try:
         configs = (await Configs(cluster).describe([resource]))[resource]
@@ -240,7 +245,21 @@ async def look_at(cluster: Cluster, topic: MetadataResponseTopic, rates: bool) -
         newest_ms={place[1]: found.timestamp_ms for place, found in newest.items()},
         sizes=sizes,
         rates=speeds,
+        byte_rates=byte_speeds,
     )
+
+
+async def _sizes(cluster: Cluster, places: list[TopicPartition]) -> dict[int, int]:
+    """Bytes of the largest replica of each partition of a topic."""
+    from ...client.admin.log_dirs import LogDirs
+
+    dirs = (await LogDirs(cluster).describe(partitions=places)).values
+    sizes: dict[int, int] = {}
+    for found in (one for some in dirs.values() for one in some):
+        for (place, is_future), replica in found.replicas.items():
+            if not is_future:
+                sizes[place[1]] = max(sizes.get(place[1], 0), replica.size_bytes)
+    return sizes
 
 
 def _numbers(found: dict[TopicPartition, OffsetFound]) -> dict[int, int]:

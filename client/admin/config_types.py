@@ -13,6 +13,7 @@ class ResourceKind(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    GROUP = 32  # of the new protocol (KIP-848, KIP-1016): KRaft alone
 
 
 class ConfigSource(IntEnum):
@@ -25,6 +26,8 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
     @classmethod
     def _missing_(cls, value: object) -> ConfigSource:
@@ -41,7 +44,7 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """A topic, a broker by its id, or all brokers: the name ""."""
+    """A topic, a group, a broker by its id, or all brokers: the name ""."""
 
     kind: ResourceKind
     name: str
@@ -49,7 +52,7 @@ class ConfigResource(NamedTuple):
     @property
     def broker_id(self) -> int | None:
         """Who alone knows of it, if anyone."""
-        is_one = self.kind is not ResourceKind.TOPIC and self.name
+        is_one = self.kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER) and self.name
         return int(self.name) if is_one else None
 
     def __str__(self) -> str:

@@ -89,7 +89,7 @@ class Configs:
                 broker_id, ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse
             )
             for one in answer.results:
-                resource = ConfigResource(ResourceKind(one.resource_type), one.resource_name)
+                resource = _asked_for(mine, one.resource_type, one.resource_name)
                 what = f"cannot describe {resource}"
                 asked = self._cluster.asks("describe_configs", resource.name)
                 entries = tuple(sorted(map(_entry, one.configs), key=lambda entry: entry.name))
@@ -148,7 +148,7 @@ class Configs:
                 IncrementalAlterConfigsResponse,
             )
             for one in answer.responses:
-                resource = ConfigResource(ResourceKind(one.resource_type), one.resource_name)
+                resource = _asked_for(mine, one.resource_type, one.resource_name)
                 self._put_altered(results, resource, one.error_code, one.error_message)
         return results
 
@@ -180,7 +180,7 @@ class Configs:
             )
             answer = await self._ask(broker_id, ApiKey.ALTER_CONFIGS, request, AlterConfigsResponse)
             for one in answer.responses:
-                resource = ConfigResource(ResourceKind(one.resource_type), one.resource_name)
+                resource = _asked_for(mine, one.resource_type, one.resource_name)
                 self._put_altered(results, resource, one.error_code, one.error_message)
         return results
 
@@ -214,6 +214,12 @@ def _by_broker(resources: Collection[ConfigResource]) -> dict[int | None, list[C
         except ValueError:
             raise ClientError(f"{resource.name!r} is not the id of a broker") from None
     return grouped
+
+
+def _asked_for(asked: Collection[ConfigResource], kind: int, name: str) -> ConfigResource:
+    """Which of these an answer is about; of a kind that it does not know a broker says 0."""
+    named = [one for one in asked if one.name == name]
+    return next((one for one in named if one.kind == kind), named[0])
 
 
 def _entry(one: DescribeConfigsResourceResult) -> ConfigEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -10,8 +11,9 @@ from contextlib import closing
 from typing import IO
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 
+from tests.support.commands import Commands
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess
 
 TIMEOUT_SECONDS = 90
@@ -170,3 +172,39 @@ def test_describe_marks_records_past_their_retention(
     described = succeed(shared_broker, "topics", "describe", other)
     assert "past retention: the newest record of partition 0 is of 20" in described
     assert "365 days old, and retention.ms is 86400000 (24 hours)" in described
+
+
+def test_ctrl_c_ends_measuring_with_a_count(shared_broker: BrokerProcess, topic: str) -> None:
+    """What was done by then is told, and it is no failure."""
+    succeed(shared_broker, "topics", "create", topic)
+    many = (topic, "--records", "1000000", "--rate", "500")
+    member = (topic, "--records", "1000000", "--group", topic)
+    with (
+        started(shared_broker, "perf", "produce", *many) as producing,
+        started(shared_broker, "perf", "consume", *member) as consuming,
+        started(shared_broker, "verify", *many) as verifying,
+        closing(
+            KafkaConsumer(
+                topic, bootstrap_servers=shared_broker.bootstrap, auto_offset_reset="earliest"
+            )
+        ) as consumer,
+    ):
+        # All three are at work: verify's records have a name.
+        seen = set()
+        for record in consumer:
+            seen.add(record.value.startswith(b"v") and record.value.count(b":") >= 2)
+            if len(seen) == 2:
+                break
+        commands = Commands(shared_broker.bootstrap)
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while topic not in commands.text("groups", "list", "--state", "Stable"):
+            assert time.monotonic() < deadline
+        for process, told in (
+            (producing, r"[\d,]+ records written, "),
+            (consuming, r"[\d,]+ records read, "),
+            (verifying, r"[\d,]+ records acknowledged, .* every one came back once"),
+        ):
+            process.send_signal(signal.SIGINT)
+            said, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+            assert process.returncode == 0, errors
+            assert re.match(told, said), (said, errors)

@@ -483,6 +483,25 @@ def test_commands(place: Place, topic: str) -> None:
         assert run.json("topics", "delete", topic)[0]["deleted"]
 
 
+def test_configs_of_groups(place: Place) -> None:
+    """Kafka 4's groups have configs of their own (KIP-1016); older brokers refuse them."""
+    run, of_group = place.commands, ("--group", f"g-{uuid.uuid4().hex[:8]}")
+    change = ("configs", "alter", *of_group, "--set", "consumer.session.timeout.ms=50000")
+    if place.release < (4, 0):
+        assert run.refused(*change)
+        return
+    assert run.json(*change)[0]["done"]
+    expected = [("consumer.session.timeout.ms", "50000", "group")]
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        rows = run.json("configs", "describe", *of_group)
+        if [(row["key"], row["value"], row["source"]) for row in rows] == expected:
+            break
+        assert time.monotonic() < deadline, rows
+    assert len(run.json("configs", "describe", *of_group, "--all")) > 3
+    run.json("configs", "alter", *of_group, "--delete", "consumer.session.timeout.ms")
+
+
 def test_perf_and_verify(place: Place, topic: str) -> None:
     run = place.commands
     assert run.json("perf", "produce", topic, "--records", "2000")[0]["records"] == 2000

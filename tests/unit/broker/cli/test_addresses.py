@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pybroker.broker.cli import options
 from pybroker.broker.cli.addresses import USUAL_BOOTSTRAP, AddressError, bootstrap_of
 from pybroker.broker.cli.main import main
 from pybroker.broker.local import cluster_state
@@ -71,6 +72,13 @@ def test_the_only_ephemeral_cluster(home: Path, monkeypatch: pytest.MonkeyPatch)
             "2 local clusters are running; say which: --bootstrap-server 127.0.0.1:1 or "
             "--bootstrap-server 127.0.0.1:2"
         )
+        said = CliRunner().invoke(main, ["topics", "list"]).stderr
+        assert said == f"Error: {told.value}\n"
+        monkeypatch.setattr(options, "_is_at_terminal", lambda: True)
+        asked = CliRunner().invoke(main, ["topics", "list"], input="7\n2\n")
+        assert f"  1  127.0.0.1:1  in {home / 'tmp' / 'pybroker-a'}\n" in asked.stderr
+        assert "which one: " in asked.stderr
+        assert "no broker answers at 127.0.0.1:2;" in asked.stderr
         locks.append(running(home / ".pybroker", 3))
         assert bootstrap_of(None) == "127.0.0.1:3"
         monkeypatch.setenv("PYBROKER_DATA_DIR", str(home / "data"))

@@ -1,9 +1,16 @@
-"""Each wrong use of a command that is noticed before any broker is asked: one helpful line."""
+"""Each wrong use of a command that is noticed before any broker is asked: one helpful line.
+
+Of what commands check themselves there is a table; of what all have in common (options and values
+that are none, what is missing) every option of every command is tried.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -30,7 +37,7 @@ WRONG_USES = {
     "groups reset g --to @soon --topic t": "'soon' is no time: write ms since 1970, or 2026-11-",
     "groups reset g --to latest": "name the partitions, with --topic TOPIC or TOPIC:0,1; or give",
     "groups reset g --to latest --topic t --all-topics": "name the partitions, with --topic TOPIC",
-    "configs describe": "name what it is about: --topic, --broker, --broker-defaults or",
+    "configs describe": "name what it is about: --topic, --broker, --broker-defaults, --broker-",
     "configs alter --topic t": "say what to change, with --set KEY=VALUE or --delete KEY",
     "configs alter --topic t --set x": "'x' is not KEY=VALUE",
     "topics describe": "name the topics; see: pybroker topics list",
@@ -59,8 +66,76 @@ WRONG_USES = {
 }
 
 
+class Leaf(NamedTuple):
+    """A command that does something, by the words that call it."""
+
+    path: tuple[str, ...]
+    command: click.Command
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    if not isinstance(command, click.Group):
+        yield Leaf(path, command)
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from leaves(below, (*path, name))
+
+
+def wrong_value(kind: click.ParamType[Any]) -> str | None:
+    """What no option of this type takes; None: it takes any text."""
+    if isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+        return "many"
+    if isinstance(kind, click.Choice):
+        return "neither"
+    if isinstance(kind, click.Path) and kind.exists:
+        return "/there/is/no/such/file"
+    if isinstance(kind, click.Path) and kind.writable:
+        return "/"
+    return None
+
+
+LEAVES = {" ".join(leaf.path): leaf for leaf in leaves(main)}
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_no_command_takes_what_it_does_not_know(words: str) -> None:
+    """An option that is none, a value of the wrong type, and nothing where something is needed."""
+    path, command = LEAVES[words]
+    status, (line,) = run(*path, "--colour", "red")
+    assert status == 2
+    assert line.startswith("Error: No such option '--colour'"), line
+    assert line.endswith(f"ee: pybroker {words} --help"), line
+    needed = [one for one in command.params if one.required]
+    if needed:
+        status, (line,) = run(*path)
+        assert status == 2
+        assert line.startswith("Error: Missing "), line
+        assert line.endswith(f"see: pybroker {words} --help")
+    for one in command.params:
+        wrong = wrong_value(one.type)
+        if not isinstance(one, click.Option) or one.is_flag or wrong is None:
+            continue
+        status, (line,) = run(*path, one.opts[-1], wrong)
+        assert status == 2, (words, one.opts)
+        assert line.startswith(f"Error: Invalid value for {one.opts[0]!r}"), line
+        assert line.endswith(f"see: pybroker {words} --help")
+
+
+def test_every_kind_of_option_was_tried() -> None:
+    kinds = {
+        type(one.type) for leaf in LEAVES.values() for one in leaf.command.params
+    }  # fmt: skip
+    known = {click.Choice, click.Path, click.IntRange, click.FloatRange}
+    simple = {type(kind) for kind in (click.STRING, click.INT, click.FLOAT, click.BOOL)}
+    assert kinds <= known | simple
+    assert len(LEAVES) > 50
+
+
 def run(*words: str) -> tuple[int, list[str]]:
-    done = CliRunner().invoke(main, words)
+    done = CliRunner().invoke(main, words, prog_name="pybroker")
     assert done.stdout == ""
     return done.exit_code, done.stderr.splitlines()
 
