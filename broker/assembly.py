@@ -40,6 +40,7 @@ from .cluster.zookeeper_client import ZooKeeperClient
 from .cluster.zookeeper_offsets import ZooKeeperOffsets
 from .config import KafkaConfig
 from .config.tls_listeners import TlsListeners
+from .coordinators.group_lag import GroupLag
 from .coordinators.group_runtime import GroupRuntime, group_config
 from .coordinators.producer_ids import ProducerIds, allocate_from_controller
 from .coordinators.transaction_runtime import TransactionRuntime, transaction_config
@@ -460,5 +461,14 @@ def _register_gauges(ground: Ground, parts: Parts) -> None:
     parts.cleaner.register_gauges(metrics)
     register_quota_gauges(metrics, parts.quotas, meter_clock_ms)
     parts.coordinators.groups.register_gauges(metrics)
+    listener = ground.config.inter_broker_listener
+    GroupLag(
+        parts.coordinators.groups.machine.groups,
+        parts.replicas.manager,
+        parts.cache,
+        listener,
+        str(ground.broker_id),
+        connect=ground.connectors.to(listener),
+    ).register(metrics)
     parts.coordinators.transactions.register_gauges(metrics)
     parts.control.controller.register_gauges(metrics)

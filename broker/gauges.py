@@ -89,7 +89,7 @@ def register_partitions(metrics: BrokerMetrics, manager: ReplicaManager) -> None
     log, partition = "kafka_log_log_", "kafka_cluster_partition_"
     metrics.table(
         ("topic", "partition"),
-        lambda: [((p.topic, str(p.partition)), p) for p in manager.partitions.values()],
+        lambda: (((p.topic, str(p.partition)), p) for p in list(manager.partitions.values())),
         {
             log + "size": lambda p: p.log.size_bytes,
             log + "logstartoffset": lambda p: p.log.log_start_offset,

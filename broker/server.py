@@ -57,6 +57,7 @@ from .coordinators.group_runtime import offsets_partition_count
 from .coordinators.transaction_runtime import (
     transactions_partition_count,
 )
+from .observability.loop_watch import LoopWatch
 from .observability.metrics import BrokerMetrics
 from .replicas.log_jobs import run_in_threads, run_storage_jobs
 from .resources import heap
@@ -168,6 +169,7 @@ class Broker:
         self.companion: Companion | None = None
         self.files = settings.storage_files()
         self.metrics = BrokerMetrics()
+        self.loop_watch = LoopWatch(self.metrics)
         self.state = BrokerState.STARTING
         self.metrics.gauge("kafka_server_kafkaserver_brokerstate", lambda: self.state)
         self.store = ConfigStore(zookeeper)
@@ -367,6 +369,7 @@ class Broker:
         from .observability.metrics_http import serve_metrics
 
         host, port = metrics_address
+        services.spawn("loop watch", self.loop_watch.run)
         serve = functools.partial(serve_metrics, self.metrics, port, host=host)
         bound: int = await services.start("metrics", serve)
         return bound
@@ -415,6 +418,7 @@ class Broker:
             "topic creation",
             "controller",
             "metrics",
+            "loop watch",
             "cleaner",
             "heap",
             "storage",

@@ -188,6 +188,7 @@ _LOGINS = {
     "failed-reauthentication-total": "Renewals that failed.",
     "expired-connections-killed-count": "Connections closed since their login had run out.",
 }
+_EXPORTER = "kafka_exporter, a process beside Kafka"
 _QUOTA = "by user and client id, for those with a quota"
 _LISTED = {
     "kafka_controller_controllerstats_leaderelectionrateandtimems_count": Described(
@@ -225,6 +226,24 @@ _LISTED = {
         "kafka.server:type=Produce|Fetch|Request|ControllerMutation,user=*,client-id=*: "
         "throttle-time",
     ),
+    "kafka_consumergroup_current_offset": Described(
+        "Offset that a group has committed.", _EXPORTER
+    ),
+    "kafka_consumergroup_lag": Described(
+        "Records that a group has still to read, up to the high watermark.", _EXPORTER
+    ),
+    "kafka_consumergroup_lag_sum": Described(
+        "Records of a topic that a group has still to read.", _EXPORTER
+    ),
+    "kafka_consumergroup_members": Described("Members of a group.", _EXPORTER),
+    "pybroker_loop_stalls_total": Described(
+        "Times that something held the broker's loop for 10 ms or more."
+    ),
+    "pybroker_loop_stall_seconds_total": Described("How long these times were, together."),
+    "pybroker_loop_stall_longest_seconds": Described("The longest of the last minute."),
+    "pybroker_gc_pauses_total": Described("Runs of Python's garbage collector."),
+    "pybroker_gc_pause_seconds_total": Described("How long these runs were, together."),
+    "pybroker_gc_pause_longest_seconds": Described("The longest of the last minute."),
     "kafka_network_socketserver_receivebufferbytes": Described(
         "Bytes of requests that have not come in whole."
     ),

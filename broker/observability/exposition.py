@@ -1,13 +1,14 @@
 """Prometheus' text format, written in slices: other work of the loop comes in between.
 
 What `BrokerMetrics` collects is few and written by prometheus_client in one go. Tables are written
-here, a column after the other and at most SLICE_ROWS rows at a time: their rows are of one moment,
-their values of the moments in which they are written.
+here, a column after the other and at most SLICE_ROWS rows at a time: values are of the moments in
+which they are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
@@ -26,6 +27,9 @@ async def exposition(
     metrics: BrokerMetrics, collected: Callable[[], bytes]
 ) -> AsyncIterator[bytes]:
     """All of it, in pieces; `collected` gives what is not in tables."""
+    async with trio.open_nursery() as nursery:
+        for refresh in metrics.before_scrape:
+            nursery.start_soon(refresh)
     yield collected()
     for table in metrics.tables:
         await trio.lowlevel.checkpoint()
@@ -34,12 +38,11 @@ async def exposition(
 
 
 async def _table(table: Table) -> AsyncIterator[bytes]:
-    rows = list(table.rows())
     slices = []
-    for start in range(0, len(rows), SLICE_ROWS):
-        await trio.lowlevel.checkpoint()
-        part = rows[start : start + SLICE_ROWS]
+    rows = iter(table.rows())
+    while part := list(islice(rows, SLICE_ROWS)):
         slices.append(([labels_text(table.labels, values) for values, _ in part], part))
+        await trio.lowlevel.checkpoint()
     for name, read in table.columns.items():
         text = CATALOGUE[name].help
         lines = f"# HELP {name} {text}\n# TYPE {name} {table.kind}\n"

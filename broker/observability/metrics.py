@@ -13,7 +13,7 @@ Mirrors `RequestMetrics`, `BrokerTopicMetrics` and the gauges of `SocketServer` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -138,7 +138,10 @@ Column = Callable[[Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Metrics that all are of the same things: a column each, the things are the rows."""
+    """Metrics that all are of the same things: a column each, the things are the rows.
+
+    Other work of the loop comes while `rows` is iterated.
+    """
 
     labels: tuple[str, ...]
     rows: Callable[[], Iterable[Row]]
@@ -152,7 +155,7 @@ GaugeFamily = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 class BrokerMetrics:
     """Everything one broker exports. Rooms keep their own numbers and register gauges on them."""
 
-    __slots__ = ("_families", "_gauges", "_requests", "tables", "topic_stats")
+    __slots__ = ("_families", "_gauges", "_requests", "before_scrape", "tables", "topic_stats")
 
     def __init__(self) -> None:
         # By topic, objects with the counters of _TOPIC_COUNTERS; set once replicas exist.
@@ -161,6 +164,8 @@ class BrokerMetrics:
         self._gauges: list[tuple[str, dict[str, str], Gauge]] = []
         self._families: list[tuple[str, tuple[str, ...], GaugeFamily]] = []
         self.tables: list[Table] = []
+        # What has to be asked of others; none of it may take long.
+        self.before_scrape: list[Callable[[], Awaitable[None]]] = []
         columns = {
             f"kafka_server_brokertopicmetrics_{suffix}_total": attrgetter(attribute)
             for attribute, suffix in _TOPIC_COUNTERS.items()

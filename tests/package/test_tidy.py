@@ -37,7 +37,6 @@ MESSAGES = "protocol/messages/"
 FOR_TESTS = {
     "broker/config/ineffective.py::NO_PROTECTION": "the other half of a table that is complete",
     "broker/handlers/__init__.py::HANDLED_IN": "where an API is found, kept true by a test",
-    "coordinator/group/offsets.py::OffsetStore.snapshot": "what twins are compared with",
     "coordinator/transaction/transaction_coordinator.py::TransactionCoordinator.pending_markers": (
         "what twins are compared with"
     ),
