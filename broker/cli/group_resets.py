@@ -60,12 +60,22 @@ class Reset(NamedTuple):
         return self.absolute
 
 
-def parse_reset(where: str | None, file: Path | None) -> Reset | dict[TopicPartition, int]:
+class LikeGroup(NamedTuple):
+    """To where another group is."""
+
+    name: str
+
+
+def parse_reset(
+    where: str | None, file: Path | None, group: str | None
+) -> Reset | LikeGroup | dict[TopicPartition, int]:
     """Raises UserError."""
-    if (where is None) == (file is None):
-        raise UserError(f"say where to: --to {EXPECTED}; or --from-file FILE")
+    if (where is not None) + (file is not None) + (group is not None) != 1:
+        raise UserError(f"say where to: --to {EXPECTED}; or --from-file FILE or --to-group GROUP")
     if file is not None:
         return _read(file)
+    if group is not None:
+        return LikeGroup(group)
     assert where is not None
     return parse_where(where)
 

@@ -6,13 +6,14 @@ Mirrors: kafka-consumer-groups.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from .completion import complete_groups, complete_topics
-from .group_resets import Reset, ResetPlan, parse_reset
+from .group_resets import LikeGroup, Reset, ResetPlan, parse_reset
 from .options import UserError
 from .places import find_places, place_text
 from .target import Row, Target, cluster_options, end_with_errors
@@ -188,6 +189,13 @@ Where to, with --to:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Lines of TOPIC,PARTITION,OFFSET.",
 )
+@click.option(
+    "--to-group",
+    "other",
+    metavar="GROUP",
+    help="Where this group is.",
+    shell_complete=complete_groups,
+)
 @click.option("--dry-run", is_flag=True, help="Only show what it would be.")
 @click.option("--export", is_flag=True, help="Print lines for --from-file; alters nothing.")
 @cluster_options
@@ -198,12 +206,13 @@ def reset(
     all_topics: bool,
     where: str | None,
     file: Path | None,
+    other: str | None,
     dry_run: bool,
     export: bool,
 ) -> None:
     """Let GROUP read on from elsewhere; it must have no members meanwhile."""
-    plan = parse_reset(where, file)
-    if not isinstance(plan, dict) and bool(places) == all_topics:
+    wish = parse_reset(where, file, other)
+    if isinstance(wish, Reset) and bool(places) == all_topics:
         raise UserError(
             "name the partitions, with --topic TOPIC or TOPIC:0,1; or give --all-topics"
         )
@@ -212,6 +221,9 @@ def reset(
         if not (dry_run or export):
             await _check_memberless(cluster, name)
         before = await _committed(cluster, name)
+        plan = wish
+        if isinstance(plan, LikeGroup):
+            plan = await _offsets_of(cluster, plan.name, places)
         if isinstance(plan, dict):
             await find_places(cluster, [f"{topic}:{number}" for topic, number in plan])
             wanted = sorted(plan)
@@ -238,6 +250,19 @@ def reset(
         for place, offset in sorted(done.after.items())
     ]
     target.show(rows, "the group has no offsets")
+
+
+async def _offsets_of(
+    cluster: Cluster, group: str, places: Sequence[str]
+) -> dict[TopicPartition, int]:
+    """What another group has committed, of some topics if they are named. Raises UserError."""
+    found = {place: one.offset for place, one in (await _committed(cluster, group)).items()}
+    if places:
+        wanted = set(await find_places(cluster, places))
+        found = {place: offset for place, offset in found.items() if place in wanted}
+    if not found:
+        raise UserError(f"group {group!r} has no offsets there")
+    return found
 
 
 async def _check_memberless(cluster: Cluster, name: str) -> None:

@@ -3,6 +3,7 @@
     %t topic   %p partition   %o offset   %k key   %v value   %h headers as name=value,...
     %T timestamp in ms   %d the same as a date   %K length of the key   %V length of the value, in
     bytes, -1 for null   %{k:hex} %{v:hex} %{k:base64} %{v:json} a key or value in another form
+    %{k:big64} %{v:little32} a signed number of 8, 16, 32 or 64 bits (hex if it has another length)
 
 JSON lines are objects: topic, partition, offset, timestamp, key, value, headers as a list of
 [name, value]; what is no UTF-8 is in key_base64 and value_base64 instead. What is printed so can be
@@ -18,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from .options import UserError
 
@@ -118,10 +119,21 @@ def _as_json(data: bytes) -> bytes:
     return json.dumps(data.decode("utf-8", "replace")).encode()
 
 
+def _number(size: int, order: Literal["big", "little"]) -> Callable[[bytes], bytes]:
+    def text(data: bytes) -> bytes:
+        if len(data) != size:
+            return b"0x" + binascii.hexlify(data)
+        return b"%d" % int.from_bytes(data, order, signed=True)
+
+    return text
+
+
 _FORMS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "hex": binascii.hexlify,
     "base64": base64.b64encode,
     "json": _as_json,
+    **{f"big{8 * size}": _number(size, "big") for size in (1, 2, 4, 8)},
+    **{f"little{8 * size}": _number(size, "little") for size in (1, 2, 4, 8)},
 }
 _FIELDS: Final[dict[str, Piece]] = {
     "t": lambda record: record.topic.encode(),

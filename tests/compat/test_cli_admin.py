@@ -197,6 +197,11 @@ def test_groups(place: Place, topic: str, tmp_path: Path) -> None:
     assert saved.read_text() == f"{topic},0,2\n"
     run.json(*reset, "--to", "latest")
     assert run.json("groups", "reset", group, "--from-file", str(saved))[0]["offset"] == 2
+    other = ("groups", "reset", f"{group}-2", "--to-group", group)
+    (row,) = run.json(*other)
+    assert (row["partition"], row["offset"], row["done"]) == (f"{topic}-0", 2, True)
+    assert "has no offsets there" in run.refused(*other, "--topic", f"{topic}:1")
+    run.json("groups", "delete", f"{group}-2")
     (listed,) = [one for one in run.json("groups", "list") if one["group"] == group]
     assert listed["state"] == "Empty"
     assert group not in str(run.json("groups", "list", "--state", "Stable"))

@@ -75,6 +75,13 @@ def test_other_json_is_a_value_as_it_is() -> None:
     assert parse_json(b'{"value": {"a": [1, "\xc3\xa9"]}}', 1).value == '{"a": [1, "é"]}'.encode()
 
 
+def test_numbers() -> None:
+    record = RecordText("t", 0, 0, 0, b"\xff\xff\xff\xfe", b"\x01\x02", ())
+    form = "%{k:big32} %{k:little32} %{v:big16} %{v:little16} %{v:big64}"
+    assert Template(form, "-").line(record) == b"-2 -16777217 258 513 0x0102\n"
+    assert Template("%{v:big8}", "-").line(record._replace(value=None)) == b"-\n"
+
+
 def test_hexadecimal_and_headers() -> None:
     assert parse_hex(b"00 ff", 1) == b"\0\xff"
     with pytest.raises(UserError, match="line 3 is not hexadecimal"):

@@ -33,6 +33,7 @@ WRONG_USES = {
     "groups describe": "name the groups, or give --all; see: pybroker groups list",
     "groups describe g --all": "name the groups, or give --all; see: pybroker groups list",
     "groups reset g": "say where to: --to earliest, latest, current, OFFSET, +N, -N, @TIME or",
+    "groups reset g --to latest --to-group h": "say where to: --to earliest, latest, current,",
     "groups reset g --to soon --topic t": "--to 'soon' is not earliest, latest, current, OFFSET,",
     "groups reset g --to @soon --topic t": "'soon' is no time: write ms since 1970, or 2026-11-",
     "groups reset g --to latest": "name the partitions, with --topic TOPIC or TOPIC:0,1; or give",
