@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse spark posix bench bench-spark profile lint compiled wheels dist pythons \
+.PHONY: help demo test mixed abuse spark spark-newest posix bench bench-spark profile lint compiled wheels dist pythons \
 	venv-demo venv-test clean
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make spark   both of Spark's sources in all scenarios; each pipeline killed and begun again"
+	@echo "make spark-newest  the same with the newest pyspark, and limits of a trigger, through ours alone (3 minutes)"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make bench-spark  Spark with and without the connector's jar, a gigabyte each: benchmarks/SPARK.md (8 minutes)"
@@ -56,6 +57,9 @@ mixed: venv-test
 
 abuse: venv-test
 	$(BIN)/python -m tests.run --only abuse
+
+spark-newest: venv-test
+	$(BIN)/python -m tests.spark_newest
 
 spark: venv-test
 	$(BIN)/python -m tests.run --only spark

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -271,9 +271,9 @@ def _tasks(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputP
 def _read(options: SourceOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """In a task: chunks are fetched in a thread while the one before is decoded here.
 
-    Spark gives None where there is nothing to read at all.
+    Where there is nothing to read at all, Spark gives None (4.0) or a partition of its own (4.3).
     """
-    if partition is None:
+    if not isinstance(partition, RangePartition):
         return
     from ...protocol.records.columns import decode_columns
     from .arrow import ArrowRows
@@ -281,8 +281,7 @@ def _read(options: SourceOptions, partition: InputPartition | None) -> Iterator[
     from .range_reader import fetch_range
     from .visible import visible_rows
 
-    assert isinstance(partition, RangePartition)
-    wanted: Any = partition.wanted
+    wanted = partition.wanted
     rows = ArrowRows(wanted.topic, wanted.partition, include_headers=options.include_headers)
     for chunk in iterate(lambda: fetch_range(options, wanted)):
         columns = decode_columns(chunk.records)
