@@ -36,6 +36,7 @@ from .log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
 from .log_lookup import TimestampOffset
 from .message_format import NEWEST_RECORD_VERSION
 from .old_formats import validate_with_old_format
+from .own_batches import stamp_own_batch
 from .partition_metadata import PartitionMetadata
 from .producer_state import BatchMetadata
 from .recovery import LogParts, rebuild_producer_state
@@ -146,6 +147,14 @@ class Log:
         if config.record_version < MAGIC_V2:
             return self._append_old_format(records, leader_epoch, now_ms, origin, request_version)
         first_offset = self.log_end_offset
+        if origin is AppendOrigin.COORDINATOR and type(records) is bytearray:
+            own = stamp_own_batch(records, config, first_offset, leader_epoch)
+            if own is not None:
+                if own.producer_id >= 0:
+                    duplicate = self._check_producer(own, records, origin, guard)
+                    if duplicate is not None:
+                        return duplicate
+                return self._append_batch(records, own, first_offset, leader_epoch, now_ms)
         valid = validate(
             records, config, first_offset, leader_epoch, now_ms, origin, request_version, name, full
         )

@@ -134,7 +134,7 @@ class AppendWaiter:
     def complete(self, results: ProduceResults) -> None:
         """It appended to one partition."""
         (result,) = results.values()
-        self.runtime.append_completed(self.append, result)
+        self.runtime.append_completed(self.append, result, self.runtime.now_ms)
 
 
 class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
@@ -252,12 +252,13 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     def _append_batch(
         self, append: Append, required_acks: int, timeout_ms: int, guard: Any = None
     ) -> None:
+        now_ms = self.now_ms
         result = self._replicas.append_one(
             (self.topic, append.partition),
             append.batch,
             required_acks,
             timeout_ms,
-            self.now_ms,
+            now_ms,
             None,
             AppendWaiter,
             self,
@@ -266,10 +267,10 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             guard=guard,
         )
         if result is not None:
-            self.append_completed(append, result)
+            self.append_completed(append, result, now_ms)
 
     @abstractmethod
-    def append_completed(self, append: Any, result: ProduceResult) -> None:
+    def append_completed(self, append: Any, result: ProduceResult, now_ms: int) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
 
     # Timers

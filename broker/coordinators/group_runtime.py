@@ -20,10 +20,12 @@ from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Re
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.group_offsets import OffsetCommitResponse
 from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
 from ...replication.types import ProduceResult
 from ..replicas.settled_replicas import SettledReplicas
+from .commit_answers import CommitAnswers
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfi
 class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     """One broker's group coordinator and everything that it needs of the broker."""
 
-    __slots__ = ("_commit_timeout_ms",)
+    __slots__ = ("_commit_answers", "_commit_timeout_ms")
 
     topic = OFFSETS_TOPIC
     logger = logger
@@ -86,6 +88,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             load_buffer_bytes=load_buffer_bytes,
         )
         self._commit_timeout_ms = commit_timeout_ms
+        self._commit_answers = CommitAnswers()
 
     def _clock_was_set(self, step_ms: int) -> None:
         logger.warning("The system clock was set by %d ms", step_ms)
@@ -131,8 +134,17 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
 
     def _reply(self, effect: Reply) -> None:
         request = effect.token
+        response = effect.response
         try:
-            request.respond(effect.response)
+            frame = None
+            if type(response) is OffsetCommitResponse:
+                frame = self._commit_answers.frame(
+                    request.api_version, request.correlation_id, response
+                )
+            if frame is None:
+                request.respond(response)
+            else:
+                request.respond_encoded(frame)
         except Exception:
             logger.exception("Answering %r failed; closing its connection", request)
             request.close()
@@ -142,7 +154,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             append, append.required_acks, self._commit_timeout_ms, append.verification
         )
 
-    def append_completed(self, append: Append, result: ProduceResult) -> None:
+    def append_completed(self, append: Append, result: ProduceResult, now_ms: int) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
         if append.required_acks == ACKS_NONE:
             if result.error_code is not ErrorCode.NONE:
@@ -154,8 +166,9 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
                 )
             return
         base_offset = result.base_offset if result.error_code is ErrorCode.NONE else -1
-        self.machine.appended(append.append_id, result.error_code, base_offset, self.now_ms)
-        self.perform()
+        self.machine.appended(append.append_id, result.error_code, base_offset, now_ms)
+        if not self._is_performing:
+            self.perform()
 
     # What the broker hears of
 

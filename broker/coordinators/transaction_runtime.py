@@ -148,9 +148,9 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
     def _append(self, append: Append) -> None:
         self._append_batch(append, ACKS_ALL, append.timeout_ms)
 
-    def append_completed(self, append: Append, result: ProduceResult) -> None:
+    def append_completed(self, append: Append, result: ProduceResult, now_ms: int) -> None:
         """The outcome of an append, at once or after waiting for replicas."""
-        self.machine.appended(append.append_id, result.error_code, self.now_ms)
+        self.machine.appended(append.append_id, result.error_code, now_ms)
         self.perform()
 
     def _send_markers(self, effect: SendMarkers) -> None:

@@ -20,6 +20,9 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchResponseGroup,
@@ -32,23 +35,30 @@ from .core import Core
 from .group import CONSUMER_PROTOCOL_TYPE, Group
 from .offsets import INVALID_OFFSET, NO_EXPIRE_TIMESTAMP, NO_LEADER_EPOCH, OffsetAndMetadata
 from .rebalance import Rebalance
-from .records import group_tombstone, offset_commit_records, offset_tombstones
+from .records import (
+    group_tombstone,
+    offset_commit_key,
+    offset_commit_value,
+    offset_tombstones,
+)
 from .states import GroupState
 
 logger = logging.getLogger(__name__)
 
 _DEFAULT_RETENTION_TIME = -1
 _DEFAULT_TIMESTAMP = -1
+_MAX_GOOD_ANSWERS = 10_000
 
 
 class Commits:
     """The part of the coordinator that keeps offsets."""
 
-    __slots__ = ("_core", "_rebalance")
+    __slots__ = ("_core", "_good_answers", "_rebalance")
 
     def __init__(self, core: Core, rebalance: Rebalance) -> None:
         self._core = core
         self._rebalance = rebalance
+        self._good_answers: dict[TopicPartition, OffsetCommitResponse] = {}
 
     # OffsetCommit
 
@@ -77,9 +87,13 @@ class Commits:
         if group is None or not attempt.values:
             self._core.reply(token, attempt.response())
             return
-        records = offset_commit_records(group.group_id, attempt.values, now_ms)
+        group_id = group.group_id
+        records = [
+            (offset_commit_key(group_id, partition), offset_commit_value(value))
+            for partition, value in attempt.values.items()
+        ]
         completion = partial(self._committed, attempt, group)
-        append_id = self._core.append(group.partition, records, completion)
+        append_id = self._core.append_values(group.partition, records, now_ms, completion)
         group.offsets.prepare(append_id, attempt.values)
 
     def _find_group_for_commit(
@@ -121,8 +135,24 @@ class Commits:
         else:
             logger.info("append %d of offsets failed: %s", append_id, error.name)
             group.offsets.fail(append_id, values)
-        attempt.settle(client_error(error))
-        self._core.reply(attempt.token, attempt.response())
+        topics = attempt.request.topics
+        if error is ErrorCode.NONE and len(topics) == 1 and len(topics[0].partitions) == 1:
+            response = self._all_good(topics[0].name, topics[0].partitions[0].partition_index)
+        else:
+            attempt.settle(client_error(error))
+            response = attempt.response()
+        self._core.reply(attempt.token, response)
+
+    def _all_good(self, name: str, index: int) -> OffsetCommitResponse:
+        """The answer to a commit of one partition; one message for all of them."""
+        response = self._good_answers.get((name, index))
+        if response is None:
+            if len(self._good_answers) >= _MAX_GOOD_ANSWERS:
+                self._good_answers.clear()
+            entry = OffsetCommitResponsePartition(partition_index=index)
+            topic = OffsetCommitResponseTopic(name=name, partitions=[entry])
+            response = self._good_answers[name, index] = OffsetCommitResponse(topics=[topic])
+        return response
 
     # OffsetFetch
 

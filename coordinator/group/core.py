@@ -7,12 +7,13 @@ which the records must be replayed.
 Invariant: every Append with acks that was handed out is answered by exactly one `appended` call.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
+from ...protocol.records.plain_batch import build_plain_batch
 from ...protocol.records.record import SimpleRecord
 from .group import Group
 from .loader import PartitionLoad
@@ -170,6 +171,26 @@ class Core:
     ) -> int:
         """Append records; `completion` is called when the outcome is known. Returns the id."""
         batch = build_batch(records, compression=self.config.offsets_topic_compression)
+        append_id = self._emit_append(partition, batch, self.config.commit_required_acks)
+        self._appends[append_id] = completion
+        return append_id
+
+    def append_values(
+        self,
+        partition: int,
+        records: Sequence[tuple[bytes, bytes]],
+        now_ms: int,
+        completion: AppendCompletion,
+    ) -> int:
+        """As `append`, for keys with their values, all of this moment."""
+        compression = self.config.offsets_topic_compression
+        if compression is Compression.NONE:
+            batch = build_plain_batch(now_ms, records)
+        else:
+            batch = build_batch(
+                (SimpleRecord(now_ms, key, value) for key, value in records),
+                compression=compression,
+            )
         append_id = self._emit_append(partition, batch, self.config.commit_required_acks)
         self._appends[append_id] = completion
         return append_id

@@ -1,0 +1,31 @@
+"""Batches that this broker has built itself: a coordinator's records, transaction markers.
+
+Nothing in them has to be looked for. Apache Kafka scans them as it does a client's (LogValidator,
+with origin COORDINATOR), which for a commit of one offset costs as much as the append.
+
+Invariant: what is written is byte for byte what `validate` would have made of the batch; a test
+holds it to that. A topic whose config changes batches (codec, time of the append) or refuses them
+(size) has them validated as all others.
+"""
+
+from __future__ import annotations
+
+from ..protocol.records.batch import BatchHeader, assign_offset_and_epoch, read_batch_header
+from .log_config import LogConfig
+
+
+def stamp_own_batch(
+    batch: bytearray, config: LogConfig, next_offset: int, leader_epoch: int
+) -> BatchHeader | None:
+    """Write offset and epoch into a v2 batch; its header, or None if it has to be validated."""
+    if (
+        config.target_compression is not None
+        or config.log_append_time
+        or len(batch) > config.max_message_bytes
+    ):
+        return None
+    header = read_batch_header(batch)
+    if header.magic != 2 or header.size_in_bytes != len(batch):
+        return None
+    assign_offset_and_epoch(batch, 0, next_offset, leader_epoch)
+    return header
