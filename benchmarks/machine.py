@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from pybroker.protocol.records.loops import COMPILED
+
 ROOT = Path(__file__).resolve().parent.parent
 ASK_SECONDS = 20
 
@@ -54,7 +56,8 @@ def describe_machine() -> dict[str, str]:
         "load average at the start": f"{os.getloadavg()[0]:.2f}",
         "Python": platform.python_version(),
         "trio": metadata.version("trio"),
-        "pybroker": _pybroker_version(),
+        "pybroker": f"{_pybroker_version()}, record loops "
+        f"{'compiled' if COMPILED else 'interpreted'}",
         "client": f"confluent-kafka {metadata.version('confluent-kafka')} (its librdkafka), "
         f"and benchmarks/load.c by {_first_line(['cc', '--version'])}",
     }

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from benchmarks.brokers import TITLES
 from benchmarks.results import Results, Summary
-from benchmarks.targets import TARGETS
+from benchmarks.targets import TARGETS, Bound
 
 COLOURS = {
     "pybroker": "#0b7a75",
     "kafka": "#c8c5bd",
-    "pybroker-full": "#7fbfb3",
+    "pybroker-pure": "#7fbfb3",
     "pybroker-batch": "#b5d9d2",
+    "c-server": "#5c6b73",
     "tansu": "#d9a441",
 }
 INK, FAINT, MISSED = "#22262a", "#8b9096", "#c8553d"
@@ -42,7 +43,21 @@ class Plot(NamedTuple):
 
 
 _SMALL = (("small-1x1", "small-8x1", "small-64x5"), ("1 x 1", "8 x 1", "64 x 5"))
-_BULK = (("bulk-none", "bulk-lz4", "bulk-zstd"), ("none", "lz4", "zstd"))
+_BULK = (
+    ("bulk-none", "bulk-100-bytes", "bulk-lz4", "bulk-zstd"),
+    ("none", "100 bytes", "lz4", "zstd"),
+)
+_PACKED = (("packed-none", "packed-lz4", "packed-zstd"), ("none", "lz4", "zstd"))
+_FETCH = (("fetch-1x1", "fetch-64x5"), ("1 x 1", "64 x 5"))
+_COMMIT = (
+    (
+        "offset-commits",
+        "offset-commits-16x4",
+        "offset-commits-one-group",
+        "offset-commits-one-group-16x4",
+    ),
+    ("8 x 1", "16 x 4", "one group, 8 x 1", "one group, 16 x 4"),
+)
 _TLS = (("tls-1x1", "tls-8x1", "tls-64x5"), ("1 x 1", "8 x 1", "64 x 5"))
 _CONNECTIONS = (("connections-1", "connections-100", "connections-1000"), ("1", "100", "1 000"))
 _PARTITIONS = ("1", "100", "1 000", "5 000")
@@ -63,6 +78,20 @@ PLOTS = {
             Panel("produce, MB/s", "produce MB/s", *_BULK),
             Panel("consume, MB/s", "consume MB/s", *_BULK),
             Panel("produce, broker CPU seconds a GB", "produce broker CPU s/GB", *_BULK),
+        ),
+    ),
+    "small-fetch": Plot(
+        "Small fetches: connections x in flight",
+        (
+            Panel("requests a second", "requests/s", *_FETCH),
+            Panel("broker CPU, microseconds a request", "broker CPU us/request", *_FETCH),
+        ),
+    ),
+    "packed": Plot(
+        "Bulk produce of batches that were packed beforehand",
+        (
+            Panel("produce, MB/s", "produce MB/s", *_PACKED),
+            Panel("broker CPU seconds a GB", "broker CPU s/GB", *_PACKED),
         ),
     ),
     "tls": Plot(
@@ -103,10 +132,10 @@ PLOTS = {
             Panel(
                 "one member more: rebalance, ms",
                 "rebalance ms",
-                ("groups-10", "groups-100"),
-                ("10 members", "100 members"),
+                ("groups-10", "groups-100", "groups-1000"),
+                ("10 members", "100 members", "1 000 members"),
             ),
-            Panel("offset commits a second", "commits/s", ("offset-commits",), ("",)),
+            Panel("offset commits a second", "commits/s", *_COMMIT),
         ),
     ),
     "three-brokers": Plot(
@@ -115,6 +144,24 @@ PLOTS = {
             Panel("bulk produce, MB/s", "produce MB/s", ("three-bulk",), ("",)),
             Panel("p50 at 2 000/s, ms", "p50 ms", ("three-latency",), ("",)),
             Panel("p99 at 2 000/s, ms", "p99 ms", ("three-latency",), ("",)),
+        ),
+    ),
+    "transactions": Plot(
+        "Transactions of one record to each of five partitions",
+        (
+            Panel(
+                "transactions a second",
+                "transactions/s",
+                ("transactions-1", "transactions-8"),
+                ("one producer", "eight producers"),
+            ),
+        ),
+    ),
+    "failover": Plot(
+        "A broker that leads 5 000 partitions is killed",
+        (
+            Panel("first led again, s", "first led s", ("failover-5000",), ("",)),
+            Panel("last led again, s", "last led s", ("failover-5000",), ("",)),
         ),
     ),
     "start-up": Plot(
@@ -284,7 +331,7 @@ def _overview(results: Results) -> Any:
     """Each target as a bar of how many times better than Kafka (or than flat) we are."""
     from matplotlib import pyplot
 
-    rows = [(target, target.judge(results)) for target in TARGETS]
+    rows = [(one, one.judge(results)) for one in TARGETS if not isinstance(one, Bound)]
     rows = [(target, verdict) for target, verdict in reversed(rows) if verdict.ratio]
     figure, axis = pyplot.subplots(figsize=(10, 0.42 * len(rows) + 1.2))
     for place, (target, verdict) in enumerate(rows):

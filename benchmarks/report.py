@@ -14,7 +14,7 @@ from benchmarks.loads import LOADS
 from benchmarks.loads.base import Figure, Load
 from benchmarks.plots import PLOTS, draw
 from benchmarks.results import Results, Summary
-from benchmarks.targets import KAFKA, OURS, TARGETS, Flat, Target
+from benchmarks.targets import KAFKA, OURS, TARGETS, Bound, Flat, Target
 
 HERE = Path(__file__).resolve().parent
 
@@ -22,6 +22,7 @@ CHAPTERS = {
     "small-produce": "Small produce requests",
     "small-fetch": "Small fetches",
     "bulk": "Bulk produce and consume",
+    "packed": "Bulk produce, packed beforehand",
     "tls": "Over TLS 1.3",
     "latency": "From producer to consumer",
     "connections": "Many connections",
@@ -40,8 +41,10 @@ CHAPTERS = {
 
 HOW = """\
 Both brokers run at once on this machine, on directories of the same file system, with equal
-settings, and are loaded in turn, round by round (ABAB), after warming up; the client shares the
-cores with them. A figure is the median of its rounds with the least and the most in brackets.
+settings, and are loaded in turn, round by round (ABAB); the client shares the cores with them.
+Before the rounds of a load it is run against each broker until twice in a row its figure is not 5 %
+better than ever before: those runs are at the end of this page. A figure is the median of its
+rounds with the least and the most in brackets.
 Broker CPU is the user and system time of the broker processes over the measured time, from `/proc`;
 it is steadier than rates. Apache Kafka runs in ZooKeeper mode with its own JVM flags and a heap of
 1 GB (`-Xms1G -Xmx1G`), and logs warnings only; pybroker logs as it always does. Nothing is tuned to
@@ -49,20 +52,13 @@ either. `python -m benchmarks.run --loads NAME` repeats any load; README.md here
 """
 
 LIMITS = """\
-What Apache Kafka does on the path of a produced batch and pybroker by default does not:
-
-- It walks every record of an uncompressed batch: that lengths and counts fit, and offset deltas.
-- It decompresses every compressed batch to do the same.
-
-pybroker checks the batch: its header, length, counts, producer and sequence, and the CRC-32C over
-all of it. A batch that a client built wrongly but sealed with a right CRC is stored as it is, and
-consumers find it. Where a topic's rules are about records (compaction, timestamp bounds, another
-codec, old formats) pybroker looks at them as Kafka does. `record.validation=full` in
-`server.properties` makes it look at every record of every batch; the column of that name says what
-this costs. The key is ours; Apache Kafka does not know it.
-
-tansu keeps its data in memory only here, so its figures are without a disk.
+On the path of a produced batch pybroker does what Apache Kafka does: it checks each record of each
+batch, unpacked if need be. `record.validation=batch` leaves that out: "record.validation=batch" in
+the tables. The C server checks a batch's length and CRC-32C and writes it, and does nothing else
+that a broker does. tansu keeps its data in memory only here, so its figures are without a disk.
 """
+
+PURE = "pybroker-pure"
 
 
 def write(results: Results) -> Path:
@@ -82,7 +78,9 @@ def render(results: Results, notes: str = "", plots: Path | None = None) -> str:
         parts += ["## What the figures say", "", notes.strip(), ""]
     parts += ["## How it is measured", "", HOW, *_facts(results), ""]
     parts += ["## Figures", "", *_chapters(results, plots)]
-    parts += ["## What is not done on the path", "", LIMITS]
+    parts += ["## Compiled, and interpreted", "", *both_ways(results), ""]
+    parts += ["## What is done on the path", "", LIMITS]
+    parts += _warm_ups(results)
     parts += _missing(results)
     return "\n".join(part for part in parts if part is not None).rstrip() + "\n"
 
@@ -107,14 +105,45 @@ def _targets(results: Results) -> Iterable[str]:
         yield f"| {target.title} | {ours} | {theirs} | {ratio} | {target.demand} | {word} |"
 
 
-def _both_sides(target: Target | Flat, results: Results) -> tuple[str, str]:
+def _both_sides(target: Target | Bound | Flat, results: Results) -> tuple[str, str]:
     if isinstance(target, Flat):
         medians = [results.summary(load, OURS, target.figure) for load in target.loads]
         shown = ", ".join("-" if found is None else _number(found.median) for found in medians)
         return f"{shown} us", ""
-    sides = [results.summary(target.load, broker, target.figure) for broker in (OURS, KAFKA)]
+    brokers = (OURS, target.beside)
+    sides = [results.summary(target.load, broker, target.figure) for broker in brokers]
     ours, theirs = ("-" if found is None else _number(found.median) for found in sides)
-    return ours, theirs
+    return ours, theirs if target.beside == KAFKA else f"{theirs} ({TITLES[target.beside]})"
+
+
+def both_ways(results: Results) -> Iterable[str]:
+    """What was measured with compiled modules and without, side by side with Apache Kafka."""
+    yield f"| load | figure | compiled | interpreted | {TITLES[KAFKA]} |"
+    yield "|---|---|---:|---:|---:|"
+    for load in LOADS.values():
+        for figure in load.figures:
+            if results.summary(load.name, PURE, figure.name) is None or "client" in figure.name:
+                continue
+            found = [results.summary(load.name, each, figure.name) for each in (OURS, PURE, KAFKA)]
+            shown = " | ".join("-" if one is None else _number(one.median) for one in found)
+            yield f"| `{load.name}` | {_marked(figure)} | {shown} |"
+
+
+def _warm_ups(results: Results) -> Iterable[str]:
+    if not results.warm_ups:
+        return
+    yield "## Warming up"
+    yield ""
+    yield "The first figure of a load in each short run before its rounds, in order."
+    yield ""
+    yield "| load | figure | broker | runs |"
+    yield "|---|---|---|---|"
+    for key, found in results.warm_ups.items():
+        name, _, broker = key.partition(" ")
+        if name in LOADS and broker in TITLES:
+            runs = ", ".join(_number(value) for value in found)
+            yield f"| `{name}` | {LOADS[name].figures[0].name} | {TITLES[broker]} | {runs} |"
+    yield ""
 
 
 def _facts(results: Results) -> Iterable[str]:

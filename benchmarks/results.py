@@ -42,6 +42,8 @@ class Results:
     commands: list[str] = field(default_factory=list)
     machine: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    # By load and broker, the load's first figure of each run before the first that counts.
+    warm_ups: dict[str, list[float]] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
 
     @staticmethod

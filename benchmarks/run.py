@@ -9,8 +9,10 @@
 A whole run, and what continues it, goes to benchmarks/RESULTS.md; a quick or partial one to
 build/benchmarks, unless `--results` says where.
 
-The rounds of a load go from broker to broker in turn. A load that fails is noted and the next one
-runs; no measurement takes longer than its limit; every broker is killed at the end.
+The rounds of a load go from broker to broker in turn. Before the first one it is run against each
+until its figure no longer grows. A load that fails is noted and the next one runs; no measurement
+takes longer than its limit; every broker is killed at the end. As `--minutes` run out, loads have
+one round instead of three; when they have, what is left is noted as not measured.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from rich.progress import (
 from benchmarks import report
 from benchmarks.brokers import BROKERS, TITLES, Cluster, tansu_program
 from benchmarks.loads import LOADS, bulk, chosen, small_produce
-from benchmarks.loads.base import FULL, QUICK, Bench, Load, Pace
+from benchmarks.loads.base import FULL, QUICK, WARM_UP, Bench, Load, Pace
 from benchmarks.machine import describe_machine
 from benchmarks.native import LeftOut
 from benchmarks.results import Cell, Results
@@ -52,9 +54,16 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 SCRATCH = HERE.parent / "build" / "benchmarks" / "results.json"
 CELL_SECONDS = 420
-# Of the time that the loads themselves take: a JVM wants to have compiled what it runs.
-WARM_UP_ROUNDS = 3
+# A new cluster does some work of each kind, of this share of a bulk load.
+WARM_UP_ROUNDS = 1
 WARM_UP_SHARE = 0.3
+# Then each load is run until twice in a row it was not better by so much than ever before: a JVM
+# compiles late what it has not run yet.
+GROWS = 1.05
+MOST_WARM_UPS = 8
+# What a measurement is expected to take if it was never made.
+UNKNOWN_SECONDS = 8.0
+MINUTES = 24.0
 
 console = Console(highlight=False)
 
@@ -82,8 +91,22 @@ def warm_up(bench: Bench) -> None:
     inner = Bench(bench.pace._replace(warm_up=0.1), bench.new_cluster, bench.running)
     for _ in range(WARM_UP_ROUNDS):
         small_produce.produce(inner, 8, 5)
-        if bench.cluster.count == 1:
+        if bench.cluster.count == 1 and bench.cluster.has_topics:
             bulk.produce_and_consume(inner, "none", bench.pace.records(WARM_UP_SHARE))
+
+
+def until_it_grows_no_more(load: Load, bench: Bench) -> list[float]:
+    """Run the load; its figure of each time."""
+    if not load.figures:
+        return []
+    name, more_is_better = load.figures[0]
+    found: list[float] = []
+    while len(found) < MOST_WARM_UPS:
+        found.append(load.run(bench)[name])
+        worth = [value if more_is_better else 1 / max(value, 1e-9) for value in found]
+        if len(worth) > 2 and max(worth[-2:]) < GROWS * max(worth[:-2]):
+            break
+    return found
 
 
 class Harness:
@@ -92,6 +115,10 @@ class Harness:
     def __init__(self, results: Results, pace: Pace, directory: Path) -> None:
         self._results = results
         self._pace = pace
+        self._warm_pace = WARM_UP._replace(
+            seconds=min(WARM_UP.seconds, pace.seconds),
+            bulk_megabytes=min(WARM_UP.bulk_megabytes, pace.bulk_megabytes),
+        )
         self._directory = directory
         self._pool: dict[tuple[str, int], Cluster] = {}
         self._count = 0
@@ -140,6 +167,11 @@ class Harness:
                     broker, load.nodes
                 )
                 bench.running.check_alive()
+                if load.warms_up and load.name not in bench.running.warmed:
+                    bench.running.warmed.add(load.name)
+                    self._results.warm_ups[f"{load.name} {broker}"] = until_it_grows_no_more(
+                        load, Bench(self._warm_pace, self._new_never, bench.running)
+                    )
             return load.run(bench)
 
     def _new(self, broker: str, nodes: int) -> Cluster:
@@ -171,9 +203,39 @@ def plan(
         together = list(family)
         for round_ in range(1, rounds + 1):
             for load in together:
+                if round_ > load.most_rounds:
+                    continue
                 for broker in brokers:
                     if broker in load.brokers and load.nodes <= BROKERS[broker].most_brokers:
                         yield load, broker, round_
+
+
+class Budget:
+    """Whether there is time for a measurement: later rounds leave enough for all first ones."""
+
+    def __init__(self, work: Sequence[tuple[Load, str, int]], seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+        earlier = Results.load(RESULTS).cells if RESULTS.exists() else []
+        self._took = {(cell.load, cell.broker): cell.took_seconds for cell in earlier}
+        self._first = [(load.name, broker) for load, broker, round_ in work if round_ == 1]
+
+    def allows(self, load: Load, broker: str, round_: int) -> bool:
+        left = self._ends - time.monotonic()
+        if round_ == 1:
+            return left > 0
+        return left > self._expected(load.name, broker) + sum(
+            self._expected(*key) for key in self._first
+        )
+
+    def note(self, cell: Cell) -> None:
+        key = cell.load, cell.broker
+        if key in self._first:
+            self._first.remove(key)
+        else:  # the first round has warmed up, too
+            self._took[key] = cell.took_seconds
+
+    def _expected(self, load: str, broker: str) -> float:
+        return self._took.get((load, broker), UNKNOWN_SECONDS)
 
 
 def available(brokers: Sequence[str], results: Results) -> list[str]:
@@ -195,18 +257,27 @@ def available(brokers: Sequence[str], results: Results) -> list[str]:
 
 
 def run_all(
-    results: Results, work: Sequence[tuple[Load, str, int]], pace: Pace, directory: Path
-) -> None:
+    results: Results, work: Sequence[tuple[Load, str, int]], pace: Pace, directory: Path,
+    minutes: float = MINUTES,
+) -> None:  # fmt: skip
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
         TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     with Harness(results, pace, directory) as harness, Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=len(work))
+        budget = Budget(work, minutes * 60)
         for load, broker, round_ in work:
             bar.update(task, description=f"{load.name}, {broker}, round {round_}")
-            harness.end_other_sizes(load.nodes)
-            cell = harness.measure(load, broker, round_)
+            if budget.allows(load, broker, round_):
+                harness.end_other_sizes(load.nodes)
+                cell = harness.measure(load, broker, round_)
+                budget.note(cell)
+            elif round_ == 1:
+                cell = Cell(load.name, broker, round_, failure="the minutes of the run were over")
+            else:
+                bar.advance(task)
+                continue
             results.add(cell)
             bar.console.print(_line(cell), soft_wrap=True)
             bar.advance(task)
@@ -228,6 +299,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="of a small load")
     parser.add_argument("--megabytes", type=int, help="of a bulk load")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help=f"for all of it ({MINUTES:g})"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--continue", dest="continues", action="store_true")
     parser.add_argument("--report-only", action="store_true")
@@ -296,11 +370,13 @@ def main(words: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(
             prefix="pybroker-bench-", dir=arguments.directory, ignore_cleanup_errors=True
         ) as place:
-            run_all(results, work, pace, Path(place))
+            run_all(results, work, pace, Path(place), arguments.minutes)
     except KeyboardInterrupt:
         console.print("stopped; go on with --continue")
         return 130
     page = report.write(results)
+    for line in report.both_ways(results):
+        console.print(line, soft_wrap=True)
     console.print(f"{page} is written; {len(results.failures())} measurements failed")
     os.sync()
     return 1 if results.failures() else 0

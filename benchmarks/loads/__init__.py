@@ -20,6 +20,7 @@ from benchmarks.loads import (
     latency,
     memory,
     offset_commits,
+    packed,
     partitions,
     restart,
     small_fetch,
@@ -34,7 +35,7 @@ from benchmarks.loads.base import Load
 LOADS: Mapping[str, Load] = {
     load.name: load
     for module in (
-        small_produce, small_fetch, bulk, tls, latency, connections, groups, offset_commits,
+        small_produce, small_fetch, bulk, packed, tls, latency, connections, groups, offset_commits,
         transactions, cold_reads, partitions, client_produce, client_consume, three_brokers,
         failover, start_up, restart, memory,
     )

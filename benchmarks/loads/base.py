@@ -10,7 +10,7 @@ from benchmarks.brokers import Cluster
 from benchmarks.machine import cpu_seconds
 
 OURS_AND_KAFKA = ("pybroker", "kafka")
-EVERYBODY = ("pybroker", "kafka", "pybroker-full", "pybroker-batch", "tansu")
+BOTH_WAYS = ("pybroker", "kafka", "pybroker-pure")
 
 
 class Pace(NamedTuple):
@@ -26,8 +26,9 @@ class Pace(NamedTuple):
         return int(self.bulk_megabytes * share * 1e6 / 1024)
 
 
-FULL = Pace(warm_up=1.0, seconds=2.5, bulk_megabytes=1000, rounds=3)
+FULL = Pace(warm_up=0.3, seconds=2.0, bulk_megabytes=1000, rounds=3)
 QUICK = Pace(warm_up=0.3, seconds=1.0, bulk_megabytes=200, rounds=1)
+WARM_UP = Pace(warm_up=0.1, seconds=0.7, bulk_megabytes=200, rounds=1)
 
 
 @dataclass(slots=True)
@@ -54,7 +55,11 @@ class Figure(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Load:
-    """`nodes` brokers that are up already, or none. `family` is its chapter in the results."""
+    """`nodes` brokers that are up already, or none. `family` is its chapter in the results.
+
+    Its first figure is what the load is about; if it `warms_up`, it is run until that no longer
+    grows, before it counts. Loads that take long have fewer rounds.
+    """
 
     name: str
     family: str
@@ -62,6 +67,8 @@ class Load:
     run: Callable[[Bench], Figures]
     nodes: int = 1
     brokers: tuple[str, ...] = field(default=OURS_AND_KAFKA)
+    warms_up: bool = True
+    most_rounds: int = 3
 
 
 class BrokerCpu:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from benchmarks.brokers import Cluster
 from benchmarks.frames import RECORD_BYTES, create_topic, delete_topic, topic_name
-from benchmarks.loads.base import EVERYBODY, Bench, BrokerCpu, Figure, Figures, Load
+from benchmarks.loads.base import BOTH_WAYS, Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.native import Moved, bulk_consume, bulk_produce
 
 PRODUCER = {
@@ -91,7 +91,7 @@ def _load(name: str, codec: str, share: float, record_bytes: int = RECORD_BYTES)
         run=lambda bench: produce_and_consume(
             bench, codec, bench.pace.records(share), record_bytes
         ),
-        brokers=EVERYBODY,
+        brokers=(*BOTH_WAYS, "pybroker-batch"),
     )
 
 

@@ -61,6 +61,8 @@ def _load(value_bytes: int, rate: int) -> Load:
         family="clients-consume",
         figures=tuple(figures),
         run=lambda bench: consume(bench, value_bytes, int(rate * bench.pace.seconds)),
+        warms_up=False,
+        most_rounds=1,
     )
 
 

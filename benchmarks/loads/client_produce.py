@@ -55,6 +55,8 @@ def _load(value_bytes: int, rate: int) -> Load:
         family="clients-produce",
         figures=tuple(figures),
         run=lambda bench: produce(bench, value_bytes, int(rate * bench.pace.seconds)),
+        warms_up=False,
+        most_rounds=1,
     )
 
 

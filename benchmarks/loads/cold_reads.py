@@ -86,11 +86,13 @@ LOADS = [
             Figure("produce p99 ms"),
         ),
         run=run,
+        warms_up=False,
     ),
     Load(
         name="cold-consume",
         family="cold-reads",
         figures=(Figure("consume MB/s", more_is_better=True), Figure("consume broker CPU s/GB")),
         run=run_alone,
+        warms_up=False,
     ),
 ]

@@ -38,6 +38,7 @@ def _load(idle: int) -> Load:
         family="connections",
         figures=(Figure("requests/s", more_is_better=True), Figure("broker CPU us/request")),
         run=run,
+        most_rounds=2,
     )
 
 

@@ -40,6 +40,7 @@ def _load(partitions: int) -> Load:
         figures=(Figure("first led s"), Figure("last led s")),
         run=run,
         nodes=0,
+        most_rounds=1 if partitions >= 1000 else 2,
     )
 
 

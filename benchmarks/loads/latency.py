@@ -14,7 +14,7 @@ from benchmarks.frames import (
     produce_frame,
     topic_name,
 )
-from benchmarks.loads.base import OURS_AND_KAFKA, Bench, Figure, Figures, Load
+from benchmarks.loads.base import BOTH_WAYS, Bench, Figure, Figures, Load
 from benchmarks.native import Lines, LoadError, run_load
 
 RATE = 2000.0
@@ -63,6 +63,6 @@ def _load(name: str, rate: float, brokers: tuple[str, ...]) -> Load:
 
 
 LOADS = [
-    _load("latency", RATE, ("pybroker", "kafka", "tansu")),
-    _load("latency-20000", FAST_RATE, OURS_AND_KAFKA),
+    _load("latency", RATE, (*BOTH_WAYS, "tansu")),
+    _load("latency-20000", FAST_RATE, BOTH_WAYS),
 ]

@@ -55,5 +55,6 @@ LOADS = [
         ),
         run=run,
         nodes=0,
+        most_rounds=1,
     )
 ]

@@ -19,9 +19,6 @@ from benchmarks.loads.base import Bench, Figure, Figures, Load
 from benchmarks.native import Lines, run_load
 from tests.support.wire import WireClient
 
-# Nothing before this load commits offsets, and a JVM compiles that way late.
-WARM_UP_SHARE = 3
-
 
 def commit(bench: Bench, connections: int, in_flight: int, group_count: int) -> Figures:
     cluster = bench.cluster
@@ -37,7 +34,7 @@ def commit(bench: Bench, connections: int, in_flight: int, group_count: int) -> 
         lines,
         connections=connections,
         in_flight=in_flight,
-        warm_up=WARM_UP_SHARE * bench.pace.warm_up,
+        warm_up=bench.pace.warm_up,
         seconds=bench.pace.seconds,
         error_at=entry_error_at(topic),
         pids=cluster.broker_pids,

@@ -52,6 +52,8 @@ def _load(partitions: int) -> Load:
         family="partitions",
         figures=(Figure("requests/s", more_is_better=True), Figure("broker CPU us/request")),
         run=run,
+        warms_up=False,
+        most_rounds=2,
     )
 
 

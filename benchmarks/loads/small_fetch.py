@@ -15,7 +15,7 @@ from benchmarks.frames import (
     small_fetch_frame,
     topic_name,
 )
-from benchmarks.loads.base import Bench, Figure, Figures, Load
+from benchmarks.loads.base import BOTH_WAYS, Bench, Figure, Figures, Load
 from benchmarks.native import Lines, run_load
 
 SHAPES = ((1, 1), (64, 5))
@@ -74,6 +74,7 @@ def _load(connections: int, in_flight: int) -> Load:
             Figure("client CPU us/request"),
         ),
         run=lambda bench: fetch(bench, connections, in_flight),
+        brokers=BOTH_WAYS,
     )
 
 

@@ -1,4 +1,8 @@
-"""Produce requests with one record of 1 KiB, acks=1: connections x requests in flight on each."""
+"""Produce requests with one record of 1 KiB, acks=1: connections x requests in flight on each.
+
+The C server (`server.c`) checks the CRC of a batch, writes it with one `pwrite` and answers; it is
+what the CPU of a request can be compared with.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from benchmarks.frames import (
     produce_frame,
     topic_name,
 )
-from benchmarks.loads.base import EVERYBODY, Bench, Figure, Figures, Load
+from benchmarks.loads.base import BOTH_WAYS, Bench, Figure, Figures, Load
 from benchmarks.native import Answered, Lines, run_load
 
 SHAPES = ((1, 1), (8, 1), (64, 5))
@@ -20,7 +24,10 @@ def produce(bench: Bench, connections: int, in_flight: int) -> Answered:
     cluster = bench.cluster
     topic = topic_name("small")
     partitions = min(connections, MOST_PARTITIONS)
-    leaders = create_topic(cluster.bootstrap, topic, partitions)
+    if cluster.has_topics:
+        leaders = create_topic(cluster.bootstrap, topic, partitions)
+    else:
+        leaders = dict.fromkeys(range(partitions), cluster.addresses[0])
     # Each connection stays with one partition, as a producer with one sticky partition does.
     lines = [
         Lines(leaders[partition], [produce_frame(topic, partition)])
@@ -35,7 +42,8 @@ def produce(bench: Bench, connections: int, in_flight: int) -> Answered:
         error_at=produce_error_at(topic),
         pids=cluster.broker_pids,
     )
-    delete_topic(cluster.bootstrap, topic)
+    if cluster.has_topics:
+        delete_topic(cluster.bootstrap, topic)
     return answered
 
 
@@ -59,7 +67,7 @@ def _load(connections: int, in_flight: int) -> Load:
             Figure("client CPU us/request"),
         ),
         run=run,
-        brokers=EVERYBODY,
+        brokers=(*BOTH_WAYS, "c-server", "tansu"),
     )
 
 

@@ -116,6 +116,7 @@ def _small(connections: int, in_flight: int) -> Load:
             Figure("client CPU us/request"),
         ),
         run=lambda bench: small(bench, connections, in_flight),
+        most_rounds=2,
     )
 
 
@@ -131,11 +132,14 @@ LOADS = [
             Figure("consume broker CPU s/GB"),
         ),
         run=bulk,
+        most_rounds=2,
     ),
     Load(
         name="tls-handshakes",
         family="tls",
         figures=(Figure("handshakes/s", more_is_better=True), Figure("broker CPU us/handshake")),
         run=handshakes,
+        warms_up=False,
+        most_rounds=1,
     ),
 ]

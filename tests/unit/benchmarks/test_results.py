@@ -10,7 +10,7 @@ from benchmarks import report
 from benchmarks.loads import LOADS
 from benchmarks.plots import PLOTS, draw
 from benchmarks.results import Cell, Results, summarise
-from benchmarks.targets import TARGETS, Flat, Target
+from benchmarks.targets import TARGETS, Bound, Flat, Target, Verdict
 
 FASTER = Target("faster", "small-1x1", "requests/s", 1.2, at_least=True)
 SMALLER = Target("smaller", "small-1x1", "p99 ms", 0.5, at_least=False)
@@ -70,6 +70,26 @@ def test_flat_is_the_largest_to_the_first(tmp_path: Path, last: float, met: bool
     assert flat.judge(results).met is met
 
 
+@pytest.mark.parametrize(("ours", "met"), [(10.0, True), (10.1, False)])
+def test_a_bound_is_about_ours_alone(tmp_path: Path, ours: float, met: bool) -> None:
+    results = results_of(tmp_path, ("a", "pybroker", {"p99 ms": ours}))
+    assert Bound("bound", "a", "p99 ms", 10.0).judge(results) == Verdict(None, met)
+    assert Bound("bound", "b", "p99 ms", 10.0).judge(results) == Verdict(None, None)
+
+
+def test_a_target_may_be_beside_another_than_kafka(tmp_path: Path) -> None:
+    results = results_of(tmp_path, ("a", "pybroker", {"us": 14.0}), ("a", "c-server", {"us": 7.0}))
+    cost = Target("cost", "a", "us", 2.0, at_least=False, beside="c-server")
+    assert cost.judge(results) == Verdict(2.0, True)
+
+
+def test_compiled_and_interpreted_stand_side_by_side(tmp_path: Path) -> None:
+    rates = {"pybroker": 9.0, "pybroker-pure": 6.0, "kafka": 8.0}
+    cells = [("small-8x1", broker, {"requests/s": rate}) for broker, rate in rates.items()]
+    shown = list(report.both_ways(results_of(tmp_path, *cells)))
+    assert shown[2:] == ["| `small-8x1` | requests/s (more is better) | 9.00 | 6.00 | 8.00 |"]
+
+
 def test_every_target_and_plot_names_figures_that_exist() -> None:
     for target in TARGETS:
         loads = target.loads if isinstance(target, Flat) else [target.load]
@@ -117,9 +137,9 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     results.left_out["tansu"] = "no wheel"
     results.add(Cell("latency", "kafka", 1, failure="LoadError:\nit broke"))
     page = report.render(results, "People say so.")
-    assert "Of 19 targets 0 are met and 1 missed, 18 not measured." in page
+    assert "Of 41 targets 0 are met and 1 missed, 40 not measured." in page
     assert (
-        "| small produce 1x1, requests/s | 9.00 | 10.0 | 0.90 | at least 1 | **missed** |" in page
+        "| small produce 1x1, requests/s | 9.00 | 10.0 | 0.90 | at least 1.1 | **missed** |" in page
     )
     assert "| `small-1x1` | p99 ms | 1.00 | 2.00 | 0.50 |" in page
     assert "People say so." in page

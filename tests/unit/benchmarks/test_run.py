@@ -13,9 +13,9 @@ import pytest
 from benchmarks import run
 from benchmarks.brokers import BROKERS, Cluster
 from benchmarks.loads import LOADS, chosen
-from benchmarks.loads.base import QUICK, Bench, Figures, Load
-from benchmarks.results import Results
-from benchmarks.run import Harness, limit, parse, plan, run_all
+from benchmarks.loads.base import QUICK, Bench, Figure, Figures, Load
+from benchmarks.results import Cell, Results
+from benchmarks.run import Budget, Harness, limit, parse, plan, run_all
 
 
 class Sleeper(Cluster):
@@ -143,6 +143,52 @@ def test_a_failing_load_is_noted_and_the_next_gets_a_new_cluster(tmp_path: Path)
         ("c", {"x": 2.0}, ""),
     ]
     assert Results.load(results.path).cells == results.cells
+
+
+@pytest.mark.parametrize(
+    ("more_is_better", "given", "taken"),
+    [
+        (True, [1.0, 2.0, 3.0, 3.1, 3.1, 9.0], 5),
+        (True, [3.0, 3.0, 3.0, 9.0], 3),
+        (False, [9.0, 5.0, 4.9, 4.9, 1.0], 4),
+        (True, [2.0**n for n in range(20)], run.MOST_WARM_UPS),
+    ],
+)
+def test_a_load_runs_until_its_figure_grows_no_more(
+    more_is_better: bool, given: list[float], taken: int
+) -> None:
+    rest = iter(given)
+    load = Load("a", "bulk", (Figure("x", more_is_better),), lambda _: {"x": next(rest)})
+    bench = Bench(QUICK, lambda _: pytest.fail("it has a cluster"))
+    assert run.until_it_grows_no_more(load, bench) == given[:taken]
+
+
+def test_first_rounds_have_their_time_before_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 1000.0
+    monkeypatch.setattr("benchmarks.run.time.monotonic", lambda: clock)
+    monkeypatch.setattr(run, "RESULTS", Path("nowhere"))
+    one, other = (load_of(lambda _: {}, name=name) for name in ("one", "other"))
+    budget = Budget(list(plan([one, other], ["pybroker"], 3)), 3 * run.UNKNOWN_SECONDS)
+    assert budget.allows(one, "pybroker", 1)
+    assert not budget.allows(one, "pybroker", 2), "this would not leave it to both first rounds"
+    budget.note(Cell("one", "pybroker", 1, took_seconds=1.0))
+    assert budget.allows(one, "pybroker", 2)
+    budget.note(Cell("other", "pybroker", 1, took_seconds=1.0))
+    clock += 3 * run.UNKNOWN_SECONDS - 1
+    assert not budget.allows(one, "pybroker", 2)
+    budget.note(Cell("one", "pybroker", 2, took_seconds=0.5))
+    assert budget.allows(one, "pybroker", 3)
+    assert budget.allows(other, "pybroker", 1)
+    clock += 1
+    assert not budget.allows(other, "pybroker", 1)
+
+
+@pytest.mark.usefixtures("_sleepers")
+def test_what_has_no_time_left_is_noted(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.json")
+    work = list(plan([load_of(lambda _: {"x": 1.0})], ["pybroker"], 2))
+    run_all(results, work, QUICK, tmp_path, minutes=0.0)
+    assert [cell.failure for cell in results.cells] == ["the minutes of the run were over"]
 
 
 @pytest.mark.usefixtures("_sleepers")
