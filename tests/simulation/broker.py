@@ -250,6 +250,7 @@ class Broker:
             [LOG_DIR], self.disk.revive(), settings.log_config, broker_id=self.broker_id,
             cluster_id="simulation",
             config=LogManagerConfig(
+                validate_fully=True,
                 initial_task_delay_ms=1_000, high_watermark_checkpoint_interval_ms=2_000,
                 flush_offset_checkpoint_interval_ms=4_000,
                 flush_start_offset_checkpoint_interval_ms=4_000,
