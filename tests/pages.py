@@ -28,6 +28,7 @@ from pybroker.broker.config.definitions import (
 )
 from pybroker.broker.config.ineffective import ALLOW, PROTECTIONS
 from pybroker.broker.config.tables import extensions
+from pybroker.broker.observability.alerts import ALERTS
 from pybroker.broker.observability.catalogue import CATALOGUE
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.client.tls.settings import OF_JAVA
@@ -304,6 +305,14 @@ partitions hold nobody up.
 """
 
 
+_ALERTS_HEAD = """
+## Alerts and dashboards
+
+`pybroker monitoring DIRECTORY -t HOST:PORT` writes what Prometheus and Grafana need to watch a
+cluster: a `prometheus.yml`, these alerts, and dashboards of the cluster, of topics, of groups, and
+of a broker's inside.
+
+"""
 _MISSING_HEAD = """
 ## What Apache Kafka has besides
 
@@ -339,6 +348,11 @@ async def metrics_page() -> str:
     return (
         _METRICS_HEAD
         + _table(("metric", "kind", "labels", "what it is", "in Apache Kafka"), rows)
+        + _ALERTS_HEAD
+        + _table(
+            ("alert", "fires if", "what to do"),
+            [(alert.name, _code(alert.expression), alert.advice) for alert in ALERTS],
+        )
         + _MISSING_HEAD
         + _table(("metric", "why it is not here"), [(_code(n), why) for n, why in MISSING.items()])
     )

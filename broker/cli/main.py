@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
     "verify": (".verify", "verify", "Write records, and check that each comes back once."),
     "log": (".log", "log", "Print what is in the files of a partition."),
+    "monitoring": (".monitoring", "monitoring", "Alerts and dashboards for Prometheus, Grafana."),
     "broker": (".server", "broker", "Run one broker from a server.properties file."),
     "zookeeper": (".server", "zookeeper", "Run the embedded ZooKeeper alone."),
 }
