@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..local import cluster_state
 from ..local.cluster_spec import MAX_BROKERS, ephemeral_directory
-from ..local.cluster_state import ClusterError, ClusterState
+from ..local.cluster_state import ClusterError
 from .asynchronous import in_thread
 from .faults import Fault
 from .launching import Channel, shared_launcher
+from .members import Members
 from .network import NetworkFaults
 from .options import ClusterOptions, config_texts
 from .request_faults import RequestFaults
@@ -100,10 +101,11 @@ class KafkaCluster:
         self._numbers = itertools.count(2)
         self.topics: list[str] = []  # those that `topic` has made
         self._used: set[str] = set()  # the names that it has tried
-        self._network = NetworkFaults(self._ask_network, brokers, self._faults)
-        self._has_own_time = False  # its clocks have been set on for good
         self.story = Story()
-        self.requests = RequestFaults(self._tell_nodes, self._faults)
+        self._members = Members(lambda: self.data_dir, self.story)
+        self._network = NetworkFaults(self._members.ask_network, brokers, self._faults)
+        self._has_own_time = False  # its clocks have been set on for good
+        self.requests = RequestFaults(self._members.tell, self._faults)
 
     # Life
 
@@ -120,9 +122,9 @@ class KafkaCluster:
                 try:
                     channel.wait_until_ready()
                     self._channel = channel
-                    self._bootstrap = self._state().bootstrap
+                    self._bootstrap = self._members.state().bootstrap
                     if self._options.network:
-                        self._bootstrap = self._ask_network(do="bootstrap")
+                        self._bootstrap = self._members.ask_network(do="bootstrap")
                 except BaseException:
                     self._channel = None
                     channel.close()
@@ -198,7 +200,7 @@ class KafkaCluster:
     @property
     def zookeeper(self) -> str:
         """ZooKeeper's `host:port`."""
-        return self._state().zookeeper_connect
+        return self._members.state().zookeeper_connect
 
     @property
     def data_dir(self) -> Path:
@@ -304,15 +306,8 @@ class KafkaCluster:
         """Until each broker that runs knows that these, and no others, are in the cluster."""
         from .inspection import wait_for_brokers
 
-        running = self._running()
+        running = self._members.running()
         self._ask(lambda cluster: wait_for_brokers(cluster, running), timeout)
-
-    def _running(self) -> set[int]:
-        return {
-            node.node_id
-            for node in self._state().brokers
-            if node.status == cluster_state.NodeStatus.RUNNING
-        }
 
     def wait_for_isr(
         self, topic: str, size: int | None = None, *, timeout: float = DEFAULT_TIMEOUT_SECONDS
@@ -320,7 +315,7 @@ class KafkaCluster:
         """Until each partition has a leader and so many replicas in sync; None: as many as run."""
         from .inspection import wait_until
 
-        running = self._running()
+        running = self._members.running()
         self._ask(
             lambda cluster: wait_until(
                 cluster,
@@ -353,7 +348,7 @@ class KafkaCluster:
         addresses = self.bootstrap.split(",")
         running = [
             address
-            for address, node in zip(addresses, self._state().brokers, strict=True)
+            for address, node in zip(addresses, self._members.state().brokers, strict=True)
             if node.status == cluster_state.NodeStatus.RUNNING
         ]
         security = self._security
@@ -381,21 +376,21 @@ class KafkaCluster:
     def resume(self, node: int | str) -> None:
         """Let a paused node go on."""
         self._forget_faults(f"pause {node}")
-        self._command("resume", node)
+        self._members.command("resume", node)
 
     def restart(self, node: int | str) -> None:
         """Stop the node in order if it runs, start it again, and wait until it is ready."""
         harms = ("kill", "kill-as-lost", "stop", "pause")
         self._forget_faults(*(f"{name} {node}" for name in harms))
-        self._command("restart", node)
+        self._members.command("restart", node)
 
     def expire_session(self, broker: int) -> None:
         """End a broker's ZooKeeper session, as if ZooKeeper had not heard of it for too long, and
         wait until it has registered anew."""
-        before = self._tell_nodes(broker, do="registrations")
-        self._command("expire-session", broker)
+        before = self._members.tell(broker, do="registrations")
+        self._members.command("expire-session", broker)
         deadline = time.monotonic() + DEFAULT_TIMEOUT_SECONDS
-        while self._tell_nodes(broker, do="registrations") == before:
+        while self._members.tell(broker, do="registrations") == before:
             if time.monotonic() > deadline:
                 raise ClusterError(f"broker {broker} has not registered anew")
             time.sleep(POLL_SECONDS)
@@ -411,19 +406,19 @@ class KafkaCluster:
     def break_disk(self, broker: int, fault: str = "full") -> Fault:
         """`full`: no write succeeds; `failing`: no read does, either. As Kafka does, a broker whose
         only log directory has failed ends. Undone by a restart."""
-        self._tell_nodes(broker, do="disk", fault=fault)
+        self._members.tell(broker, do="disk", fault=fault)
         self.story.tell(f"the disk of {broker} is {fault}")
 
         def mend() -> None:
             with contextlib.suppress(ClusterError):
-                self._tell_nodes(broker, do="disk", fault="")
+                self._members.tell(broker, do="disk", fault="")
             self.restart(broker)
 
         return Fault(f"disk {broker}", mend, self._faults)
 
     def rebalance(self, group: str) -> None:
         """Have a consumer group rebalance though no member has asked for it."""
-        if not any(self._tell_nodes(None, do="rebalance", group=group).values()):
+        if not any(self._members.tell(None, do="rebalance", group=group).values()):
             raise ClusterError(f"there is no group {group!r} with members")
         self.story.tell(f"rebalance of {group}")
 
@@ -437,30 +432,18 @@ class KafkaCluster:
             )
         return self._network
 
-    def _ask_network(self, **request: Any) -> Any:
-        from .controls import ask_controls
-        from .network_proxy import proxy_socket
-
-        try:
-            done = ask_controls(proxy_socket(self.data_dir), DEFAULT_TIMEOUT_SECONDS, **request)
-        except (OSError, RuntimeError) as error:
-            raise ClusterError(f"the network: {error}") from error
-        if request["do"] != "bootstrap":
-            self.story.tell("network: " + " ".join(map(str, request.values())))
-        return done
-
     # Time
 
     def set_clock(self, broker: int | None = None, *, ahead: float) -> Fault:
         """Set the clock of a broker, or of all, so many seconds ahead (or, below 0, behind): as on
         a real machine, timestamps and retention follow it, sessions and time-outs do not."""
-        self._tell_nodes(broker, do="clock", ahead_ms=round(ahead * _MS))
+        self._members.tell(broker, do="clock", ahead_ms=round(ahead * _MS))
         self.story.tell(f"clock of {broker or 'all'} {ahead:+g} s")
         return Fault(f"clock {broker}", lambda: self._set_clock_right(broker), self._faults)
 
     def _set_clock_right(self, broker: int | None) -> None:
         with contextlib.suppress(ClusterError):  # one that does not run has forgotten it
-            self._tell_nodes(broker, do="clock", ahead_ms=0)
+            self._members.tell(broker, do="clock", ahead_ms=0)
 
     def advance(
         self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
@@ -473,32 +456,15 @@ class KafkaCluster:
         """
         passed = seconds + 60 * minutes + 3600 * hours + 86_400 * days
         self._has_own_time = True
-        self._tell_nodes(None, do="advance", ms=round(passed * _MS))
+        self._members.tell(None, do="advance", ms=round(passed * _MS))
         self.story.tell(f"{passed:g} s have passed")
 
     def compact(self, topic: str) -> None:
         """Have a compacted topic cleaned now, all that is in it: the last record of each key stays.
         Tombstones stay for `delete.retention.ms` of the brokers' clocks."""
-        if not sum(self._tell_nodes(None, do="compact", topic=topic).values()):
+        if not sum(self._members.tell(None, do="compact", topic=topic).values()):
             self.story.tell(f"nothing to compact in {topic}")
         self.story.tell(f"compacted {topic}")
-
-    def _tell_nodes(self, broker: int | None, **request: Any) -> dict[int, Any]:
-        """Have brokers that run do something; their answers."""
-        from .controls import ask_controls
-        from .node_controls import controls_socket
-
-        answers = {}
-        for node in self._state().brokers:
-            if broker in (None, node.node_id) and node.status == cluster_state.NodeStatus.RUNNING:
-                try:
-                    path = controls_socket(self.data_dir, node.node_id)
-                    answers[node.node_id] = ask_controls(path, DEFAULT_TIMEOUT_SECONDS, **request)
-                except (OSError, RuntimeError) as error:
-                    raise ClusterError(f"{node.name}: {error}") from error
-        if broker is not None and not answers:
-            raise ClusterError(f"broker {broker} does not run")
-        return answers
 
     # Faults, undone
 
@@ -514,17 +480,11 @@ class KafkaCluster:
             raise problems[0]
 
     def _harm(self, command: str, node: int | str, undo: Callable[[int | str], None]) -> Fault:
-        self._command(command, node)
+        self._members.command(command, node)
         return Fault(f"{command} {node}", lambda: undo(node), self._faults)
 
     def _forget_faults(self, *names: str) -> None:
         self._faults[:] = [one for one in self._faults if one.name not in names]
-
-    def _command(self, command: str, node: int | str) -> None:
-        from ..local.cluster_control import command_node
-
-        told = command_node(self.data_dir, command, str(node))
-        self.story.tell(f"{command} {node}: {told}")
 
     # What is known of it
 
@@ -534,18 +494,22 @@ class KafkaCluster:
         if not self.is_running or self._faults or self._has_own_time:
             return False
         try:
-            nodes = self._state().nodes
+            nodes = self._members.state().nodes
         except ClusterError:  # somebody has killed its supervisor
             return False
         return all(node.status == cluster_state.NodeStatus.RUNNING for node in nodes)
 
     def tell_story(self) -> str:
-        """What happened and when, how the cluster is now, and the last lines of its logs; the
-        plugin shows it with a test that has failed. Takes seconds at most; raises nothing."""
+        """What happened and when, changes of leaders and replicas in sync among it, how the cluster
+        is now, and the last lines of its logs; the plugin shows it with a test that has failed.
+        Takes seconds at most; raises nothing."""
+        with contextlib.suppress(ClusterError, OSError):
+            self._members.remember()
         lines = chapter("events", self.story.lines())
         with contextlib.suppress(ClusterError, OSError):
             nodes = [
-                f"{node.name}: {node.status}, port {node.port}" for node in self._state().nodes
+                f"{node.name}: {node.status}, port {node.port}"
+                for node in self._members.state().nodes
             ]
             lines += chapter("nodes", nodes)
             try:
@@ -560,6 +524,3 @@ class KafkaCluster:
     def _check_running(self) -> None:
         if self._channel is None:
             raise ClusterError("this cluster does not run; start it with start() or a with block")
-
-    def _state(self) -> ClusterState:
-        return cluster_state.load(self.data_dir)

@@ -25,7 +25,6 @@ from pathlib import Path
 
 from ..local import cluster_state
 from ..local.cluster_spec import ClusterSpec
-from ..local.cluster_state import ClusterError
 from ..local.node_process import describe
 from ..local.node_signals import prepare_for_forks, stop_with_parent
 from ..local.secured import SecurityFiles
@@ -144,11 +143,11 @@ def supervise(options: ClusterOptions, channel: socket.socket) -> int:
 
 
 def network_of(spec: ClusterSpec, channel: int) -> contextlib.AbstractContextManager[None]:
-    """The proxy's process, and the brokers behind it. Raises ClusterError."""
-    if spec.security is not None or spec.zookeeper_connect is not None:
-        raise ClusterError("network=True is for open clusters with the embedded ZooKeeper")
+    """The proxy's process, and the brokers behind it. Raises ClusterError: no free ports."""
     os.close(cluster_state.claim(spec.data_dir))
-    plan = NetworkPlan(spec.broker_count)
+    plan = NetworkPlan(
+        spec.broker_count, spec.zookeeper_connect, is_secure=spec.security is not None
+    )
     plan.reserve()
     spec.zookeeper_port = plan.zookeeper_port
     spec.own_keys = plan.broker_keys

@@ -26,11 +26,13 @@ import trio
 from ..local.cluster_spec import HOST
 from ..local.cluster_state import STATE_FILE, ClusterError
 from ..local.node_signals import die_with_parent
+from ..local.secured import CLIENTS, INTERNAL
 from .controls import serve_controls
 
 CHUNK_BYTES = 1 << 16
 CLIENT, BROKER, ZOOKEEPER = "client", "broker", "zookeeper"
 UNKNOWN = "unknown"
+ZOOKEEPER_PORT = 2181  # where a server's is left out
 # Below those that systems give to outgoing connections, so that nobody gets one of them by chance.
 LOWEST_PORT, HIGHEST_PORT = 10_000, 32_000
 MAX_TRIES = 200
@@ -46,10 +48,15 @@ def proxy_socket(data_dir: Path) -> Path:
 
 @dataclass(slots=True)
 class NetworkPlan:
-    """The ports of a cluster's nodes, and those of the proxy in front of them."""
+    """The ports of a cluster's nodes, and those of the proxy in front of them.
+
+    `zookeeper`: an ensemble of others, `host:port,host:port/chroot`; None: the embedded one.
+    """
 
     brokers: int
-    zookeeper_port: int = 0
+    zookeeper: str | None = None
+    is_secure: bool = False
+    zookeeper_port: int = 0  # of the embedded one
     ports: dict[int, tuple[int, int]] = field(default_factory=dict)  # for clients, for brokers
     fronts: dict[tuple[str, int], socket.socket] = field(default_factory=dict)  # by kind, broker
     front_ports: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -57,7 +64,12 @@ class NetworkPlan:
     def reserve(self) -> None:
         """Choose ports that are free now, and listen in front of them. Raises ClusterError."""
         taken: set[int] = set()
-        self.zookeeper_port = _free_port(taken)
+        try:
+            self.targets(ZOOKEEPER, 0)
+        except ValueError:
+            raise ClusterError(f"zookeeper={self.zookeeper!r} is not HOST:PORT") from None
+        if self.zookeeper is None:
+            self.zookeeper_port = _free_port(taken)
         for broker in range(1, self.brokers + 1):
             self.ports[broker] = (_free_port(taken), _free_port(taken))
             for kind in (CLIENT, BROKER, ZOOKEEPER):
@@ -68,18 +80,26 @@ class NetworkPlan:
         """How this broker listens, what it says of that, and where it finds ZooKeeper."""
         clients, inner = self.ports[broker]
         front, inner_front = self.front_ports[CLIENT, broker], self.front_ports[BROKER, broker]
-        return {
-            "listeners": f"PLAINTEXT://{HOST}:{clients},INTERNAL://{HOST}:{inner}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{front},INTERNAL://{HOST}:{inner_front}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
-            "inter.broker.listener.name": "INTERNAL",
-            "zookeeper.connect": f"{HOST}:{self.front_ports[ZOOKEEPER, broker]}",
+        name = CLIENTS if self.is_secure else "PLAINTEXT"
+        chroot = (self.zookeeper or "").partition("/")[1:]
+        keys = {
+            "listeners": f"{name}://{HOST}:{clients},{INTERNAL}://{HOST}:{inner}",
+            "advertised.listeners": f"{name}://{HOST}:{front},{INTERNAL}://{HOST}:{inner_front}",
+            "zookeeper.connect": f"{HOST}:{self.front_ports[ZOOKEEPER, broker]}{''.join(chroot)}",
         }
+        if not self.is_secure:
+            keys["listener.security.protocol.map"] = f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT"
+            keys["inter.broker.listener.name"] = INTERNAL
+        return keys
 
-    def target_port(self, kind: str, broker: int) -> int:
-        if kind == ZOOKEEPER:
-            return self.zookeeper_port
-        return self.ports[broker][kind == BROKER]
+    def targets(self, kind: str, broker: int) -> list[tuple[str, int]]:
+        """Where connections to it go: to the first of these that answers."""
+        if kind != ZOOKEEPER:
+            return [(HOST, self.ports[broker][kind == BROKER])]
+        if self.zookeeper is None:
+            return [(HOST, self.zookeeper_port)]
+        servers = self.zookeeper.partition("/")[0].split(",")
+        return random.sample([_address(server) for server in servers], len(servers))
 
     @contextlib.contextmanager
     def proxy_process(self, data_dir: Path, not_its: int) -> Iterator[None]:
@@ -101,6 +121,12 @@ class NetworkPlan:
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def _address(server: str) -> tuple[str, int]:
+    """Of a ZooKeeper server; the port may be left out."""
+    host, separator, port = server.strip().rpartition(":")
+    return (host.strip("[]"), int(port)) if separator else (server.strip(), ZOOKEEPER_PORT)
 
 
 def _free_port(taken: set[int]) -> int:
@@ -218,8 +244,10 @@ class Proxy:
         async with near:
             try:
                 near_port: int = near.socket.getpeername()[1]
-                far = await trio.open_tcp_stream(HOST, self._plan.target_port(kind, broker))
+                far = await self._reach(kind, broker)
             except OSError:
+                return
+            if far is None:
                 return
             async with far, trio.open_nursery() as nursery:
                 link = Link(kind, broker, near, far, nursery.cancel_scope, near_port)
@@ -231,6 +259,13 @@ class Proxy:
                     await self._pump(link, far, near)
                 finally:
                     self._links.discard(link)
+
+    async def _reach(self, kind: str, broker: int) -> trio.SocketStream | None:
+        """None if nobody answers."""
+        for host, port in self._plan.targets(kind, broker):
+            with contextlib.suppress(OSError):
+                return await trio.open_tcp_stream(host, port)
+        return None
 
     async def _pump(self, link: Link, source: trio.SocketStream, sink: trio.SocketStream) -> None:
         try:

@@ -21,6 +21,7 @@ from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from .controls import serve_controls
 from .disk_faults import DiskFault, break_disk, mend_disk
+from .history import History
 from .interceptions import Harm, Interceptions, Rule
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ logger = logging.getLogger("pybroker.broker.testkit")
 
 COMPACTION_SECONDS = 30.0
 POLL_SECONDS = 0.02
+LOOK_SECONDS = 0.05
 _MS = 1000
 
 
@@ -51,6 +53,7 @@ class NodeControls:
         self._path = path
         self._ahead_ms = 0
         self._interceptions = Interceptions()
+        self._history = History()
         self._broker: Broker
         self._nursery: trio.Nursery
         self._actions: dict[str, Callable[..., Any]] = {
@@ -63,6 +66,7 @@ class NodeControls:
             "disk": self._disk,
             "rebalance": self._rebalance,
             "registrations": self._registrations,
+            "history": lambda: list(self._history.changes),
         }
 
     def clock(self) -> int:
@@ -71,7 +75,15 @@ class NodeControls:
     async def run(self, broker: Broker) -> None:
         self._broker = broker
         async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._keep_history)
             await serve_controls(self._path, self._actions)
+
+    async def _keep_history(self) -> None:
+        """Changes come many at a time: one look at them costs next to nothing."""
+        cache = self._broker.parts.cache
+        while True:
+            self._history.look(cache, time.time_ns() // 1_000_000)
+            await trio.sleep(LOOK_SECONDS)
 
     # Requests
 

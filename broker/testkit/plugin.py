@@ -1,8 +1,9 @@
 """The pytest plugin: the fixture `kafka`, the marker of the same name, options.
 
-Invariants: nothing of the broker is imported, and no process started, before a test wants a
-cluster. A cluster is shared by all tests of a session (with xdist, of a worker) that want one like
-it, as long as they leave it whole; the topics that a test has made go with the test.
+Invariants: nothing of the broker is imported, and no process started, unless a test that is to run
+wants a cluster; then the fork server, whose start takes a moment, gets it while others run. A
+cluster is shared by all tests of a session (with xdist, of a worker) that want one like it, as long
+as they leave it whole; the topics that a test has made go with the test.
 """
 
 from __future__ import annotations
@@ -47,6 +48,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The fixture `kafka` of somebody else does not take `kafka_clusters`."""
+    wanted = any("kafka_clusters" in getattr(one, "fixturenames", ()) for one in session.items)
+    if wanted and not session.config.option.collectonly:
+        from .launching import shared_launcher
+
+        shared_launcher()
 
 
 @pytest.hookimpl(wrapper=True)

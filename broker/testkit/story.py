@@ -6,6 +6,10 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .history import Change
 
 MAX_EVENTS = 1_000
 MAX_FAILURES = 8
@@ -21,14 +25,24 @@ class Story:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
+        self._began_ms = time.time_ns() // 1_000_000  # of the clock that brokers have
         self._events: deque[tuple[float, str]] = deque(maxlen=MAX_EVENTS)
+        self._changes: dict[Change, None] = {}  # those that were added, each once
 
     def tell(self, text: str) -> None:
         self._events.append((time.monotonic() - self._began, text))
 
+    def add(self, changes: Iterable[Change]) -> None:
+        """What brokers saw meanwhile."""
+        self._changes.update(dict.fromkeys(changes))
+        while len(self._changes) > MAX_EVENTS:
+            del self._changes[next(iter(self._changes))]
+
     def lines(self) -> list[str]:
+        seen = [((one.at_ms - self._began_ms) / 1000, one.text) for one in self._changes]
+        events = sorted([*self._events, *seen])
         now = time.monotonic() - self._began
-        return [*(f"{at:9.3f} s  {text}" for at, text in self._events), f"{now:9.3f} s  (now)"]
+        return [*(f"{at:9.3f} s  {text}" for at, text in events), f"{now:9.3f} s  (now)"]
 
 
 def log_tails(directory: Path) -> list[str]:

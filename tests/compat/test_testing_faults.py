@@ -8,12 +8,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from pybroker.testing import ClusterError, KafkaCluster
+from tests.support.processes import zookeeper_process
 
 PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 0.02
@@ -237,3 +240,27 @@ def test_cut_delayed_and_silent_networks() -> None:
         with kafka.network.silence(first, second):
             produce(kafka, topic, b"x")
         assert values(kafka, topic) == [b"late", b"after", b"x"]
+
+
+@pytest.mark.parametrize("kind", ["secure", "ensemble"])
+def test_networks_of_other_clusters(tmp_path: Path, kind: str) -> None:
+    """Behind TLS and logins, and over somebody else's ZooKeeper, in a place of its own there."""
+    with contextlib.ExitStack() as stack:
+        more: dict[str, Any] = {"secure": True}
+        if kind == "ensemble":
+            more = {"zookeeper": stack.enter_context(zookeeper_process(tmp_path)) + "/here"}
+        kafka = stack.enter_context(KafkaCluster(brokers=2, config=QUICK, network=True, **more))
+        topic = kafka.topic("orders")
+        settings = kafka.client_settings("confluent-kafka")
+        fault = kafka.network.cut("client", kafka.leader(topic))
+        producer = confluent_kafka.Producer({**settings, "message.timeout.ms": 60_000})
+        producer.produce(topic, b"late")
+        assert producer.flush(0.5) == 1
+        fault.undo()
+        assert producer.flush(60) == 0
+        assert [one.value for one in kafka.records(topic, at_least=1)] == [b"late"]
+        kafka.wait_for_isr(topic, 2)
+        leader = kafka.leader(topic)
+        with kafka.network.cut(leader, "zookeeper"):
+            wait_for(lambda: kafka.leader(topic) != leader)
+        kafka.wait_for_isr(topic, 2)
