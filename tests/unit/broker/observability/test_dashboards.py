@@ -111,3 +111,8 @@ def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(main, ["monitoring", str(tmp_path / "file" / "x"), "-t", "a:1"])
     assert done.exit_code != 0
+
+
+def test_each_alert_has_its_fault() -> None:
+    tests = (ROOT / "tests" / "faults" / "test_alerts.py").read_text()
+    assert [alert.name for alert in ALERTS if f'"{alert.name}"' not in tests] == []
