@@ -1,31 +1,44 @@
 """Prometheus' text format, written in slices: other work of the loop comes in between.
 
-What `BrokerMetrics` collects is few and written by prometheus_client in one go. Tables are written
+What is collected is few and written by prometheus_client in one go. Tables are written
 here, a column after the other and at most SLICE_ROWS rows at a time: values are of the moments in
 which they are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from .catalogue import CATALOGUE
 
 if TYPE_CHECKING:
-    from .metrics import BrokerMetrics, Table
+    from prometheus_client.metrics_core import Metric
+
+    from .metrics import Table
 
 SLICE_ROWS = 2000
 
 _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
-async def exposition(
-    metrics: BrokerMetrics, collected: Callable[[], bytes]
-) -> AsyncIterator[bytes]:
+class Exported(Protocol):
+    """A collector of prometheus_client's, tables beside it, and what is to be done before; a
+    broker's, or a mirror's."""
+
+    @property
+    def tables(self) -> Sequence[Table]: ...
+
+    @property
+    def before_scrape(self) -> Sequence[Callable[[], Awaitable[None]]]: ...
+
+    def collect(self) -> Iterable[Metric]: ...
+
+
+async def exposition(metrics: Exported, collected: Callable[[], bytes]) -> AsyncIterator[bytes]:
     """All of it, in pieces; `collected` gives what is not in tables."""
     async with trio.open_nursery() as nursery:
         for refresh in metrics.before_scrape:

@@ -1,6 +1,6 @@
 """`GET /metrics` for Prometheus, on `--metrics-host` and `--metrics-port` (off by default).
 
-One short-lived connection a scrape, on the broker's own loop, in slices: see `exposition`.
+One short-lived connection a scrape, on the server's own loop, in slices: see `exposition`.
 At most MAX_CONNECTIONS are open: who comes next takes the place of the oldest, so that connections
 which never send a request, or never read the answer, keep no scrape waiting.
 """
@@ -10,14 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
-from .exposition import exposition
-
-if TYPE_CHECKING:
-    from .metrics import BrokerMetrics
+from .exposition import Exported, exposition
 
 logger = logging.getLogger("pybroker.broker.observability.metrics")
 
@@ -29,7 +25,7 @@ DEFAULT_HOST = "127.0.0.1"
 
 
 async def serve_metrics(
-    metrics: BrokerMetrics,
+    metrics: Exported,
     port: int,
     *,
     host: str = DEFAULT_HOST,

@@ -32,7 +32,7 @@ from .topics import TopicKeeper, partition_count
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-BUFFER_BYTES = 8 * 1024 * 1024  # fetched, and not given to the producer
+BUFFER_BYTES = 4 * 1024 * 1024  # fetched, and not given to the producer
 FOREVER_MS = 2**31 - 1
 LAG_SECONDS = 1.0
 SYNC_SECONDS = 0.25  # between looks for pairs of offsets that are due
@@ -45,7 +45,7 @@ class Flow:
 
     def __init__(self, settings: FlowSettings, tell: Callable[[str], None]) -> None:
         self.settings = settings
-        self.stats = FlowStats(settings.name)
+        self.stats = FlowStats(settings.source.alias, settings.target.alias, settings.copies)
         self._tell_anyone = tell
 
     def _tell(self, line: str) -> None:

@@ -13,6 +13,7 @@ import trio
 from ..errors import ClientError
 from .flow import Flow
 from .settings import MirrorSettings
+from .stats import FlowStats
 
 
 class Mirror:
@@ -22,6 +23,11 @@ class Mirror:
     def __init__(self, settings: MirrorSettings, tell: Callable[[str], None]) -> None:
         self.flows = [Flow(each, tell) for each in settings.flows]
         self._tell = tell
+
+    @property
+    def stats(self) -> list[FlowStats]:
+        """How each flow goes."""
+        return [flow.stats for flow in self.flows]
 
     async def run(self, stop: trio.Event) -> None:
         """Until `stop`, then to the end of what is under way. Raises the first ClientError."""

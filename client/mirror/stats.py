@@ -22,7 +22,9 @@ class PartitionStats:
 class FlowStats:
     """Since the start of the process; `lag` is in records, as of the last fetches."""
 
-    name: str
+    source: str  # aliases
+    target: str
+    copies: bool = True
     state: str = "starting"
     records: int = 0
     bytes: int = 0
@@ -39,6 +41,10 @@ class FlowStats:
     trouble: str = ""  # the last one
     checkpoint_ms: int = NEVER_MS  # how long the last round of checkpoints took
     partitions: dict[TopicPartition, PartitionStats] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}->{self.target}"
 
     def add(self, partition: TopicPartition, records: int, size: int, age_ms: int) -> None:
         """Written and acknowledged."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import signal
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +14,7 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from pybroker import Cluster, Consumer, Producer
+from pybroker import ClientError, Cluster, Consumer, Producer
 from pybroker.client.admin.admin import Admin
 from pybroker.client.admin.configs import (
     Alteration,
@@ -23,6 +25,8 @@ from pybroker.client.admin.configs import (
 )
 from pybroker.client.admin.group_offsets import CommittedOffset
 from pybroker.client.mirror.formats import Checkpoint
+from pybroker.client.mirror.settings import read_settings
+from pybroker.client.mirror.simple import SimpleMirror, SimpleSettings
 from tests.support.mirrors import (
     WAIT_SECONDS,
     bare,
@@ -231,6 +235,8 @@ async def test_a_mirror_that_is_killed_loses_nothing(
             process.send_signal(signal.SIGKILL)
             await trio.to_thread.run_sync(process.wait)
     process = started_mirror(given, tmp_path / "log")
+    await fill(ends.source.bootstrap, topic, 1, count)  # it is up once this is there
+    count += 1
     source = await contents(ends.source.bootstrap, topic, 3)
     with trio.fail_after(WAIT_SECONDS):
         while True:
@@ -261,7 +267,96 @@ async def records_at(bootstrap: str, topic: str, partitions: int) -> int:
             return sum((await consumer.end_offsets(places)).values())
 
 
-def started_mirror(given: Mapping[str, str], log: Path) -> ForkedProcess:
+def started_mirror(given: Mapping[str, str], log: Path, *words: str) -> ForkedProcess:
     file = log.with_suffix(".properties")
     file.write_text("".join(f"{key} = {value}\n" for key, value in given.items()))
-    return shared_zygote().spawn([*PYBROKER, "mirror", str(file)], log)
+    return shared_zygote().spawn([*PYBROKER, "mirror", str(file), *words], log)
+
+
+def lines_of(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+async def told(log: Path, words: str) -> str:
+    """The first line that has the words, once it is there."""
+    with trio.fail_after(WAIT_SECONDS):
+        while True:
+            for line in lines_of(log):
+                if words in line:
+                    return line
+            await trio.sleep(0.02)
+
+
+async def test_lines_for_programs_and_metrics(ends: Ends, topic: str, tmp_path: Path) -> None:
+    await create(ends.source.bootstrap, topic)
+    await fill(ends.source.bootstrap, topic, 20)
+    log = tmp_path / "log"
+    given = ends.properties(A__B__topics=topic)
+    process = started_mirror(given, log, "--json", "--metrics-port", "0")
+    address = (await told(log, "metrics on ")).split()[-1]
+    line = json.loads(await told(log, '"records": 20'))
+    assert (line["flow"], line["topics"], line["bytes"] > 0) == ("A->B", 1, True)
+    found = await trio.to_thread.run_sync(lambda: urllib.request.urlopen(address).read().decode())
+    place = f'{{partition="0",source="A",target="B",topic="A.{topic}"}}'
+    assert f"kafka_connect_mirror_mirrorsourceconnector_record_count_total{place} 20.0" in found
+    assert 'pybroker_mirror_lag{flow="A->B"} 0.0' in found
+    process.send_signal(signal.SIGINT)
+    assert await trio.to_thread.run_sync(process.wait) == 0
+    last = json.loads(lines_of(log)[-1])
+    assert (last["event"], last["flow"], last["records"]) == ("stopped", "A->B", 20)
+
+
+async def test_simple(ends: Ends, topic: str) -> None:
+    """Records go to a topic of the same name, and the group says what was copied."""
+    await create(ends.source.bootstrap, topic, partitions=2)
+    await create(ends.target.bootstrap, topic, partitions=3)
+    flow = read_settings(ends.properties()).flows[0]
+    settings = SimpleSettings(
+        source=flow.source, target=flow.target, topics=topic, group=f"movers-{topic}",
+        offset_reset="earliest", commit_seconds=0.1,
+    )  # fmt: skip
+    for start in (0, 100):
+        await fill(ends.source.bootstrap, topic, 100, start)
+        made = SimpleMirror(settings, print)
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.run, stop)
+            with trio.fail_after(WAIT_SECONDS):
+                while made.stats[0].records < 100:  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            stop.set()
+    source = await contents(ends.source.bootstrap, topic, 2)
+    target = await contents(ends.target.bootstrap, topic, 3)
+    before = [one for records in source.values() for one in bare(records)]
+    after = [one for records in target.values() for one in bare(records)]
+    assert sorted(before) == sorted(after)
+    assert len(after) == 200
+
+
+@pytest.mark.parametrize("aborts", [True, False])
+async def test_simple_with_records_that_are_refused(ends: Ends, topic: str, aborts: bool) -> None:
+    await create(ends.source.bootstrap, topic)
+    await create(ends.target.bootstrap, topic, max_message_bytes="2000")
+    async with Producer(ends.source.bootstrap) as producer:
+        for size in (10, 3000, 20):
+            await producer.send(topic, b"x" * size)
+    flow = read_settings(ends.properties()).flows[0]
+    settings = SimpleSettings(
+        source=flow.source, target=flow.target, topics=topic, group=f"movers-{topic}",
+        offset_reset="earliest", commit_seconds=0.1, aborts=aborts,
+    )  # fmt: skip
+    made = SimpleMirror(settings, print)
+    stop = trio.Event()
+    with trio.fail_after(WAIT_SECONDS):
+        if aborts:
+            with pytest.raises(ClientError, match="MESSAGE_TOO_LARGE"):
+                await made.run(stop)
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.run, stop)
+            while made.stats[0].records < 2:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+            stop.set()
+    assert made.dropped == 1
+    (records,) = (await contents(ends.target.bootstrap, topic, 1)).values()
+    assert [len(one.value or b"") for one in records] == [10, 20]
