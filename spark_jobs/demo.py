@@ -12,6 +12,7 @@ import argparse
 import collections
 import itertools
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -44,11 +45,17 @@ console = Console(highlight=False)
 
 @contextmanager
 def local_cluster() -> Iterator[str]:
-    """A cluster on free ports with data in a temporary directory; yields its bootstrap string."""
+    """A cluster on free ports with data in a temporary directory; yields its bootstrap string.
+
+    It holds the other end of a pipe that we have, and so it does not outlive us, whatever happens.
+    """
     data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
     command = [sys.executable, "-P", "-m", "pybroker"]
     ports = ["--port", "0", "--zookeeper-port", "0"]
-    subprocess.run([*command, "start", "--detach", *ports, "--data-dir", data_dir], check=True)
+    start = [*command, "start", "--detach", "--until-eof", *ports, "--data-dir", data_dir]
+    theirs, ours = os.pipe()
+    subprocess.run(start, stdin=theirs, check=True)
+    os.close(theirs)
     try:
         status = subprocess.run(
             [*command, "status", "--json", "--data-dir", data_dir],
@@ -59,6 +66,7 @@ def local_cluster() -> Iterator[str]:
     finally:
         stop = [*command, "stop", "--data-dir", data_dir]
         subprocess.run(stop, check=True, stdout=subprocess.DEVNULL)
+        os.close(ours)
         shutil.rmtree(data_dir, ignore_errors=True)
 
 

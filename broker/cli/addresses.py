@@ -38,7 +38,7 @@ class SeveralClusters(AddressError):
 
 def profile_directory() -> Path:
     """Where profiles are: below $XDG_CONFIG_HOME or ~/.config."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    base = os.environ.get("XDG_CONFIG_HOME") or cluster_state.home_directory() / ".config"
     return Path(base) / "pybroker"
 
 
@@ -78,7 +78,7 @@ def _ephemeral_clusters() -> list[cluster_state.ClusterState]:
     found = []
     for path in sorted(Path(tempfile.gettempdir()).glob("pybroker-*")):
         with contextlib.suppress(cluster_state.ClusterError, OSError, ValueError, TypeError):
-            if path.owner() == Path.home().owner() and (path / cluster_state.STATE_FILE).exists():
+            if path.stat().st_uid == os.getuid() and (path / cluster_state.STATE_FILE).exists():
                 found.append(cluster_state.load(path))
     return found
 

@@ -98,6 +98,12 @@ Examples:
 @click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; end it with pybroker stop."
 )
+@click.option(
+    "--until-eof",
+    is_flag=True,
+    help="Stop when the standard input ends, or says anything: a program that holds the other end "
+    "of a pipe takes the cluster with it, however it ends.",
+)
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
 @user_errors
 def start(
@@ -113,6 +119,7 @@ def start(
     metrics_port: int | None,
     metrics_host: str,
     detach: bool,
+    until_eof: bool,
     verbose: bool,
 ) -> None:
     """Start a local cluster, with its own ZooKeeper, and wait until it is ready.
@@ -152,14 +159,15 @@ def start(
     if spec.broker_count < remembered:
         _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
+    owner = os.dup(0) if until_eof else None
     if detach:
-        sys.exit(_start_detached(spec, started))
+        sys.exit(_start_detached(spec, started, owner))
 
     def on_ready(state: ClusterState) -> None:
         with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
             _announce(spec, state, time.monotonic() - started)
 
-    sys.exit(_supervise(spec, on_ready))
+    sys.exit(_supervise(spec, on_ready, owner))
 
 
 def _warn_of_fewer(wanted: int, remembered: int) -> None:
@@ -182,7 +190,9 @@ def _warn_of_closing() -> None:
     )
 
 
-def _supervise(spec: ClusterSpec, on_ready: Callable[[ClusterState], None]) -> int:
+def _supervise(
+    spec: ClusterSpec, on_ready: Callable[[ClusterState], None], owner: int | None
+) -> int:
     from ..local.supervisor import Supervisor
 
     record = cluster_state.SupervisorLog(spec.data_dir)
@@ -191,14 +201,14 @@ def _supervise(spec: ClusterSpec, on_ready: Callable[[ClusterState], None]) -> i
         record.add(line)
         click.echo(line, err=True)
 
-    status = Supervisor(spec, report).run(on_ready)
+    status = Supervisor(spec, report, owner).run(on_ready)
     if not spec.ephemeral:
         with contextlib.suppress(OSError):
             click.echo(f"stopped; the data is in {spec.data_dir}", err=True)
     return status
 
 
-def _start_detached(spec: ClusterSpec, started: float) -> int:
+def _start_detached(spec: ClusterSpec, started: float, owner: int | None) -> int:
     """Fork the supervisor into a session of its own; wait for its word; print the table."""
     record = cluster_state.SupervisorLog(spec.data_dir)
     read_end, write_end = os.pipe()
@@ -211,7 +221,7 @@ def _start_detached(spec: ClusterSpec, started: float) -> int:
             with open(os.devnull, "r+b") as null:
                 for stream in (0, 1, 2):
                     os.dup2(null.fileno(), stream)
-            code = _supervise(spec, lambda state: _tell(write_end, {"ready": True}))
+            code = _supervise(spec, lambda state: _tell(write_end, {"ready": True}), owner)
         except BaseException as error:
             with contextlib.suppress(OSError):
                 _tell(write_end, {"error": str(error)})

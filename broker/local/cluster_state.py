@@ -95,7 +95,15 @@ class ClusterState:
 
 def default_data_dir() -> Path:
     """`PYBROKER_DATA_DIR`, else `~/.pybroker`."""
-    return Path(os.environ.get("PYBROKER_DATA_DIR") or Path.home() / ".pybroker")
+    return Path(os.environ.get("PYBROKER_DATA_DIR") or home_directory() / ".pybroker")
+
+
+def home_directory() -> Path:
+    """Of a user whom the system does not know, and without $HOME: the root, as in containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def claim(data_dir: Path) -> int:

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +209,46 @@ def test_nodes_do_not_outlive_a_killed_supervisor(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert "no cluster is running" in fail("status", "--data-dir", str(directory))
+
+
+HOLDER = """
+import os, subprocess, sys, time
+theirs, ours = os.pipe()
+subprocess.run(sys.argv[1:], stdin=theirs, check=True)
+os.close(theirs)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, None])
+def test_a_cluster_goes_with_the_program_that_started_it(
+    tmp_path: Path, number: signal.Signals | None
+) -> None:
+    """--until-eof, detached: killed, nobody is there to stop it. And in the foreground: EOF."""
+    words = [*PYBROKER, "start", "--until-eof", "--brokers", "1", "--port", "0"]
+    words += ["--zookeeper-port", "0", "--data-dir", str(tmp_path / "data")]
+    if number is None:
+        with subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as one:
+            assert one.stdout is not None
+            assert any(b"ready" in line for line in iter(one.stdout.readline, b""))
+            one.communicate()
+        assert one.returncode == 0
+        return
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, *words, "--detach"], cwd=ROOT, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert any(line == b"up\n" for line in iter(holder.stdout.readline, b""))
+        nodes = status(tmp_path / "data")["nodes"]
+        assert isinstance(nodes, list)
+        holder.send_signal(number)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while any(psutil.pid_exists(node["pid"]) for node in nodes):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:

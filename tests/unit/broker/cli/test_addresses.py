@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import tempfile
 from pathlib import Path
 
@@ -86,3 +87,22 @@ def test_the_only_ephemeral_cluster(home: Path, monkeypatch: pytest.MonkeyPatch)
     finally:
         for lock in locks:
             os.close(lock)
+
+
+def test_who_has_no_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In containers users have no entry in passwd, and cron sets no $HOME."""
+
+    def nobody(_uid: int) -> pwd.struct_passwd:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    assert bootstrap_of(None) == USUAL_BOOTSTRAP
+    lock = running(home / "tmp" / "pybroker-a", 1)
+    try:
+        assert bootstrap_of(None) == "127.0.0.1:1"
+        monkeypatch.setenv("HOME", "/there/is/no/such/home")
+        assert bootstrap_of(None) == "127.0.0.1:1"
+    finally:
+        os.close(lock)
