@@ -35,7 +35,7 @@ from benchmarks.frames import (
     produce_frame,
 )
 from benchmarks.machine import cpu_seconds, describe_machine, memory
-from benchmarks.native import Answered, Lines, run_load
+from benchmarks.native import Answered, Lines, LoadError, run_load
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE / "scale.json"
@@ -189,6 +189,8 @@ def measure(
                     rows.append(action(cluster, topics, count))
                     print(rows[-1], flush=True)
                     scale.save(path)
+            except LoadError as error:
+                raise LoadError(f"{error}; its log ends: {cluster.last_words()}") from None
             finally:
                 cluster.discard()
 

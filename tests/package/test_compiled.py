@@ -7,9 +7,11 @@ and the tests of records once more interpreted.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -48,6 +50,28 @@ def test_the_wheel_of_a_machine_with_a_compiler(wheel: Path, installed: Installa
     }
     assert "none-any" not in wheel.name
     assert installed.run("pybroker", "--version").endswith(COMPILED)
+
+
+@needs_compiler
+def test_compiled_modules_ask_for_nothing_that_is_not_a_dependency(
+    installed: Installation,
+) -> None:
+    """Here everything is at hand; where only pybroker is, they would be left out in silence."""
+    loaded = installed.run(
+        "python",
+        "-c",
+        "import sys, pybroker.protocol.records.loops as loops\n"
+        "from importlib.metadata import packages_distributions as distributions\n"
+        "assert loops.COMPILED\n"
+        "tops = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(*{name.lower() for top in tops for name in distributions().get(top, ())})",
+    )
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    declared = {re.match(r"[\w.-]+", line)[0].replace("-", "_") for line in asked}  # type: ignore[index]
+    assert {name.replace("-", "_") for name in loaded.split()} - {
+        "pybroker",
+        "setuptools",
+    } <= declared
 
 
 @needs_compiler
