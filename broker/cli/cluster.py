@@ -17,7 +17,13 @@ import click
 from ..local import cluster_state
 from ..local.cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
 from ..local.cluster_state import ClusterError, ClusterState
-from .options import data_dir_option, metrics_host_option, parse_overrides, user_errors
+from .options import (
+    data_dir_option,
+    log_format_option,
+    metrics_host_option,
+    parse_overrides,
+    user_errors,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +111,7 @@ Examples:
     "of a pipe takes the cluster with it, however it ends.",
 )
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@log_format_option
 @user_errors
 def start(
     brokers: int | None,
@@ -121,6 +128,7 @@ def start(
     detach: bool,
     until_eof: bool,
     verbose: bool,
+    log_format: str,
 ) -> None:
     """Start a local cluster, with its own ZooKeeper, and wait until it is ready.
 
@@ -155,6 +163,7 @@ def start(
         metrics_host=metrics_host,
         first_metrics_port=metrics_port,
         verbose=verbose,
+        log_format=log_format,
     )
     if spec.broker_count < remembered:
         _warn_of_fewer(spec.broker_count, remembered)

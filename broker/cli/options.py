@@ -225,6 +225,16 @@ def _addresses(bootstrap: str) -> set[str]:
     return {text.strip().replace("localhost:", "127.0.0.1:") for text in bootstrap.split(",")}
 
 
+def log_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How log lines are written: json is an object a line.",
+    )(command)
+
+
 def metrics_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--metrics-host",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import metrics_host_option, parse_overrides, user_errors
+from .options import log_format_option, metrics_host_option, parse_overrides, user_errors
 
 
 @click.command(
@@ -36,6 +36,7 @@ Examples:
 )
 @metrics_host_option
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@log_format_option
 @user_errors
 def broker(
     properties: Path | None,
@@ -43,12 +44,15 @@ def broker(
     metrics_port: int | None,
     metrics_host: str,
     verbose: bool,
+    log_format: str,
 ) -> None:
     """Run one broker from a server.properties file, until Ctrl-C or SIGTERM."""
     from ..local import node_process
 
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    node_process.run_foreground_broker(properties, overrides, metrics, verbose=verbose)
+    node_process.run_foreground_broker(
+        properties, overrides, metrics, verbose=verbose, log_format=log_format
+    )
 
 
 @click.command(
@@ -81,6 +85,7 @@ Examples:
     "All that was changed after that is lost; the bytes are kept beside it (.torn).",
 )
 @click.option("--verbose", is_flag=True, help="Log at DEBUG.")
+@log_format_option
 @user_errors
 def zookeeper(
     host: str,
@@ -89,6 +94,7 @@ def zookeeper(
     credentials: Path | None,
     cut_damaged_log: bool,
     verbose: bool,
+    log_format: str,
 ) -> None:
     """Run the embedded ZooKeeper alone, until Ctrl-C or SIGTERM."""
     from ..local import node_process
@@ -99,4 +105,6 @@ def zookeeper(
         for line in node_process.cut_zookeeper_log(data_dir):
             click.echo(line)
         return
-    node_process.run_foreground_zookeeper(data_dir, host, port, credentials, verbose=verbose)
+    node_process.run_foreground_zookeeper(
+        data_dir, host, port, credentials, verbose=verbose, log_format=log_format
+    )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ...storage.config_def import ConfigType, DynamicMode, shortened
 from ..security import password_encoder
 from ..security.password_encoder import CannotDecode, EncoderSettings
-from .definitions import BROKER_CONFIGS
+from .definitions import BROKER_CONFIGS, base_key
 from .errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ _PASSWORD_KEYS = tuple(
 def is_password(name: str) -> bool:
     """As Kafka decides it: by its last part, whatever listener or mechanism is before."""
     return name.endswith(_PASSWORD_KEYS)
+
+
+def is_secret(name: str) -> bool:
+    """Whether its value must not be shown: a password, or a key that nobody knows."""
+    definition = base_key(name)
+    return is_password(name) or definition is None or definition.type is ConfigType.PASSWORD
 
 
 def has_passwords(values: Mapping[str, str]) -> bool:

@@ -55,6 +55,7 @@ class ClusterSpec:
     metrics_host: str = HOST
     first_metrics_port: int | None = None
     verbose: bool = False
+    log_format: str = "text"
     companion: Callable[[NodeState], Companion] | None = None  # in the process of each broker
     own_keys: Callable[[int], Mapping[str, str]] | None = None  # of a broker; they win over all
 

@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,7 +61,7 @@ def run_node(
     lifeline_fd: int,
 ) -> int:
     """Run a forked node until it is told to stop; returns its exit status."""
-    configure_logging(Path(state.log_file), verbose=spec.verbose)
+    configure_logging(Path(state.log_file), verbose=spec.verbose, log_format=spec.log_format)
     orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
 
     def ready(_name: str, port: int, internal_port: int) -> None:
@@ -97,12 +98,13 @@ def run_foreground_broker(
     metrics: tuple[str, int] | None,
     *,
     verbose: bool,
+    log_format: str,
 ) -> None:
     """`pybroker broker`. Raises ClusterError for what the user can mend."""
     from ..config import ConfigError
     from ..config.loading import load_config
 
-    configure_logging(None, verbose=verbose)
+    configure_logging(None, verbose=verbose, log_format=log_format)
     try:
         config = load_config(properties, environment=os.environ, overrides=overrides)
     except ConfigError as error:
@@ -111,10 +113,16 @@ def run_foreground_broker(
 
 
 def run_foreground_zookeeper(
-    data_dir: Path | None, host: str, port: int, credentials_file: Path | None, *, verbose: bool
+    data_dir: Path | None,
+    host: str,
+    port: int,
+    credentials_file: Path | None,
+    *,
+    verbose: bool,
+    log_format: str,
 ) -> None:
     """`pybroker zookeeper`. Raises ClusterError for what the user can mend."""
-    configure_logging(None, verbose=verbose)
+    configure_logging(None, verbose=verbose, log_format=log_format)
     credentials = zookeeper_credentials(credentials_file)
     _run_in_foreground(_zookeeper, data_dir, host, port, credentials, _announce)
 
@@ -202,7 +210,8 @@ async def _broker(
 ) -> None:
     from ..server import BoundAddresses, run_broker
 
-    stop = trio.Event()
+    stop, began = trio.Event(), trio.current_time()
+    _tell_start(config)
 
     async def serve(*, task_status: trio.TaskStatus[BoundAddresses]) -> None:
         await run_broker(
@@ -227,6 +236,24 @@ async def _broker(
                 ports = [port for _, port in bound.listeners.values()]
                 ready(f"broker {bound.broker_id}", ports[0], ports[-1])
         nursery.cancel_scope.cancel()
+    logger.info("stopped after %d s", trio.current_time() - began)
+
+
+def _tell_start(config: KafkaConfig) -> None:
+    """The first line of a broker's log: what runs, and what is not as by default."""
+    from ..config import passwords
+
+    changed = [
+        f"{name}={'[hidden]' if passwords.is_secret(name) else value}"
+        for name, value in sorted(config.static.items())
+    ]
+    logger.info(
+        "pybroker %s starts broker %s in process %d with %s",
+        version("pybroker"),
+        config.broker_id if config.broker_id >= 0 else "of a new id",
+        os.getpid(),
+        ", ".join(changed) or "the defaults alone",
+    )
 
 
 async def _zookeeper(
@@ -259,7 +286,8 @@ async def _zookeeper(
 async def _stop_on_signal(stop: trio.Event, stop_signals: tuple[signal.Signals, ...]) -> None:
     """The first signal stops cleanly; while that runs, further ones change nothing."""
     with trio.open_signal_receiver(*stop_signals) as signals:
-        async for _ in signals:
+        async for number in signals:
+            logger.info("told to stop by %s", signal.Signals(number).name)
             stop.set()
 
 

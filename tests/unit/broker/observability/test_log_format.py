@@ -1,11 +1,13 @@
 """Log files on a full disk: lines are lost and counted, and nothing is written elsewhere."""
 
+import json
 import logging
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from pybroker.broker.observability.log_format import LogFile
+from pybroker.broker.observability.log_format import KEPT_FILES, JsonLines, LogFile
 
 
 def test_lines_that_could_not_be_written_are_counted(
@@ -33,3 +35,44 @@ def test_lines_that_could_not_be_written_are_counted(
         "last",
     ]
     assert capsys.readouterr().err == ""
+
+
+def test_files_take_turns(tmp_path: Path) -> None:
+    path = tmp_path / "node.log"
+    handler = LogFile(path, max_bytes=1000)
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    for number in range(1000):
+        logger.info("line %d", number)
+    handler.close()
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["node.log"] + [
+        f"node.log.{number}" for number in range(1, KEPT_FILES)
+    ]
+    assert all(file.stat().st_size <= 1000 for file in files)
+    newest = [line for file in reversed(files) for line in file.read_text().splitlines()]
+    assert newest == [f"line {number}" for number in range(1000 - len(newest), 1000)]
+
+
+def test_lines_as_json(tmp_path: Path) -> None:
+    """One line each, whatever is in it, the lost ones told of as well."""
+    path = tmp_path / "node.log"
+    handler = LogFile(path)
+    handler.setFormatter(JsonLines())
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    logger.info('two\nlines, "quoted" %s', "\x00")
+    try:
+        raise ValueError("oh")
+    except ValueError:
+        logger.exception("failed")
+    handler._lost = 3
+    logger.warning("again")
+    handler.close()
+    first, second, lost, third = map(json.loads, path.read_text().splitlines())
+    assert first["message"] == 'two\nlines, "quoted" \x00'
+    assert (first["level"], first["logger"]) == ("INFO", "test")
+    assert datetime.fromisoformat(first["time"]).tzinfo is not None
+    assert second["error"].endswith("ValueError: oh")
+    assert lost["message"] == "3 lines before this one could not be written"
+    assert third["message"] == "again"
