@@ -5,7 +5,8 @@ Mirrors: KafkaBasedLog, without following what comes later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from ..consumer.consumer import Consumer
 from ..consumer.received import Received
@@ -16,30 +17,10 @@ MAX_RECORDS = 10_000
 
 
 class TopicTail:
-    """A compacted topic, read on from time to time by `catch_up`; inside `async with`."""
+    """A compacted topic, read on from time to time by `catch_up`; made by `topic_tail`."""
 
-    def __init__(self, cluster: ClusterSettings, topic: str, partitions: int) -> None:
-        self._topic = topic
-        self._partitions = partitions
-        self._consumer = Consumer(
-            cluster.bootstrap,
-            security=cluster.login["consumer"],
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            allow_auto_create_topics=False,
-            auto_commit=False,
-            max_partition_fetch_bytes=256 * 1024,
-            fetch_max_bytes=1024 * 1024,
-        )
-
-    async def __aenter__(self) -> TopicTail:
-        await self._consumer.__aenter__()
-        await self._consumer.assign([(self._topic, each) for each in range(self._partitions)])
-        await self._consumer.seek_to_beginning()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._consumer.__aexit__(None, None, None)
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
 
     async def catch_up(self, take: Callable[[Received], None]) -> None:
         """Give `take` what was written until now and not read yet. Raises ClientError."""
@@ -50,9 +31,28 @@ class TopicTail:
                 take(record)
 
 
+@asynccontextmanager
+async def topic_tail(
+    cluster: ClusterSettings, topic: str, partitions: int
+) -> AsyncIterator[TopicTail]:
+    """Raises ClientError."""
+    async with Consumer(
+        cluster.bootstrap,
+        security=cluster.login["consumer"],
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        allow_auto_create_topics=False,
+        auto_commit=False,
+        max_partition_fetch_bytes=256 * 1024,
+        fetch_max_bytes=1024 * 1024,
+    ) as consumer:
+        await consumer.assign([(topic, each) for each in range(partitions)])
+        yield TopicTail(consumer)
+
+
 async def read_topic(
     cluster: ClusterSettings, topic: str, partitions: int, take: Callable[[Received], None]
 ) -> None:
     """All of it, once. Raises ClientError."""
-    async with TopicTail(cluster, topic, partitions) as tail:
+    async with topic_tail(cluster, topic, partitions) as tail:
         await tail.catch_up(take)

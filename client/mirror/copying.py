@@ -19,6 +19,7 @@ import trio
 
 from ...protocol.topics import TopicPartition
 from ..consumer.background import Bell
+from ..errors import ClientError, ProducerFenced
 from ..producer import Producer
 from ..producer.batch import Batch
 from .offset_syncs import OffsetSyncs
@@ -29,7 +30,6 @@ from .stats import FlowStats
 
 TRANSACTION_SECONDS = 1.0
 TRANSACTION_BYTES = 64 * 1024 * 1024
-END_SECONDS = 30.0  # for what is on its way when the mirror is stopped
 
 # Write positions down, by the producer of the records.
 WritePositions = Callable[[Producer, Mapping[TopicPartition, int]], Awaitable[None]]
@@ -68,8 +68,7 @@ class Copying:
             nursery.start_soon(self._settle_for_ever)
             nursery.start_soon(self._flush_for_ever)
             await _until(stop, self._copy_for_ever)
-            with trio.move_on_after(END_SECONDS):
-                await self._producer.flush()
+            await self._producer.flush()
             self._settle()
             nursery.cancel_scope.cancel()
         await self.flush_positions()
@@ -116,6 +115,16 @@ class Copying:
                 self._passed_over[first.partition] = first.next_offset
 
     async def _copy_in_transaction(self, first: Copied, stop: trio.Event) -> None:
+        began = trio.current_time()
+        try:
+            await self._transact(first, stop)
+        except ProducerFenced as error:
+            limit_ms = int(self._flow.producer["transaction.timeout.ms"])
+            if trio.current_time() - began < limit_ms / 1000:
+                raise  # by another mirror
+            raise ClientError(f"a transaction took longer than {limit_ms} ms: {error}") from error
+
+    async def _transact(self, first: Copied, stop: trio.Event) -> None:
         progress = Progress()
         deadline = trio.current_time() + TRANSACTION_SECONDS
         size = 0

@@ -19,6 +19,7 @@ from ..cluster import Cluster
 from ..consumer.options import ConsumerOptions
 from ..errors import ClientError, LoginError, Refused, SettingsError
 from ..producer import Producer
+from .compacted_topics import topic_tail
 from .copying import Copying
 from .emitting import write_heartbeat, write_syncs
 from .groups import GroupKeeper
@@ -35,6 +36,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 BUFFER_BYTES = 4 * 1024 * 1024  # fetched, and not given to the producer
 FOREVER_MS = 2**31 - 1
 LAG_SECONDS = 1.0
+END_SECONDS = 30.0
 SYNC_SECONDS = 0.25  # between looks for pairs of offsets that are due
 
 Job = Callable[[], Awaitable[object]]
@@ -57,8 +59,12 @@ class Flow:
         pause = FIRST_PAUSE_SECONDS
         while not stop.is_set():
             began = trio.current_time()
+            self.stats.state = "starting"
             try:
-                await self._attempt(stop)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._end_in_time, stop, nursery.cancel_scope)
+                    await self._attempt(stop)
+                    nursery.cancel_scope.cancel()
             except (ClientError, ExceptionGroup) as error:
                 found = _first(error)
                 if not isinstance(found, ClientError) or _is_final(found):
@@ -75,6 +81,15 @@ class Flow:
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         self.stats.state = "stopped"
 
+    async def _end_in_time(self, stop: trio.Event, attempt: trio.CancelScope) -> None:
+        """Once it is to stop: at once if nothing is copied yet, else what is on its way has
+        END_SECONDS to arrive."""
+        await stop.wait()
+        if self.stats.state == "running":
+            await trio.sleep(END_SECONDS)
+            self._tell(f"not all that was on its way has arrived in {END_SECONDS:.0f} s")
+        attempt.cancel()
+
     async def _attempt(self, stop: trio.Event) -> None:
         flow = self.settings
         async with AsyncExitStack() as stack:
@@ -85,15 +100,18 @@ class Flow:
             keeper = TopicKeeper(flow, source, target, self._tell)
             async with trio.open_nursery() as nursery:
                 if flow.heartbeats != NEVER:
-                    await keeper.create_own(target, HEARTBEATS, flow.heartbeats_factor)
-                    beat = functools.partial(write_heartbeat, flow, side, self.stats)
-                    nursery.start_soon(_repeat, flow.heartbeats, beat)
+                    nursery.start_soon(self._beat, keeper, side)
                 if flow.copies:
                     await self._copy(stop, keeper, writer, side)
                 else:
                     self.stats.state = "running"
                     await stop.wait()
                 nursery.cancel_scope.cancel()
+
+    async def _beat(self, keeper: TopicKeeper, side: Producer) -> None:
+        flow = self.settings
+        await keeper.create_own(keeper.target, HEARTBEATS, flow.heartbeats_factor)
+        await _repeat(flow.heartbeats, functools.partial(write_heartbeat, flow, side, self.stats))
 
     async def _cluster(self, stack: AsyncExitStack, of: ClusterSettings, role: str) -> Cluster:
         cluster = Cluster(of.bootstrap, self._tell, security=of.login[role])
@@ -167,9 +185,11 @@ class Flow:
                 return
             topic = flow.policy.checkpoints_topic(flow.source.alias)
             await keeper.create_own(keeper.target, topic, flow.checkpoints_factor)
-            async with GroupKeeper(
-                flow, keeper.source, keeper.target, side, self.stats, self._tell
-            ) as groups:
+            where = flow.source if flow.syncs_at_source else flow.target
+            async with topic_tail(where, flow.syncs_topic, 1) as tail:
+                groups = GroupKeeper(
+                    flow, keeper.source, keeper.target, side, tail, self.stats, self._tell
+                )
                 await groups.load()
                 start(_repeat, flow.refresh_groups, groups.refresh)
                 start(_repeat, flow.checkpoints, groups.write_checkpoints)

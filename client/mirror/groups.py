@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from types import TracebackType
 
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.topics import TopicPartition
@@ -28,8 +26,8 @@ from .sync_store import SyncStore
 
 
 class GroupKeeper:
-    """Of one flow, inside `async with`. Each method raises ClientError if a cluster does not
-    answer; what a group refuses is told."""
+    """Of one flow. `tail` is the topic of its pairs of offsets. Each method raises ClientError if a
+    cluster does not answer; what a group refuses is told."""
 
     def __init__(
         self,
@@ -37,6 +35,7 @@ class GroupKeeper:
         source: Cluster,
         target: Cluster,
         producer: Producer,
+        tail: TopicTail,
         stats: FlowStats,
         tell: Callable[[str], None],
     ) -> None:
@@ -48,21 +47,7 @@ class GroupKeeper:
         self._checkpoints = Checkpoints()
         self._store = SyncStore(keeps_history=True)
         self._groups: list[str] = []
-        at = flow.source if flow.syncs_at_source else flow.target
-        self._tail = TopicTail(at, flow.syncs_topic, 1)
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> GroupKeeper:
-        await self._stack.enter_async_context(self._tail)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
+        self._tail = tail
 
     @property
     def _topic(self) -> str:

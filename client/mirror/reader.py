@@ -62,7 +62,6 @@ class SourceReader:
         self._options = options
         self._is_transactional = is_transactional
         self._limit_bytes = limit_bytes
-        self._held_bytes = 0
         self._positions = Positions()
         self._fetcher: Fetcher[Copied] = Fetcher(
             cluster, options, self._positions, self._topics, self._unpack, self._has_room
@@ -73,7 +72,8 @@ class SourceReader:
         return {topic for topic, _ in self._positions}
 
     def _has_room(self) -> bool:
-        return self._held_bytes < self._limit_bytes
+        held = sum(copied.fetched_bytes for _, _, copied, _ in self._fetcher.buffer)
+        return held < self._limit_bytes
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these, those that are new from their positions on (-1: as `auto_offset_reset` says).
@@ -110,7 +110,6 @@ class SourceReader:
         self._fetcher.take_failure()
         found = self._fetcher.take(ALL)
         if found is not None:
-            self._held_bytes -= found.fetched_bytes
             self._fetcher.bell.ring()
         return found
 
@@ -138,7 +137,6 @@ class SourceReader:
         if made.next_offset <= position:
             return []
         size = sum(len(portion.data) for portion in made.portions)
-        self._held_bytes += size
         count = sum(len(portion.offsets) for portion in made.portions)
         return [
             Copied(

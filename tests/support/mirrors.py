@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import trio
 
@@ -45,10 +46,13 @@ def properties(source: str, target: str, **more: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def running_mirror(given: Mapping[str, str]) -> AsyncIterator[list[Flow]]:
-    """Its flows, until the block ends; then to its clean end."""
+async def running_mirror(given: Mapping[str, str], **seconds: float) -> AsyncIterator[list[Flow]]:
+    """Its flows, until the block ends; then to its clean end. `seconds`: intervals of the flows,
+    which files have in whole seconds."""
     told: list[str] = []
-    made = Mirror(read_settings(given), told.append)
+    settings = read_settings(given)
+    flows = tuple(replace(flow, **seconds) for flow in settings.flows)  # type: ignore[arg-type]
+    made = Mirror(replace(settings, flows=flows), told.append)
     stop = trio.Event()
     with trio.fail_after(2 * WAIT_SECONDS):
         async with trio.open_nursery() as nursery:
