@@ -10,13 +10,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..local import cluster_state
 from ..local.cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
 from ..local.cluster_state import ClusterError, ClusterState
+from .console_process import DEFAULT_PORT, ConsoleProcess
 from .options import (
     data_dir_option,
     log_format_option,
@@ -39,6 +40,7 @@ Examples:
   pybroker start --ephemeral --port 0 --zookeeper-port 0
   pybroker start --config num.partitions=4 --config flush.messages=1
   pybroker start --secure
+  pybroker start --console --console-write
   pybroker start --zookeeper zk1:2181,zk2:2181/kafka --detach
 """
 )
@@ -102,6 +104,23 @@ Examples:
 )
 @metrics_host_option
 @click.option(
+    "--console/--no-console",
+    "has_console",
+    help="Show the cluster in the browser, at the address that is printed.",
+)
+@click.option(
+    "--console-port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the console on 127.0.0.1. 0: any free port.",
+)
+@click.option(
+    "--console-write",
+    is_flag=True,
+    help="With --console: let it change things, too.",
+)
+@click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; end it with pybroker stop."
 )
 @click.option(
@@ -125,6 +144,9 @@ def start(
     overrides: dict[str, str],
     metrics_port: int | None,
     metrics_host: str,
+    has_console: bool,
+    console_port: int,
+    console_write: bool,
     detach: bool,
     until_eof: bool,
     verbose: bool,
@@ -161,7 +183,8 @@ def start(
         ephemeral=ephemeral,
         overrides=overrides,
         metrics_host=metrics_host,
-        first_metrics_port=metrics_port,
+        # The console shows what brokers measure.
+        first_metrics_port=0 if has_console and metrics_port is None else metrics_port,
         verbose=verbose,
         log_format=log_format,
     )
@@ -169,14 +192,17 @@ def start(
         _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
     owner = os.dup(0) if until_eof else None
+    console = None
+    if has_console:
+        console = ConsoleProcess(spec.data_dir, console_port, may_write=console_write)
     if detach:
-        sys.exit(_start_detached(spec, started, owner))
+        sys.exit(_start_detached(spec, started, console, owner))
 
-    def on_ready(state: ClusterState) -> None:
+    def on_ready(state: ClusterState, seconds: float, console_line: str) -> None:
         with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
-            _announce(spec, state, time.monotonic() - started)
+            _announce(spec, state, seconds, console_line)
 
-    sys.exit(_supervise(spec, on_ready, owner))
+    sys.exit(_supervise(spec, started, on_ready, console, owner))
 
 
 def _warn_of_fewer(wanted: int, remembered: int) -> None:
@@ -200,8 +226,13 @@ def _warn_of_closing() -> None:
 
 
 def _supervise(
-    spec: ClusterSpec, on_ready: Callable[[ClusterState], None], owner: int | None
+    spec: ClusterSpec,
+    started: float,
+    on_ready: Callable[[ClusterState, float, str], None],
+    console: ConsoleProcess | None,
+    owner: int | None,
 ) -> int:
+    """`on_ready` is also given the seconds that it took, and a line about the console, or ""."""
     from ..local.supervisor import Supervisor
 
     record = cluster_state.SupervisorLog(spec.data_dir)
@@ -210,14 +241,24 @@ def _supervise(
         record.add(line)
         click.echo(line, err=True)
 
-    status = Supervisor(spec, report, owner).run(on_ready)
+    def ready(state: ClusterState) -> None:
+        took = time.monotonic() - started
+        on_ready(state, took, "" if console is None else console.start())
+
+    try:
+        status = Supervisor(spec, report, owner).run(ready)
+    finally:
+        if console is not None:
+            console.stop()
     if not spec.ephemeral:
         with contextlib.suppress(OSError):
             click.echo(f"stopped; the data is in {spec.data_dir}", err=True)
     return status
 
 
-def _start_detached(spec: ClusterSpec, started: float, owner: int | None) -> int:
+def _start_detached(
+    spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
+) -> int:
     """Fork the supervisor into a session of its own; wait for its word; print the table."""
     record = cluster_state.SupervisorLog(spec.data_dir)
     read_end, write_end = os.pipe()
@@ -230,7 +271,11 @@ def _start_detached(spec: ClusterSpec, started: float, owner: int | None) -> int
             with open(os.devnull, "r+b") as null:
                 for stream in (0, 1, 2):
                     os.dup2(null.fileno(), stream)
-            code = _supervise(spec, lambda state: _tell(write_end, {"ready": True}), owner)
+
+            def on_ready(_state: ClusterState, seconds: float, line: str) -> None:
+                _tell(write_end, {"ready": True, "seconds": seconds, "console": line})
+
+            code = _supervise(spec, started, on_ready, console, owner)
         except BaseException as error:
             with contextlib.suppress(OSError):
                 _tell(write_end, {"error": str(error)})
@@ -246,10 +291,13 @@ def _start_detached(spec: ClusterSpec, started: float, owner: int | None) -> int
         raise
     for reported in record.news():
         click.echo(reported, err=True)
-    message = json.loads(line) if line else {"error": "the supervisor died while starting"}
+    message: dict[str, Any] = (
+        json.loads(line) if line else {"error": "the supervisor died while starting"}
+    )
     if "error" in message:
         raise ClusterError(message["error"])
-    _announce(spec, cluster_state.load(spec.data_dir), time.monotonic() - started)
+    state = cluster_state.load(spec.data_dir)
+    _announce(spec, state, message["seconds"], message["console"])
     click.echo(f"Stop it with: pybroker stop --data-dir {spec.data_dir}")
     return 0
 
@@ -259,8 +307,8 @@ def _tell(descriptor: int, message: dict[str, object]) -> None:
     os.close(descriptor)
 
 
-def _announce(spec: ClusterSpec, state: ClusterState, seconds: float) -> None:
-    """The table of nodes, the bootstrap string, and three lines to paste."""
+def _announce(spec: ClusterSpec, state: ClusterState, seconds: float, console_line: str) -> None:
+    """The table of nodes, the bootstrap string, the console, and three lines to paste."""
     import trio
     from rich.console import Console
 
@@ -280,6 +328,8 @@ def _announce(spec: ClusterSpec, state: ClusterState, seconds: float) -> None:
         f"[bold {color}]ready[/] after {seconds:.2f} s    "
         f"bootstrap servers: [bold]{state.bootstrap}[/]    data and logs: {state.data_dir}"
     )
+    if console_line:
+        console.print(console_line, markup=False)
     if spec.security is None:
         console.print(
             "\n  from kafka import KafkaProducer\n"

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "completion": (".completion", "completion", "Completion for bash, zsh or fish."),
     "perf": (".perf", "perf", "How fast a cluster is: produce, consume, e2e, groups."),
     "mirror": (".mirror", "mirror", "Copy topics from one cluster to another."),
+    "console": (".console", "console", "Show a cluster in the browser."),
     "verify": (".verify", "verify", "Write records, and check that each comes back once."),
     "log": (".log", "log", "Print what is in the files of a partition."),
     "monitoring": (".monitoring", "monitoring", "Alerts and dashboards for Prometheus, Grafana."),

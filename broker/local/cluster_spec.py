@@ -53,7 +53,7 @@ class ClusterSpec:
     ephemeral: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
     metrics_host: str = HOST
-    first_metrics_port: int | None = None
+    first_metrics_port: int | None = None  # 0: any free ports
     verbose: bool = False
     log_format: str = "text"
     companion: Callable[[NodeState], Companion] | None = None  # in the process of each broker
@@ -76,7 +76,9 @@ class ClusterSpec:
     def metrics_address(self, node_id: int) -> tuple[str, int] | None:
         """Where a broker serves its metrics; the ports follow one another as the brokers do."""
         first = self.first_metrics_port
-        return None if first is None else (self.metrics_host, first + node_id - 1)
+        if first is None:
+            return None
+        return self.metrics_host, first + node_id - 1 if first else 0
 
     def broker_config(self, node: NodeState, zookeeper_connect: str) -> KafkaConfig:
         """The config of one broker. Raises ConfigError."""

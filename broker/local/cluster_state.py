@@ -60,6 +60,7 @@ class NodeState:
     directory: str
     log_file: str
     status: NodeStatus = NodeStatus.RUNNING
+    metrics_port: int = 0  # 0: no metrics are served
 
     @property
     def name(self) -> str:

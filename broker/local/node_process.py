@@ -43,7 +43,7 @@ ADVICE = {
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
 }
 
-Ready = Callable[[str, int, int], None]  # its name, its port, and that for its like
+Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its like, metrics
 
 
 class StopOrders(NamedTuple):
@@ -64,8 +64,8 @@ def run_node(
     configure_logging(Path(state.log_file), verbose=spec.verbose, log_format=spec.log_format)
     orders = StopOrders((STOP_SIGNALS[state.kind],), lifeline_fd)
 
-    def ready(_name: str, port: int, internal_port: int) -> None:
-        message = {"ready": port, "internal": internal_port}
+    def ready(_name: str, port: int, internal_port: int, metrics_port: int = 0) -> None:
+        message = {"ready": port, "internal": internal_port, "metrics": metrics_port}
         os.write(status_fd, json.dumps(message).encode() + b"\n")
 
     try:
@@ -140,7 +140,7 @@ def cut_zookeeper_log(data_dir: Path) -> list[str]:
     return [*(recovered.notes or ["nothing is damaged"]), end]
 
 
-def _announce(name: str, port: int, _internal_port: int) -> None:
+def _announce(name: str, port: int, _internal_port: int, _metrics_port: int = 0) -> None:
     logger.info("%s is ready on port %d", name, port)
 
 
@@ -234,7 +234,8 @@ async def _broker(
                 nursery.start_soon(_cancel_after, stop, start)
                 bound = await servers.start(serve)
                 ports = [port for _, port in bound.listeners.values()]
-                ready(f"broker {bound.broker_id}", ports[0], ports[-1])
+                metrics_port = bound.metrics_port or 0
+                ready(f"broker {bound.broker_id}", ports[0], ports[-1], metrics_port)
         nursery.cancel_scope.cancel()
     logger.info("stopped after %d s", trio.current_time() - began)
 
@@ -278,7 +279,7 @@ async def _zookeeper(
         if orders.lifeline_fd is not None:
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
         port = await nursery.start(serve)
-        ready("ZooKeeper", port, port)
+        ready("ZooKeeper", port, port, 0)
         await stop.wait()
         nursery.cancel_scope.cancel()
 

@@ -349,6 +349,7 @@ class Supervisor:
             if "error" in message:
                 raise ClusterError(message["error"])
             child.state.port, child.internal_port = message["ready"], message["internal"]
+            child.state.metrics_port = message["metrics"]
             return True
         if not chunk or len(child.received) > STATUS_LINE_MAX_BYTES:
             raise ClusterError(

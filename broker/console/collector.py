@@ -1,0 +1,149 @@
+"""The one who asks: looks at the cluster again and again, and tells all browsers what is new.
+
+However many browsers are open, the cluster is asked once. A look that takes long is followed by a
+pause that is longer still, so that a large or a busy cluster is asked less often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from ...client.cluster import Cluster
+from ...client.errors import ClientError
+from ...protocol.api import ApiKey
+from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
+from .cluster_view import NOTHING_YET, ClusterView, Happening, changed_topics, happenings, view_of
+from .history import Timeline
+from .live import Live
+from .processes import Processes
+
+LOOK_SECONDS: Final = 0.4
+LOOK_LONGEST_SECONDS: Final = 10.0
+PAUSE_PER_LOOK: Final = 15  # at most a sixteenth of the time is spent on asking
+ANSWER_SECONDS: Final = 2.0  # then another broker is asked
+NODES_SECONDS: Final = 1.0
+FIRST_THAT_NEED_NOT_CREATE: Final = 4  # of Metadata
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Collector:
+    """`run` looks; `live` is what browsers follow. `data_dir`: of a cluster on this machine."""
+
+    def __init__(self, cluster: Cluster, data_dir: Path | None, facts: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self.data_dir = data_dir
+        self._processes = None if data_dir is None else Processes(data_dir)
+        self._facts = facts
+        self._asked: int | None = None  # the broker that answered last
+        self.view = NOTHING_YET
+        self.nodes: list[dict[str, Any]] = []
+        self.problem = ""
+        self.timeline = Timeline()
+        self.live = Live(self.everything)
+
+    def everything(self) -> dict[str, Any]:
+        """What a browser gets first."""
+        return {
+            "kind": "all",
+            "facts": self._facts,
+            "topics": self.view.topics,
+            "events": self.timeline.all(),
+            **self._summary(),
+        }
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "cluster_id": self.view.cluster_id,
+            "controller": self.view.controller,
+            "brokers": self.view.brokers,
+            "nodes": self.nodes,
+            "problem": self.problem,
+        }
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_at_cluster)
+            if self._processes is not None:
+                nursery.start_soon(self._look_at_nodes, self._processes)
+
+    async def _look_at_cluster(self) -> None:
+        while True:
+            began = trio.current_time()
+            try:
+                self._take(view_of(await self._metadata()))
+            except ClientError as error:
+                self._fail(str(error))
+            took = trio.current_time() - began
+            await trio.sleep(min(max(LOOK_SECONDS, PAUSE_PER_LOOK * took), LOOK_LONGEST_SECONDS))
+
+    async def _metadata(self) -> MetadataResponse:
+        """Of the broker that answered last, or of any that does. Raises ClientError."""
+        known = list(self.view.brokers)
+        if self._asked in known:
+            known.remove(self._asked)
+            known.insert(0, self._asked)
+        for broker_id in known:
+            try:
+                connection = await self._cluster.connection(broker_id, "console")
+                answer = await connection.request(
+                    ApiKey.METADATA, _all_topics, MetadataResponse, timeout_seconds=ANSWER_SECONDS
+                )
+            except ClientError:
+                continue
+            self._asked = broker_id
+            if {b.node_id: (b.host, b.port) for b in answer.brokers} != {
+                number: (one.host, one.port) for number, one in self.view.brokers.items()
+            }:
+                await self._cluster.metadata([])  # where brokers are reached from now on
+            return answer
+        return await self._cluster.metadata(None)
+
+    def _take(self, new: ClusterView) -> None:
+        old, self.view = self.view, new
+        changed = changed_topics(old, new)
+        had_problem, self.problem = self.problem, ""
+        if changed or had_problem or old[:3] != new[:3]:
+            self.live.send({"kind": "cluster", "topics": changed, **self._summary()})
+        self.tell(happenings(old, new))
+
+    def _fail(self, problem: str) -> None:
+        if not self.problem:
+            self.tell([Happening("offline", f"no broker answers: {problem}")])
+        self.problem = problem
+        self.live.send({"kind": "cluster", "topics": {}, **self._summary()})
+
+    def tell(self, happened: list[Happening]) -> None:
+        """Keep these for the timeline, and show them."""
+        if happened:
+            events = self.timeline.add(happened, now_ms())
+            self.live.send({"kind": "events", "events": events})
+
+    async def _look_at_nodes(self, processes: Processes) -> None:
+        while True:
+            rows = await trio.to_thread.run_sync(processes.look)
+            before = {row["name"]: (row["status"], row["pid"]) for row in self.nodes}
+            self.nodes = rows
+            self.tell(
+                [
+                    Happening("node", f"{row['name']} is {row['status']}, process {row['pid']}")
+                    for row in rows
+                    if row["name"] in before and before[row["name"]] != (row["status"], row["pid"])
+                ]
+            )
+            self.live.send({"kind": "nodes", "nodes": rows})
+            await trio.sleep(NODES_SECONDS)
+
+
+def _all_topics(version: int) -> MetadataRequest:
+    if version >= FIRST_THAT_NEED_NOT_CREATE:
+        return MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    return MetadataRequest(topics=None if version else [])

@@ -1,0 +1,30 @@
+"""Nodes of a local cluster, told to stop, to freeze or to come back: through its supervisor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import trio
+from starlette.requests import Request
+
+from ..local.cluster_control import command_node
+from .asked import Wrong, body_of, text
+from .cluster_view import Happening
+from .collector import Collector
+
+COMMANDS: Final = ("kill", "pause", "resume", "restart", "stop")
+
+
+async def node_command(collector: Collector, request: Request) -> dict[str, str]:
+    """`{"command": ..., "node": a broker's id or zookeeper}`. Raises Wrong, ClusterError."""
+    asked = await body_of(request)
+    command, node = text(asked, "command"), text(asked, "node")
+    data_dir: Path | None = collector.data_dir
+    if data_dir is None:
+        raise Wrong("only the nodes of a local cluster can be told")
+    if command not in COMMANDS:
+        raise Wrong(f"a node can be told to {', '.join(COMMANDS)}")
+    collector.tell([Happening("node", f"{command} {node}, asked in the console")])
+    done = await trio.to_thread.run_sync(command_node, data_dir, command, node)
+    return {"done": done}

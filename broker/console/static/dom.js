@@ -1,0 +1,117 @@
+// Elements out of plain values. Text is only ever put in as text: nothing that a cluster says is
+// read as HTML anywhere in the console.
+
+export function h(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "value") made.value = value;
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  add(made, children);
+  return made;
+}
+
+export function add(parent, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : shown(String(child)));
+  }
+}
+
+export function fill(parent, ...children) {
+  parent.replaceChildren();
+  add(parent, children);
+  return parent;
+}
+
+// Control characters, and those that turn the direction of writing, are shown as what they are.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+const SHOWN_MAX = 20000;
+
+export function shown(text) {
+  const cut = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} … (${text.length} characters)` : text;
+  return cut.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
+export function bytes(size) {
+  if (size === null || size === undefined || size < 0) return "–";
+  let unit = 0;
+  while (size >= 999.5 && unit < UNITS.length - 1) { size /= 1000; unit += 1; }
+  return `${unit && size < 99.95 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
+}
+
+export function count(value, digits = 0) {
+  if (value === null || value === undefined) return "–";
+  return value.toLocaleString("en", { maximumFractionDigits: digits });
+}
+
+export function span(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds / 3600) % 24} h`;
+}
+
+export function clock(ms) {
+  const at = new Date(ms);
+  return h("time", { datetime: at.toISOString() }, at.toLocaleTimeString("en-GB"));
+}
+
+export function stamp(ms) {
+  return ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
+}
+
+export function facts(pairs) {
+  return h("dl", { class: "facts" },
+    Object.entries(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value ?? "–"))));
+}
+
+// A table of rows: columns are [title, function of a row, "number" | "long" | undefined].
+export function table(caption, columns, rows, nothing = "nothing") {
+  const made = h("table", {}, h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, columns.map(([title, , kind]) => h("th", { scope: "col", class: kind === "number" ? "number" : null }, title)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)))))));
+  if (!rows.length) made.tBodies[0].append(h("tr", {}, h("td", { colspan: columns.length, class: "soft" }, nothing)));
+  return made;
+}
+
+// Around what may be larger than its place; can be scrolled by keys.
+export function scrolling(name, ...children) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, children);
+}
+
+export function tell(text, isBad = false) {
+  const line = h("p", { class: isBad ? "bad" : null }, text);
+  document.getElementById("told").append(line);
+  setTimeout(() => line.remove(), isBad ? 12000 : 6000);
+}
+
+// For copying and saving what a table shows.
+export function tableTools(name, find) {
+  const lines = () => [...find().rows].map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\s+/g, " ").trim()));
+  return h("span", { class: "tools" },
+    h("button", { type: "button", onclick: () => copy(lines().map((row) => row.join("\t")).join("\n")) }, "Copy"), " ",
+    h("button", { type: "button", onclick: () => save(`${name}.csv`, lines().map((row) => row.map(quoted).join(",")).join("\n"), "text/csv") }, "Save CSV"));
+}
+
+const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell("Copied.");
+  } catch (error) {
+    tell(`The browser does not let us copy: ${error.message}`, true);
+  }
+}
+
+export function save(name, content, type) {
+  const address = URL.createObjectURL(new Blob([content], { type }));
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}

@@ -1,0 +1,85 @@
+// What the console knows at this moment: one stream of events keeps it up to date for all pages.
+
+import { fill, shown } from "./dom.js";
+
+export const state = { facts: {}, topics: new Map(), events: [], brokers: {}, nodes: [], controller: -1, isThere: false };
+
+const listeners = new Set();
+const EVENTS_KEPT = 1000;
+let isDue = false;
+
+// `listener` is called with the kinds that are new, at most once a frame; returns what ends that.
+export function follow(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+const kinds = new Set();
+function say(kind) {
+  kinds.add(kind);
+  if (isDue) return;
+  isDue = true;
+  // Not requestAnimationFrame: a page in the background is to be up to date, too.
+  setTimeout(() => {
+    isDue = false;
+    const now = new Set(kinds);
+    kinds.clear();
+    for (const listener of [...listeners]) listener(now);
+  }, 30);
+}
+
+function takeSummary(message) {
+  for (const name of ["cluster_id", "controller", "brokers", "nodes", "problem"]) state[name] = message[name];
+  const line = document.getElementById("problem");
+  line.hidden = !message.problem;
+  fill(line, message.problem);
+}
+
+const TAKE = {
+  all(message) {
+    state.facts = message.facts;
+    state.topics = new Map(Object.entries(message.topics));
+    state.events = message.events;
+    state.isThere = true;
+    takeSummary(message);
+  },
+  cluster(message) {
+    for (const [name, placed] of Object.entries(message.topics)) {
+      if (placed === null) state.topics.delete(name);
+      else state.topics.set(name, placed);
+    }
+    takeSummary(message);
+  },
+  nodes(message) { state.nodes = message.nodes; },
+  events(message) { state.events = [...state.events, ...message.events].slice(-EVENTS_KEPT); },
+  metrics(message) { state.metrics = message; },
+};
+
+export function listen() {
+  const connection = document.getElementById("connection");
+  const source = new EventSource("events");
+  source.onopen = () => fill(connection, "live");
+  source.onerror = () => fill(connection, "not connected; trying again");
+  source.onmessage = (event) => {
+    const message = JSON.parse(event.data);
+    TAKE[message.kind]?.(message);
+    say(message.kind);
+  };
+}
+
+export async function ask(path, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined));
+  return answered(await fetch(`api/${path}?${query}`));
+}
+
+export async function order(path, body) {
+  return answered(await fetch(`api/${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));
+}
+
+async function answered(response) {
+  const text = await response.text();
+  let found;
+  try { found = JSON.parse(text); } catch { found = { error: text.trim() || response.statusText }; }
+  if (!response.ok) throw new Error(shown(found.error ?? response.statusText));
+  return found;
+}

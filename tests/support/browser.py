@@ -1,0 +1,67 @@
+"""A real browser for the console's tests: Debian's chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .processes import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+WAIT_MS = 30_000
+
+
+def chromium() -> str:
+    """Its path; the test is skipped where there is none."""
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("there is no chromium here: apt-get install chromium")
+    return found
+
+
+@contextmanager
+def browser_page() -> Iterator[Page]:
+    """A page that fails the test at its end if a script of it failed or something was refused."""
+    path = chromium()
+    from playwright.sync_api import sync_playwright
+
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=path, args=options)
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text))
+        yield page
+        browser.close()
+    assert complaints == []
+
+
+@contextmanager
+def console_process(data_dir: Path, *options: str) -> Iterator[str]:
+    """`pybroker console` for the cluster there; the address with its token."""
+    command = [sys.executable, "-m", "pybroker", "console", "--data-dir", str(data_dir)]
+    process = subprocess.Popen(
+        [*command, "--port", "0", *options], stdout=subprocess.PIPE, text=True, cwd=ROOT.parent
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[1]
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+        if process.stdout is not None:
+            process.stdout.close()
