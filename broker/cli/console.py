@@ -18,10 +18,21 @@ import click
 from ..local import cluster_state
 from ..local.cluster_state import ClusterError
 from .console_process import DEFAULT_PORT
-from .options import UserError, bootstrap_option, command_config_option, user_errors
+from .options import UserError, command_config_option, default_bootstrap, user_errors
 
 if TYPE_CHECKING:
     from ..console.server import ConsoleOptions
+
+
+def _default_bootstrap() -> str:
+    """Raises UserError."""
+    directory = click.get_current_context().params.get("data_dir")
+    if directory is None:
+        return default_bootstrap()
+    try:
+        return cluster_state.load(directory.absolute()).bootstrap
+    except ClusterError as error:
+        raise UserError(str(error)) from None
 
 
 @click.command(
@@ -47,12 +58,20 @@ Examples:
 )
 @click.option(
     "--data-dir",
+    is_eager=True,  # it decides what --bootstrap-server is by default
     type=click.Path(path_type=Path, file_okay=False),
     help="Of a local cluster, whose nodes are shown too.  [default: that of the cluster, if it is "
     "the one in $PYBROKER_DATA_DIR or ~/.pybroker]",
 )
 @click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
-@bootstrap_option
+@click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    default=_default_bootstrap,
+    show_default="of --data-dir, else as for other commands",
+    is_eager=True,
+    help="HOST:PORT of any broker, several separated by commas.",
+)
 @command_config_option
 @user_errors
 def console(
