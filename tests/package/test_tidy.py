@@ -44,6 +44,7 @@ FOR_TESTS = {
     "replication/controller/kafka_controller.py::Controller.illegal_transitions": (
         "0 at the end of each simulation"
     ),
+    "spark_jobs/cluster.py::SparkCluster.kill_worker": "a machine that is gone",
     **{
         f"spark_jobs/source/data_source.py::StreamReader.{method}": "Spark 4.2 calls it"
         for method in ("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset")

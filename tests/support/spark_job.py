@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-WAIT_SECONDS = 240.0
+WAIT_SECONDS = 900.0
 POLL_SECONDS = 0.05
 TOLD_CHARACTERS = 4000
 
