@@ -9,9 +9,18 @@ Mirrors: Metadata and ClusterConnectionStates of the Java client.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -30,6 +39,7 @@ from ..protocol.messages.metadata import (
 from ..protocol.schema import Message
 from .connection import REQUEST_TIMEOUT_SECONDS, Connection, Connections, Question
 from .errors import ClientError, LoginError, Refused, Unsupported
+from .hedging import first_answer
 from .metadata import Leader, MetadataCache
 from .refusals import Asked, NotAllowed
 from .releases import TRANSACTIONS_SINCE, too_old
@@ -37,7 +47,8 @@ from .security.connector import OPEN, Reach
 from .security.settings import connector_from
 
 RETRY_BACKOFF_SECONDS = 0.1
-SILENCE_SECONDS = 10.0  # then another broker is asked for metadata: this one may be paused
+PATIENCE_SECONDS = 1.0  # then another broker is asked, too: this one may be paused
+SILENCE_SECONDS = 10.0  # then a broker that was asked for metadata is given up
 RETRY_TIMEOUT_SECONDS = 30.0
 LEADERLESS_NOTICE_SECONDS = 1.0  # a new topic and a quick failover take less
 LEADERLESS_TIMEOUT_SECONDS = 10.0  # of partitions all of whose brokers are absent
@@ -102,7 +113,7 @@ class Cluster:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: defaultdict[tuple[int, str], trio.Lock] = defaultdict(trio.Lock)
         self._any: Connection | None = None
-        self._any_opening = trio.Lock()
+        self._any_opening: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)  # by address
         self._addresses: dict[int, tuple[str, int]] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self.controller_id = -1
@@ -149,13 +160,54 @@ class Cluster:
         assert failure is not None
         raise failure
 
+    async def ask_soonest(
+        self,
+        key: ApiKey,
+        message: Question,
+        answer_class: type[R],
+        *,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> R:
+        """As `ask_anyone`, of what has no effect: while one is silent, others are asked, too."""
+        known = self._any
+        last = None if known is None or not known.is_open else known.address
+
+        async def ask(open_: Callable[[], Awaitable[Connection]]) -> R:
+            connection = await open_()
+            begun = trio.current_time()
+            try:
+                return await connection.request(
+                    key, message, answer_class, timeout_seconds=timeout_seconds
+                )
+            except trio.Cancelled:
+                # Another was quicker: leave this one, unless somebody else still hopes.
+                is_silent = trio.current_time() - begun >= PATIENCE_SECONDS
+                if is_silent and connection.in_flight_count == 1:
+                    connection.close()
+                raise
+
+        def attempts() -> Iterator[Callable[[], Awaitable[R]]]:
+            later = []
+            if known is not None and last is not None:
+                yield partial(ask, partial(_at_once, known))
+            for host, port in dict.fromkeys([*self._bootstrap, *self._addresses.values()]):
+                attempt = partial(ask, partial(self._open_any, host, port))
+                if f"{host}:{port}" == last:
+                    later.append(attempt)
+                else:
+                    yield attempt
+            yield from later
+
+        return await first_answer(attempts(), PATIENCE_SECONDS)
+
     async def _open_any(self, host: str, port: int) -> Connection:
         """One connection to this address for all who want it at the same time."""
-        async with self._any_opening:
+        async with self._any_opening[f"{host}:{port}"]:
             known = self._any
             if known is not None and known.is_open and known.address == f"{host}:{port}":
                 return known
             connection = await self._opened.open(host, port, self._connector)
+            known = self._any
             if known is not None and known.is_open and not known.in_flight_count:
                 known.close()
             self._any = connection
@@ -219,7 +271,7 @@ class Cluster:
                 raise too_old("transactions", TRANSACTIONS_SINCE)
             return FindCoordinatorRequest(key_type=kind, key=key)
 
-        answer = await self.ask_anyone(ApiKey.FIND_COORDINATOR, question, FindCoordinatorResponse)
+        answer = await self.ask_soonest(ApiKey.FIND_COORDINATOR, question, FindCoordinatorResponse)
         found = answer.coordinators[0] if answer.coordinators else answer
         code = ErrorCode(found.error_code)
         if code.retriable:
@@ -250,7 +302,7 @@ class Cluster:
                 return MetadataRequest(topics=None if version else [])
             return MetadataRequest(topics=names)
 
-        answer = await self.ask_anyone(
+        answer = await self.ask_soonest(
             ApiKey.METADATA, question, MetadataResponse, timeout_seconds=SILENCE_SECONDS
         )
         if asks_all and topics is not None:
@@ -434,3 +486,7 @@ def parse_address(text: str) -> tuple[str, int]:
     if not separator or not port.isdigit() or not 0 < int(port) < 65536:
         raise ClientError(f"{text.strip()!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+async def _at_once(connection: Connection) -> Connection:
+    return connection

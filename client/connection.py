@@ -84,6 +84,7 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
         self._serves_us = False  # it has answered more than ApiVersions, which anyone may ask
         self.is_open = True
+        self._frames = FramesReader()
         nursery.start_soon(self._read_answers, link)
 
     @property
@@ -128,6 +129,8 @@ class Connection:
     ) -> R:
         """Send one request, wait for its answer; `newest` is the last version to be used.
 
+        `timeout_seconds` is how long the broker may be silent: while answers come, a large one in
+        its parts, the wait goes on.
         Raises ClientError: ConnectionFailed if it may have had an effect.
         """
         version = self.version(key, newest)
@@ -193,10 +196,16 @@ class Connection:
     # One request
 
     async def _exchange(self, version: int, message: Message, timeout_seconds: float) -> Message:
-        with trio.move_on_after(timeout_seconds):
-            if self.must_wait:
-                await self.wait_for_turn()
-            return await self._answer_to(self._begin(message, version))
+        awaited: _Awaited | None = None
+        steps = -1
+        while steps != self._frames.steps:
+            steps = self._frames.steps
+            with trio.move_on_after(timeout_seconds):
+                if awaited is None:
+                    if self.must_wait:
+                        await self.wait_for_turn()
+                    awaited = self._begin(message, version)
+                return await self._answer_to(awaited)
         self._fail(trio.TooSlowError())
         raise self._failed(trio.TooSlowError())
 
@@ -206,6 +215,7 @@ class Connection:
         return awaited
 
     async def _answer_to(self, awaited: _Awaited) -> Message:
+        awaited.is_dropped = False
         try:
             await awaited.settled.wait()
         finally:
@@ -290,7 +300,7 @@ class Connection:
         self._show_progress()
 
     async def _read_answers(self, link: Link) -> None:
-        frames = FramesReader()
+        frames = self._frames = FramesReader()
         with trio.CancelScope(shield=True) as scope:
             self._tasks.add(scope)
             try:

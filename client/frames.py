@@ -22,6 +22,7 @@ from .security.tls_stream import TlsStream
 
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 FIRST_BUFFER_BYTES = 64 * 1024
+STEP_BYTES = 256 * 1024  # of a big frame: it is seen to come
 # A reused buffer that was grown is given back after so many frames that did not need it.
 SMALL_FRAMES_BEFORE_SHRINKING = 1000
 LARGE_PAGE_BYTES = 2 * 1024 * 1024
@@ -98,12 +99,13 @@ class FramesReader:
     A frame's bytes are its own: they stay what they are. Those of a big frame are not copied.
     """
 
-    __slots__ = ("_buffer", "_end", "_max_frame_bytes", "_start")
+    __slots__ = ("_buffer", "_end", "_max_frame_bytes", "_start", "steps")
 
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray(FIRST_BUFFER_BYTES)
         self._start = self._end = 0  # what has come and is in no frame yet
+        self.steps = 0  # grows while frames, and parts of a big one, come
 
     async def read(self, stream: trio.abc.ReceiveStream) -> memoryview:
         """The next frame, without its size. ProtocolError, or trio's errors of a broken stream.
@@ -118,6 +120,7 @@ class FramesReader:
         if needed > FIRST_BUFFER_BYTES:
             return await self._read_big(stream, needed)
         await self._have(stream, needed)
+        self.steps += 1
         frame = self._buffer[self._start + _SIZE.size : self._start + needed]
         self._start += needed
         return memoryview(bytes(frame))
@@ -137,7 +140,9 @@ class FramesReader:
         come = self._end - self._start
         frame[:come] = memoryview(self._buffer)[self._start : self._end]
         self._start = self._end = 0
-        await _fill(stream, frame, come, needed)
+        while come < needed:
+            come = await _fill(stream, frame, come, min(needed, come + STEP_BYTES))
+            self.steps += 1
         return frame[_SIZE.size :]
 
 

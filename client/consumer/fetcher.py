@@ -1,15 +1,18 @@
 """Fetches the assigned partitions into a bounded buffer, in the consumer's own nursery.
 
-One task decides what is to be done, and starts a job for each: metadata, resets of positions,
-checks of positions after a change of leaders, and one long-polling fetch for each broker over a
-connection of its own. A job of a kind runs once at a time. All that jobs learn goes into
+One task decides what is to be done, and starts a job for each: metadata, and for each broker resets
+of positions, checks of positions after a change of leaders, and a long-polling fetch over a
+connection of its own. A job of a kind runs once at a time. While a broker's job is overdue,
+metadata is asked of others: as soon as somebody else leads, that broker is fetched from, and the
+job that hangs holds nothing up. All that jobs learn goes into
 `Positions`, `TopicsView` and the buffer; an error that trying again does not heal is kept and
 raised where records are asked for.
 
 Invariants: of a partition at most MAX_BUFFERED_FETCHES fetches are buffered; what was fetched
 before a seek or a revocation is never handed out.
 
-Mirrors: Fetcher, AbstractFetch, OffsetFetcher of the Java client; KIP-227, 320, 392, 951.
+Mirrors: Fetcher, AbstractFetch of the Java client; KIP-227, 392, 951. There a paused leader holds
+its partitions up for request.timeout.ms (30 s), whoever leads by then.
 """
 
 from __future__ import annotations
@@ -36,16 +39,19 @@ from ..errors import ClientError, ConnectionFailed, LoginError, Refused
 from ..refusals import NotAllowed
 from .background import Bell
 from .fetch_session import FetchSession, SessionRequest, Wanted
-from .offset_requests import Found, by_leader, leader_epoch_ends, list_offsets
+from .offset_requests import by_leader
 from .options import EARLIEST, ConsumerOptions
-from .positions import NO_EPOCH, PartitionState, Position, Positions
+from .position_checks import BACKOFF_MS, PositionChecks
+from .positions import PartitionState, Position, Positions
 from .topics_view import Leader, TopicsView
 from .unpacking import B, Unpack
 
 IDLE_SECONDS: Final = 1.0  # between looks at what is to be done, when nobody rings
-BACKOFF_MS: Final = int(RETRY_BACKOFF_SECONDS * 1000)
-# A broker that has not answered for so long beyond the wait is paused or cut off; others may lead.
-FETCH_GRACE_SECONDS: Final = 15.0
+OVERDUE_SECONDS: Final = 1.0  # beyond the wait that was asked for: others are asked who leads
+# A broker that is silent for so long beyond the wait is tried over another connection: twice as
+# long each time, as it may be busy.
+FETCH_GRACE_SECONDS: Final = 5.0
+MAX_FETCH_GRACE_SECONDS: Final = 30.0
 FETCH: Final = "fetch"  # the purpose of the connections
 
 # The metadata is not as it was.
@@ -95,9 +101,12 @@ class Fetcher(Generic[B]):
         self.failure: Exception | None = None
         self.buffer: deque[tuple[PartitionState, int, B, bool]] = deque()
         self._sessions: dict[int, FetchSession] = {}
-        self._jobs: set[str] = set()
+        self._checks = PositionChecks(
+            cluster, options, positions, self.view, self._fail, self._heed
+        )
+        self._jobs: dict[str, int | None] = {}  # and when each is overdue
+        self._grace_seconds: dict[int, float] = {}  # of brokers that did not answer
         self._metadata_due_ms = 0
-        self._node_backoff_ms: dict[int, int] = {}
         self.fetches = 0
         self.bytes_fetched = 0
 
@@ -108,12 +117,15 @@ class Fetcher(Generic[B]):
         async with trio.open_nursery() as nursery:
             while True:
                 self._start_jobs(nursery)
-                await self.bell.wait(IDLE_SECONDS)
+                self._notice_overdue()
+                await self.bell.wait(self._seconds_to_next())
 
     def refresh_metadata(self) -> None:
         """Soon: something has shown that it is not as it was."""
-        self._metadata_due_ms = min(self._metadata_due_ms, now_ms() + BACKOFF_MS)
-        self.bell.ring()
+        due = now_ms() + BACKOFF_MS
+        if due < self._metadata_due_ms:
+            self._metadata_due_ms = due
+            self.bell.ring()
 
     def need_metadata(self) -> None:
         """At once: other topics are wanted."""
@@ -124,17 +136,47 @@ class Fetcher(Generic[B]):
         now = now_ms()
         if self._metadata_due_ms <= now and self._wanted_topics() != set():
             self._start(nursery, "metadata", self._update_metadata)
-        if self._positions.resets(now):
-            self._start(nursery, "resets", self._reset)
-        if self._unvalidated():
-            self._start(nursery, "validations", self._validate)
+        to_ask, is_known = self._checks.resets(now)
+        if not is_known:
+            self.refresh_metadata()
+        for node in to_ask:
+            self._start(nursery, f"resets at {node}", partial(self._checks.reset, node), 0.0)
+        unvalidated = self._checks.unvalidated()
+        for node in by_leader(unvalidated, self.view.leader) if unvalidated else ():
+            work = partial(self._checks.validate, node)
+            self._start(nursery, f"validations at {node}", work, 0.0)
+        wait = self._options.fetch_max_wait_seconds
         for node in self._fetchable(now) if self._has_room() else ():
-            self._start(nursery, f"fetch from {node}", partial(self._fetch_from, node))
+            self._start(nursery, f"fetch from {node}", partial(self._fetch_from, node), wait)
 
-    def _start(self, nursery: trio.Nursery, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    def _start(
+        self,
+        nursery: trio.Nursery,
+        name: str,
+        work: Callable[[], Awaitable[None]],
+        seconds: float | None = None,
+    ) -> None:
+        """`seconds` is what the job may well take; None: others cannot help."""
         if name not in self._jobs:
-            self._jobs.add(name)
+            due = None if seconds is None else now_ms() + int((seconds + OVERDUE_SECONDS) * 1000)
+            self._jobs[name] = due
             nursery.start_soon(self._job, name, work)
+
+    def _notice_overdue(self) -> None:
+        """Ask who leads while a broker is silent."""
+        now = now_ms()
+        for name, due in self._jobs.items():
+            if due is not None and due <= now:
+                self.refresh_metadata()
+                self._jobs[name] = now + int(OVERDUE_SECONDS * 1000)
+
+    def _seconds_to_next(self) -> float:
+        """Until time alone brings something to do."""
+        now = now_ms()
+        times = [now + int(IDLE_SECONDS * 1000), self._metadata_due_ms]
+        times += [due for due in self._jobs.values() if due is not None]
+        times += [state.backoff_until_ms for _, state in self._positions.items()]
+        return (min(at for at in times if at > now) - now) / 1000
 
     async def _job(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         pause = 0.0
@@ -148,7 +190,7 @@ class Fetcher(Generic[B]):
             pause = RETRY_BACKOFF_SECONDS
         if pause:
             await trio.sleep(pause)
-        self._jobs.discard(name)
+        del self._jobs[name]
         self.bell.ring()
 
     def _fail(self, error: Exception) -> None:
@@ -191,103 +233,11 @@ class Fetcher(Generic[B]):
         leader = self.view.leader(partition)
         return leader is not None and leader.node >= 0
 
-    # Positions
-
-    async def _reset(self) -> None:
-        """Ask for the offsets that positions are to be set to."""
-        wanted = self._positions.resets(now_ms())
-        nodes = by_leader(wanted, self.view.leader)
-        if sum(map(len, nodes.values())) < len(wanted):
-            self.refresh_metadata()
-            await trio.sleep(RETRY_BACKOFF_SECONDS)
-        for node, leaders in nodes.items():
-            connection = await self._cluster.connection(node)
-            asked = {tp: (wanted[tp][0], leader) for tp, leader in leaders.items()}
-            found = await list_offsets(
-                connection, asked, reads_committed=self._options.reads_committed
-            )
-            for partition, each in found.items():
-                self._take_reset(partition, wanted[partition], each)
-
-    def _take_reset(
-        self, partition: TopicPartition, asked: tuple[int, int], found: Found | ErrorCode
-    ) -> None:
-        state = self._positions.get(partition)
-        if state is None or state.attempt != asked[1] or state.reset_to is None:
-            return  # sought elsewhere meanwhile
-        if isinstance(found, Found):
-            if found.offset >= 0:
-                state.seek(Position(found.offset, found.epoch))
-            else:  # no record is that young
-                state.request_reset(-1)
-            return
-        state.backoff_until_ms = now_ms() + BACKOFF_MS
-        self._heed(partition, found)
-
-    def _unvalidated(self) -> dict[TopicPartition, tuple[int, Leader]]:
-        """Positions whose leader has changed since they were checked (KIP-320)."""
-        found = {}
-        for partition, state in self._positions.items():
-            at = state.fetch_position
-            if at is None or at.epoch == NO_EPOCH:
-                continue
-            leader = self.view.leader(partition)
-            if leader is None or leader.node < 0 or leader.epoch == NO_EPOCH:
-                continue
-            if state.validated_epoch == NO_EPOCH and leader.epoch == at.epoch:
-                state.validated_epoch = leader.epoch
-            elif leader.epoch > state.validated_epoch:
-                found[partition] = (at.epoch, leader)
-        return found
-
-    async def _validate(self) -> None:
-        """Whether the log still is, up to the position, what it was when that was read."""
-        wanted = self._unvalidated()
-        attempts = {tp: self._positions[tp].attempt for tp in wanted}
-        for node, leaders in by_leader(wanted, self.view.leader).items():
-            connection = await self._cluster.connection(node)
-            asked = {tp: (wanted[tp][0], leader) for tp, leader in leaders.items()}
-            for partition, end in (await leader_epoch_ends(connection, asked)).items():
-                state = self._positions.get(partition)
-                if state is None or state.attempt != attempts[partition]:
-                    continue
-                if isinstance(end, ErrorCode):
-                    state.backoff_until_ms = now_ms() + BACKOFF_MS
-                    self._heed(partition, end)
-                    await trio.sleep(RETRY_BACKOFF_SECONDS)
-                else:
-                    self._take_end(partition, state, end, leaders[partition])
-
-    def _take_end(
-        self, partition: TopicPartition, state: PartitionState, end: Position, leader: Leader
-    ) -> None:
-        at = state.fetch_position
-        if at is None:
-            return
-        if end.offset >= at.offset and end.epoch != NO_EPOCH:
-            state.validated_epoch = leader.epoch
-            return
-        reset_to = self._options.reset_to
-        name = f"{partition[0]}-{partition[1]}"
-        if end.offset >= 0 and end.epoch != NO_EPOCH and state.position is not None:
-            diverged = min(end.offset, state.position.offset)
-            if reset_to is not None:
-                state.seek(Position(diverged, end.epoch))
-                state.validated_epoch = leader.epoch
-                return
-            self._fail(ClientError(f"{name} was cut off at offset {end.offset}: seek to go on"))
-        elif reset_to is not None:
-            state.request_reset(reset_to)
-            return
-        else:
-            self._fail(ClientError(f"{name} has no record of epoch {at.epoch}: seek to go on"))
-        state.is_paused = True
-
     # Fetches
 
     def _fetchable(self, now: int) -> dict[int, dict[TopicPartition, Wanted]]:
         """By broker, what is to be fetched from it."""
-        unvalidated = self._unvalidated()
+        unvalidated = self._checks.unvalidated()
         nodes: dict[int, dict[TopicPartition, Wanted]] = {}
         for partition, state in self._positions.items():
             if not state.is_fetchable(now) or partition in unvalidated:
@@ -312,18 +262,23 @@ class Fetcher(Generic[B]):
         attempts = {tp: self._positions[tp].attempt for tp in wanted}
         session = self._sessions.setdefault(node, FetchSession())
         request = self._request(session.request(wanted))
+        grace = self._grace_seconds.get(node, FETCH_GRACE_SECONDS)
+        begun = trio.current_time()
         try:
             connection = await self._cluster.connection(node, FETCH)
-            timeout = self._options.fetch_max_wait_seconds + FETCH_GRACE_SECONDS
+            timeout = self._options.fetch_max_wait_seconds + grace
             answer = await connection.request(
                 ApiKey.FETCH, request, FetchResponse, timeout_seconds=timeout
             )
         except ClientError:
             session.on_lost()
+            if trio.current_time() - begun >= grace:
+                self._grace_seconds[node] = min(2 * grace, MAX_FETCH_GRACE_SECONDS)
             for partition in wanted:
                 if (state := self._positions.get(partition)) is not None:
                     state.preferred_replica = -1
             raise
+        self._grace_seconds.pop(node, None)
         code = ErrorCode(answer.error_code)
         if not session.on_answer(code, answer.session_id):
             if code not in (

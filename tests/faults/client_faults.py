@@ -1,12 +1,16 @@
-"""How long our producer stands still through each fault, and that nothing is lost or doubled.
+"""How long our clients stand still through each fault, and that nothing is lost or doubled.
 
     python -m tests.faults.client_faults [FAULT...]
 
-A cluster of three brokers; one producer sends a record to each of three partitions every 10 ms, and
-one with transactions commits one record to each after the other. A fault is done to them, and
-undone; its stall is the longest time without an acknowledgement of a partition, or without a
-commit. At the end each record that was acknowledged or committed is in its log once, where it was
-said to be, and none is there that was aborted.
+A cluster of three brokers; one producer sends a record to each of three partitions every 10 ms,
+one with transactions commits one record to each after the other, and a consumer in a group reads
+the first one's. A fault is done to them, and undone; its stall is the longest time without an
+acknowledgement of a partition, without a commit, or without a record for the consumer: of a
+partition, of any, and how long after its acknowledgement a record was read at most.
+
+At the end the consumer has read each record of its topic once and in order; each record that was
+acknowledged or committed is in its log once, where it was said to be, and none is there that was
+aborted.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import NamedTuple
 
 import trio
 
-from pybroker import ClientError, Producer
+from pybroker import ClientError, Consumer, Producer
 from pybroker.client.producer import Delivery, RecordMetadata
 from pybroker.testing import KafkaCluster
 
@@ -27,6 +31,8 @@ PARTITIONS = 3
 SEND_SECONDS = 0.01
 QUIET_SECONDS = 1.0  # before a fault, and after it
 PAUSE_SECONDS = 3.0
+LONG_PAUSE_SECONDS = 60.0  # at most: until others lead
+READ_SECONDS = 20.0  # at most, for what is left at the end
 TOPIC, TRANSACTIONS = "plain", "transactions"
 CONFIG = {
     "min.insync.replicas": 2,
@@ -41,6 +47,9 @@ class Result(NamedTuple):
     name: str
     stall: float
     commit_stall: float
+    read_stall: float
+    reading_stall: float
+    read_delay: float
     retries: int
 
 
@@ -75,6 +84,22 @@ def pause_leader(kafka: KafkaCluster) -> None:
         time.sleep(PAUSE_SECONDS)
 
 
+def pause_leader_until_moved(kafka: KafkaCluster) -> None:
+    """It loses its session; its connections stay open and silent until the end."""
+    leader = kafka.leader(TOPIC)
+    with kafka.pause(leader):
+        deadline = time.monotonic() + LONG_PAUSE_SECONDS
+        while kafka.leader(TOPIC) == leader and time.monotonic() < deadline:
+            time.sleep(SEND_SECONDS)
+        time.sleep(PAUSE_SECONDS)
+
+
+def kill_group_coordinator(kafka: KafkaCluster) -> None:
+    coordinator = kafka.leader("__consumer_offsets")
+    with kafka.kill(coordinator):
+        time.sleep(QUIET_SECONDS)
+
+
 def move_leaders(kafka: KafkaCluster) -> None:
     for partition in range(PARTITIONS):
         leader = kafka.leader(TOPIC, partition)
@@ -84,9 +109,11 @@ def move_leaders(kafka: KafkaCluster) -> None:
 FAULTS: dict[str, Callable[[KafkaCluster], None]] = {
     "the leader is killed": kill_leader,
     "the transaction coordinator is killed": kill_transaction_coordinator,
+    "the group's coordinator is killed": kill_group_coordinator,
     "leaders move": move_leaders,
     "each broker is restarted": restart_each,
     "the leader is paused for 3 s": pause_leader,
+    "the leader is paused until others lead": pause_leader_until_moved,
     "all brokers are killed": kill_all,
 }
 
@@ -102,15 +129,22 @@ class Load:
         self.retries = 0
         self._last = [0.0] * PARTITIONS
         self._last_commit = 0.0
+        self.read: list[tuple[int, int, bytes | None]] = []  # partition, offset, value
+        self._last_read = [0.0] * PARTITIONS
+        self._written_at: dict[tuple[int, int], float] = {}  # what is not read yet
+        self._read_before: set[tuple[int, int]] = set()  # before its acknowledgement was seen
         self.stall = self.commit_stall = 0.0
+        self.read_stall = self.reading_stall = self.read_delay = 0.0
         self._is_over = False
-        self.has_begun = trio.Event()  # both have had an answer
+        self.has_begun = trio.Event()  # all have had an answer
 
     def begin(self) -> None:
         now = trio.current_time()
         self._last = [now] * PARTITIONS
+        self._last_read = [now] * PARTITIONS
         self._last_commit = now
         self.stall = self.commit_stall = 0.0
+        self.read_stall = self.reading_stall = self.read_delay = 0.0
 
     def end(self) -> None:
         self._is_over = True
@@ -135,8 +169,38 @@ class Load:
             return
         self.written.append((value, found))
         now = trio.current_time()
+        place = found.partition, found.offset
+        if place in self._read_before:
+            self._read_before.discard(place)
+        else:
+            self._written_at[place] = now
         self.stall = max(self.stall, now - self._last[found.partition])
         self._last[found.partition] = now
+
+    async def consume(self) -> None:
+        """Until all that was acknowledged is read, for READ_SECONDS after the end."""
+        async with Consumer(
+            self._bootstrap, group_id="client-faults", auto_offset_reset="earliest"
+        ) as consumer:
+            await consumer.subscribe([TOPIC])
+            deadline = float("inf")
+            while trio.current_time() < deadline and (not self._is_over or self._written_at):
+                if self._is_over and deadline == float("inf"):
+                    deadline = trio.current_time() + READ_SECONDS
+                for record in await consumer.poll(SEND_SECONDS):
+                    self._take(record.partition, record.offset, record.value)
+
+    def _take(self, partition: int, offset: int, value: bytes | None) -> None:
+        now = trio.current_time()
+        self.read.append((partition, offset, value))
+        written_at = self._written_at.pop((partition, offset), None)
+        if written_at is None:
+            self._read_before.add((partition, offset))
+        else:
+            self.read_delay = max(self.read_delay, now - written_at)
+        self.reading_stall = max(self.reading_stall, now - max(self._last_read))
+        self.read_stall = max(self.read_stall, now - self._last_read[partition])
+        self._last_read[partition] = now
 
     async def commit(self) -> None:
         number = 0
@@ -156,7 +220,7 @@ class Load:
                     now = trio.current_time()
                     self.commit_stall = max(self.commit_stall, now - self._last_commit)
                     self._last_commit = now
-                    if self.written:
+                    if self.written and self.read:
                         self.has_begun.set()
                 number += 1
                 await trio.sleep(SEND_SECONDS)
@@ -173,6 +237,7 @@ async def run(kafka: KafkaCluster, names: list[str]) -> tuple[list[Result], list
     async with trio.open_nursery() as nursery:
         nursery.start_soon(load.send)
         nursery.start_soon(load.commit)
+        nursery.start_soon(load.consume)
         await load.has_begun.wait()
         for name in names:
             await trio.sleep(QUIET_SECONDS)
@@ -183,7 +248,12 @@ async def run(kafka: KafkaCluster, names: list[str]) -> tuple[list[Result], list
             for topic in (TOPIC, TRANSACTIONS):
                 await trio.to_thread.run_sync(kafka.wait_for_isr, topic)
             await trio.sleep(QUIET_SECONDS)
-            results.append(Result(name, load.stall, load.commit_stall, load.retries - before))
+            results.append(
+                Result(
+                    name, load.stall, load.commit_stall, load.read_stall, load.reading_stall,
+                    load.read_delay, load.retries - before,
+                )
+            )  # fmt: skip
         load.end()
     return results, [*load.failures, *await trio.to_thread.run_sync(audit, kafka, load)]
 
@@ -198,6 +268,7 @@ def audit(kafka: KafkaCluster, load: Load) -> list[str]:
     times = Counter(log.values())
     wrong += [f"{value!r} is there {times[value]} times" for value in times if times[value] > 1]
     wrong += [f"{value!r} is lost" for value, _ in load.written if not times[value]]
+    wrong += audit_read(load)
     read = Counter(one.value for one in kafka.records(TRANSACTIONS, committed=True))
     wrong += [f"{value!r} is committed and lost" for value in load.committed if not read[value]]
     wrong += [f"{value!r} is there {read[value]} times" for value in read if read[value] > 1]
@@ -205,14 +276,32 @@ def audit(kafka: KafkaCluster, load: Load) -> list[str]:
     return wrong + [f"{value!r} was not committed" for value in unknown]
 
 
+def audit_read(load: Load) -> list[str]:
+    """What the consumer did not read, or not once and in order."""
+    wrong = []
+    read = {(partition, offset): value for partition, offset, value in load.read}
+    for value, told in load.written:
+        if told.offset >= 0 and read.get((told.partition, told.offset)) != value:
+            wrong.append(f"{value!r} at {told.partition}/{told.offset} was not read")
+    for partition in range(PARTITIONS):
+        offsets = [offset for number, offset, _ in load.read if number == partition]
+        if offsets != sorted(set(offsets)):
+            wrong.append(f"partition {partition} was not read once and in order")
+    return wrong
+
+
 def main() -> int:
     names = sys.argv[1:] or list(FAULTS)
     with KafkaCluster(brokers=3, config=CONFIG) as kafka:
         results, wrong = trio.run(run, kafka, names)
-    print(f"{'':40} {'stall':>8} {'commits':>8} {'retries':>8}")
-    for result in results:
+    print(
+        f"{'seconds':40} {'records':>8} {'commits':>8} {'retries':>8}"
+        f" {'read':>8} {'anything':>8} {'delay':>8}"
+    )
+    for each in results:
         print(
-            f"{result.name:40} {result.stall:7.2f}s {result.commit_stall:7.2f}s {result.retries:8}"
+            f"{each.name:40} {each.stall:8.2f} {each.commit_stall:8.2f} {each.retries:8}"
+            f" {each.read_stall:8.2f} {each.reading_stall:8.2f} {each.read_delay:8.2f}"
         )
     print("\n".join(wrong) or "nothing lost, nothing doubled")
     return bool(wrong)

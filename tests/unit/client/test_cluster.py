@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -45,16 +46,19 @@ class World:
         self.coordinator = 2
         self.leader = Leader(1, 7)
         self.dead: set[int] = set()
+        self.paused: set[int] = set()
 
     async def reach(self, _host: str, port: int) -> trio.abc.Stream:
         if port in self.dead:
             raise ConnectionRefusedError
         self.opened.append(port)
         ours, theirs = memory_stream_pair()
-        self._nursery.start_soon(answer_requests, theirs, self.answer)
+        self._nursery.start_soon(answer_requests, theirs, partial(self.answer, port))
         return ours
 
-    async def answer(self, key: ApiKey, version: int, body: Any) -> Any:
+    async def answer(self, port: int, key: ApiKey, version: int, body: Any) -> Any:
+        if port in self.paused:
+            await trio.sleep_forever()
         self.asked.append((key, version, body))
         answers: dict[ApiKey, Callable[[int, Any], Any]] = {
             ApiKey.API_VERSIONS: self._versions,
@@ -205,3 +209,19 @@ async def test_many_tasks_open_one_connection(world: World) -> None:
         assert world.opened == [2]
         assert await cluster.connection(2, "other") is not await cluster.connection(2)
         assert world.opened == [2, 2]
+
+
+async def test_a_silent_broker_holds_no_question_up_that_another_can_answer(world: World) -> None:
+    async with Cluster("one:1", network=world.reach) as cluster:
+        await cluster.metadata([])
+        world.paused.add(1)
+        for question in (
+            partial(cluster.metadata, []),
+            partial(cluster.coordinator, CoordinatorKind.GROUP, "g"),
+            partial(cluster.metadata, ["t"]),
+        ):
+            begun = trio.current_time()
+            await question()
+            assert trio.current_time() - begun < 1.5
+        # Once another has answered it is asked first.
+        assert world.opened == [1, 2, 2]

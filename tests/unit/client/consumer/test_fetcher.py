@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from pybroker.client.connection import REQUEST_TIMEOUT_SECONDS
 from pybroker.client.consumer.background import Background
 from pybroker.client.consumer.fetcher import Fetcher
 from pybroker.client.consumer.options import EARLIEST, ConsumerOptions
@@ -60,6 +61,8 @@ class Played:
         self.fails = 0  # so many fetches
         self.told: list[str] = []
         self.has_bad_name = False
+        self.leader = LEADER
+        self.silent: set[int] = set()  # brokers that are paused
 
     def tell(self, line: str) -> None:
         self.told.append(line)
@@ -73,7 +76,7 @@ class Played:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
             return MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=code)])
         part = MetadataResponsePartition(
-            partition_index=0, leader_id=LEADER, leader_epoch=self.epoch
+            partition_index=0, leader_id=self.leader, leader_epoch=self.epoch
         )
         return MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[part])])
 
@@ -124,6 +127,9 @@ class Connection:
     async def request(
         self, key: ApiKey, request: Any, _answer: object, *, timeout_seconds: float = 0
     ) -> Any:
+        if self._node in self._played.silent:
+            await trio.sleep(timeout_seconds or REQUEST_TIMEOUT_SECONDS)
+            raise ConnectionFailed("no answer in time")
         await trio.sleep(IDLE_SECONDS if key is ApiKey.FETCH else 0)
         return self._played.answer(self._node, key, request)
 
@@ -204,6 +210,35 @@ async def test_connections_that_break_are_a_delay() -> None:
     played.fails = 3
     async with fetching(played, Position(0)) as (fetcher, _):
         assert await offsets(fetcher, 4) == [0, 1, 2, 3]
+
+
+async def test_while_a_leader_is_silent_others_are_asked_who_leads(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    played = Played(batch(0, 4))
+    async with fetching(played, Position(0)) as (fetcher, _):
+        assert await offsets(fetcher, 4) == [0, 1, 2, 3]
+        played.silent.add(LEADER)
+        await trio.sleep(1)
+        played.log.append(batch(4, 2))
+        played.ends = {3: 4}
+        played.leader, played.epoch = FOLLOWER, 4
+        begun = trio.current_time()
+        assert await offsets(fetcher, 2) == [4, 5]
+        assert trio.current_time() - begun < 2
+
+
+async def test_a_broker_that_stays_silent_is_given_longer_each_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    played = Played(batch(0, 4))
+    played.silent.add(LEADER)
+    async with fetching(played, Position(0)) as (fetcher, _):
+        await trio.sleep(12)  # the second attempt has until then, and some
+        played.silent.clear()
+        begun = trio.current_time()
+        assert await offsets(fetcher, 4) == [0, 1, 2, 3]
+        assert 3 < trio.current_time() - begun < 6
 
 
 async def test_a_follower_in_the_rack_is_read_and_left_when_it_is_behind() -> None:
