@@ -15,8 +15,11 @@ Mirrors: DeadLetterQueueReporter (KIP-298).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..client.schemas import Registry, SchemaError, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,6 +28,8 @@ HEADERS_PREFIX: Final = "__connect.errors."
 STAGE: Final = "VALUE_CONVERTER"  # Connect's word for where it happened
 _HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 _CORRUPT: Final = "_corrupt"
+_TEXT: Final = "_text"
+_TOLD: Final = "_told"
 
 
 class Parts(NamedTuple):
@@ -36,7 +41,12 @@ class Parts(NamedTuple):
 
 
 def parse_json(
-    records: DataFrame, ddl: str, *, required: Sequence[str] = (), count_as: str | None = None
+    records: DataFrame,
+    ddl: str,
+    *,
+    registry: str | None = None,
+    required: Sequence[str] = (),
+    count_as: str | None = None,
 ) -> Parts:
     """Values that are JSON objects, by a schema such as `id BIGINT, name STRING`.
 
@@ -44,20 +54,64 @@ def parse_json(
     type, and a record without a value, is a dead letter; so is one where an SQL expression of
     `required`, such as `parsed.id`, is null. `count_as` is the name of an observation, with the
     number of dead letters as `records`, in the progress of a stream.
+
+    With `registry`, http://USER:PASSWORD@HOST:PORT of a schema registry, values are Avro, Protobuf
+    or JSON with a schema, as Confluent's serializers write them: a zero byte, the schema's id. Each
+    is made JSON first, whatever version of its schema it was written with: `bytes` are BINARY,
+    Protobuf's numbers of 64 bits BIGINT, and what is not set in a message has its default. A value
+    without an id, with one that the registry does not know, or that is not as its schema says, is a
+    dead letter; a registry that does not answer fails the query. Executors need
+    `pip install pybroker[schemas]`.
     """
     from pyspark.sql import functions as f
 
+    if registry is None:
+        texts = records.withColumn(_TEXT, f.col("value").cast("string"))
+        return _parse(texts.withColumn(_TOLD, f.lit(None)), ddl, required, count_as)
+    read = f.udf(functools.partial(_read_registered, registry), f"{_TEXT} STRING, {_TOLD} STRING")
+    # Else Spark asks Python twice: for the rows, and for which of them are wanted.
+    told = records.withColumn("_read", read.asNondeterministic()(f.col("value")))
+    return _parse(told.select("*", "_read.*").drop("_read"), ddl, required, count_as)
+
+
+def _read_registered(url: str, value: bytearray | None) -> tuple[str | None, str | None]:
+    """In a worker: a value as JSON, or what is wrong with it. Raises RegistryError."""
+    if value is None:
+        return None, None
+    data = bytes(value)
+    number = schema_of(data)
+    if number is None:
+        return None, "the value does not begin with the id of a schema"
+    try:
+        registry = _registry(url)
+        registry.load_now(number)
+        text = registry.decode(data, plain=True)
+    except SchemaError as error:
+        return None, str(error)
+    return None if text is None else text.decode(), None
+
+
+@functools.cache
+def _registry(url: str) -> Registry:
+    return Registry(url)
+
+
+def _parse(records: DataFrame, ddl: str, required: Sequence[str], count_as: str | None) -> Parts:
+    """Of JSON in the column _TEXT, or a problem in the column _TOLD."""
+    from pyspark.sql import functions as f
+
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    value = f.col("value").cast("string")
-    parsed = f.from_json(value, f"{ddl}, {_CORRUPT} STRING", options)
+    parsed = f.from_json(f.col(_TEXT), f"{ddl}, {_CORRUPT} STRING", options)
     problem = (
         f.when(f.col("value").isNull(), "the record has no value")
+        .when(f.col(_TOLD).isNotNull(), f.col(_TOLD))
         .when(f.col("parsed").isNull(), "the value is empty")
         .when(f.col("parsed")[_CORRUPT].isNotNull(), f"the value is not JSON as {ddl} says")
     )
     for expression in required:
         problem = problem.when(f.expr(expression).isNull(), f"{expression} is missing or unusable")
     found = records.withColumn("parsed", parsed).withColumn("problem", problem)
+    found = found.drop(_TEXT, _TOLD)
     if count_as is not None:
         found = found.observe(count_as, f.count("problem").alias("records"))
     return _parts(found.withColumn("parsed", f.col("parsed").dropFields(_CORRUPT)))

@@ -17,19 +17,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import trio
 
+from ...client.schemas import schema_of
 from .completion import complete_groups, complete_topics
 from .interrupt import Interrupt, interruptible
 from .meter import Meter, count_text
 from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
 from .places import find_topics, parse_place, partitions_of, place_text
 from .record_format import RecordText, Template, json_line
-from .schemas import Registry, schema_of
+from .registry import registry_at
 from .starts import End, Start, parse_end, parse_start
 from .target import tell
 
 if TYPE_CHECKING:
     from ...client.cluster import Cluster
     from ...client.consumer.consumer import Consumer
+    from ...client.schemas import Registry
     from ...protocol.topics import TopicPartition
 
 POLL_SECONDS = 0.5
@@ -162,7 +164,7 @@ def consume(
     )
     template = Template(line_format, null_text)
     line = json_line if as_json else template.line
-    reading = _Reading(wish, line, Registry(registry) if registry else None, is_quiet=quiet)
+    reading = _Reading(wish, line, registry_at(registry) if registry else None, is_quiet=quiet)
     try:
         work = functools.partial(reading.run, bootstrap=bootstrap, security=security)
         run_client(functools.partial(interruptible, work))

@@ -26,11 +26,12 @@ from .meter import Meter, count_text
 from .options import UserError, bootstrap_option, command_config_option, run_client, user_errors
 from .record_format import Headers
 from .record_input import RecordInput, parse_header, parse_hex, parse_json
-from .schemas import Registry
+from .registry import registry_at
 from .target import tell
 
 if TYPE_CHECKING:
     from ...client.producer import Delivery, Producer
+    from ...client.schemas import Registry
 
 READ_BYTES = 1 << 16
 MAX_WHOLE_BYTES = 1 << 30
@@ -188,7 +189,7 @@ def produce(
         raise UserError("a transaction takes --acks all")
     if (registry is None) != (schema is None):
         raise UserError("--registry and --schema go together")
-    schemas = None if registry is None else Registry(registry)
+    schemas = None if registry is None else registry_at(registry)
     reading = Reading(
         form,
         key_separator.encode() if key_separator else None,

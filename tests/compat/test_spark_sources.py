@@ -28,6 +28,7 @@ from pybroker.spark_jobs.session import kafka_session
 from pybroker.spark_jobs.source.data_source import FORMAT
 from tests.spark_newest import CONNECTOR_VARIABLE, NO_CONNECTOR
 from tests.support.processes import BrokerProcess
+from tests.support.schema_registry import schema_registry
 
 WAIT_SECONDS = 90.0
 BASE_MS = int(time.time() * 1000) - 3_600_000  # of today, or retention deletes the records
@@ -431,3 +432,34 @@ def test_dead_letters(spark: Any, topics: Topics, source: str) -> None:
             "__connect.errors.offset": str(offset),
             "__connect.errors.stage": "VALUE_CONVERTER",
         }
+
+
+REGISTERED = {  # as tests.support.schema_registry describes them, and what they say
+    b"\0\0\0\0\1\x02\x04ab": (1, "ab"),
+    b'\0\0\0\0\2{"id": 7}': (7, None),
+    b"\0\0\0\0\3\0\x08\x96\x01": (150, None),
+    b"\0\0\0\0\1\x02": "not as schema 1 says",
+    b"\0\0\0\0\7\x02": "there is no schema 7",
+    b'{"id": 1}': "does not begin with the id of a schema",
+}
+
+
+def test_values_that_a_registry_describes(spark: Any, topics: Topics) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("google.protobuf")
+    topic = new_topic(topics.servers)
+    producer = Producer({"bootstrap.servers": topics.servers})
+    for value in REGISTERED:
+        producer.produce(topic, value)
+    assert producer.flush(WAIT_SECONDS) == 0
+    source = spark.read.format(FORMAT).option("kafka.bootstrap.servers", topics.servers)
+    records = source.option("subscribe", topic).load()
+    with schema_registry() as url:
+        parts = parse_json(records, "id BIGINT, name STRING", registry=url)
+        good = {bytes(row.value): tuple(row.parsed) for row in parts.good.collect()}
+        dead = {bytes(row.value): bytes(row.headers[-1].value) for row in parts.dead.collect()}
+    assert good == {value: told for value, told in REGISTERED.items() if isinstance(told, tuple)}
+    assert dead.keys() == REGISTERED.keys() - good.keys()
+    for value, reason in dead.items():
+        assert str(REGISTERED[value]) in reason.decode()
+        assert b"u:p" not in reason

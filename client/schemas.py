@@ -3,8 +3,9 @@
 A value is a zero byte, the schema's id in four bytes, for Protobuf the place of the message in its
 file, then the data. What does not begin so is left as it is. Needs `pip install pybroker[schemas]`.
 
-Limits: an answer of MAX_ANSWER_BYTES, FETCH_SECONDS each. Leaves out: schemas that refer to others,
-except for Google's own types in Protobuf.
+Limits: an answer of MAX_ANSWER_BYTES, FETCH_SECONDS each. What is wrong with a value or its schema
+is a SchemaError; a registry that cannot be asked is a RegistryError, and asking again may help.
+Leaves out: schemas that refer to others, except for Google's own types in Protobuf.
 Mirrors: the wire format of Confluent's serializers.
 """
 
@@ -19,12 +20,13 @@ from urllib.parse import urlsplit
 
 import trio
 
-from .options import UserError
+from .errors import ClientError
 
 MAGIC = 0
 HEAD_BYTES = 5
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 FETCH_SECONDS = 10.0
+MAX_USELESS = 1000  # schemas
 MAX_VARINT_BYTES = 10
 MAX_MESSAGE_DEPTH = 32
 NEEDED = "pip install 'pybroker[schemas]'"
@@ -32,10 +34,22 @@ NEEDED = "pip install 'pybroker[schemas]'"
 _COMMON = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 
 
-class Schema(Protocol):
-    """One schema: data behind the head, and what it says as JSON has it."""
+class SchemaError(ClientError):
+    """A value or a schema cannot be used; the message says why."""
 
-    def decode(self, data: bytes) -> Any: ...
+
+class RegistryError(ClientError):
+    """The registry cannot be asked; the message says why."""
+
+
+class Schema(Protocol):
+    """One schema: data behind the head, and what it says as JSON has it.
+
+    With `plain` numbers of 64 bits are numbers, and fields that a message has not set are there:
+    Protobuf's own JSON has texts for the former and leaves out the latter.
+    """
+
+    def decode(self, data: bytes, *, plain: bool) -> Any: ...
 
     def encode(self, value: Any) -> bytes: ...
 
@@ -46,7 +60,7 @@ class Registry:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"--registry {url!r} is not http://HOST:PORT")
+            raise SchemaError(f"{url!r} is not http://HOST:PORT")
         port = f":{parts.port}" if parts.port else ""
         self._url = f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
         self._login: str | None = None
@@ -54,40 +68,54 @@ class Registry:
             user = f"{parts.username}:{parts.password or ''}".encode()
             self._login = base64.b64encode(user).decode()
         self._schemas: dict[int, Schema] = {}
+        self._useless: dict[int, SchemaError] = {}  # not asked for again; MAX_USELESS at most
 
     async def load(self, numbers: Iterable[int]) -> None:
-        """Schemas that are not here yet. Raises UserError."""
+        """Schemas that are not here yet. Raises SchemaError, RegistryError."""
         for number in set(numbers) - self._schemas.keys():
-            self._schemas[number] = await trio.to_thread.run_sync(self._fetch, number)
+            await trio.to_thread.run_sync(self.load_now, number)
 
-    def decode(self, data: bytes | None) -> bytes | None:
-        """As JSON if a schema describes it. Raises UserError."""
+    def load_now(self, number: int) -> None:
+        """The same of one, without trio: it waits for the registry."""
+        if number in self._useless:
+            raise self._useless[number]
+        if number in self._schemas:
+            return
+        try:
+            self._schemas[number] = self._fetch(number)
+        except SchemaError as error:
+            if len(self._useless) < MAX_USELESS:
+                self._useless[number] = error
+            raise
+
+    def decode(self, data: bytes | None, *, plain: bool = False) -> bytes | None:
+        """As JSON if a schema describes it. Raises SchemaError."""
         number = schema_of(data)
         if number is None or data is None:
             return data
         try:
-            value = self._schemas[number].decode(data[HEAD_BYTES:])
+            value = self._schemas[number].decode(data[HEAD_BYTES:], plain=plain)
         except Exception as error:  # the libraries raise what they like
-            raise UserError(f"a value is not as schema {number} says: {error}") from None
+            raise SchemaError(f"a value is not as schema {number} says: {error}") from None
         return json.dumps(value, default=_plain, ensure_ascii=False).encode()
 
     def encode(self, number: int, data: bytes | None) -> bytes | None:
-        """From JSON. Raises UserError."""
+        """From JSON. Raises SchemaError."""
         if data is None:
             return None
         try:
             encoded = self._schemas[number].encode(json.loads(data))
         except Exception as error:  # the libraries raise what they like
-            raise UserError(
+            raise SchemaError(
                 f"{data[:80]!r} is not as schema {number} says: {error or type(error).__name__}"
             ) from None
         return bytes([MAGIC]) + number.to_bytes(4, "big") + encoded
 
     def _fetch(self, number: int) -> Schema:
-        """In a thread. Raises UserError."""
+        """Raises SchemaError, RegistryError."""
         found = self._ask(f"/schemas/ids/{number}", number)
         if found.get("references"):
-            raise UserError(f"schema {number} refers to others, which is not read")
+            raise SchemaError(f"schema {number} refers to others, which is not read")
         text, kind = str(found.get("schema", "")), found.get("schemaType", "AVRO")
         try:
             if kind == "AVRO":
@@ -98,10 +126,12 @@ class Registry:
                 serialized = self._ask(f"/schemas/ids/{number}?format=serialized", number)
                 return _Protobuf(base64.b64decode(serialized["schema"]))
         except ImportError as error:
-            raise UserError(f"schema {number} takes {error.name}: {NEEDED}") from None
+            raise SchemaError(f"schema {number} takes {error.name}: {NEEDED}") from None
+        except ClientError:
+            raise
         except Exception as error:  # the libraries raise what they like
-            raise UserError(f"schema {number} cannot be used: {error}") from None
-        raise UserError(f"schema {number} is of a kind that is not known: {kind}")
+            raise SchemaError(f"schema {number} cannot be used: {error}") from None
+        raise SchemaError(f"schema {number} is of a kind that is not known: {kind}")
 
     def _ask(self, path: str, number: int) -> dict[str, Any]:
         import urllib.error
@@ -114,12 +144,13 @@ class Registry:
             with urllib.request.urlopen(request, timeout=FETCH_SECONDS) as answer:
                 found = json.loads(answer.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
-            what = "there is no" if error.code == 404 else f"status {error.code} for"
-            raise UserError(f"{self._url}: {what} schema {number}") from None
+            if error.code == 404:
+                raise SchemaError(f"{self._url}: there is no schema {number}") from None
+            raise RegistryError(f"{self._url}: status {error.code} for schema {number}") from None
         except (OSError, ValueError) as error:
-            raise UserError(f"no schema registry answers at {self._url}: {error}") from None
+            raise RegistryError(f"no schema registry answers at {self._url}: {error}") from None
         if not isinstance(found, dict):
-            raise UserError(f"{self._url} does not answer as a schema registry does")
+            raise RegistryError(f"{self._url} does not answer as a schema registry does")
         return found
 
 
@@ -142,7 +173,7 @@ class _Avro:
         self._avro = fastavro
         self._schema = fastavro.parse_schema(json.loads(text))
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes, *, plain: bool) -> Any:
         return self._avro.schemaless_reader(io.BytesIO(data), self._schema, None)
 
     def encode(self, value: Any) -> bytes:
@@ -157,7 +188,7 @@ class _Json:
 
         self._check = jsonschema.validators.validator_for(json.loads(text))(json.loads(text))
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes, *, plain: bool) -> Any:
         return json.loads(data)
 
     def encode(self, value: Any) -> bytes:
@@ -191,18 +222,47 @@ class _Protobuf:
             found = found.nested_types[index]
         return self._factory.GetMessageClass(found)
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes, *, plain: bool) -> Any:
         rest = iter(data)
         count = _zigzag(rest)
         if not 0 <= count <= MAX_MESSAGE_DEPTH:
             raise ValueError(f"{count} places of a message")
         indexes = [_zigzag(rest) for _ in range(count)] or [0]
         message = self._message(indexes).FromString(bytes(rest))
-        return self._json.MessageToDict(message, preserving_proto_field_name=True)
+        found = self._json.MessageToDict(
+            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=plain
+        )
+        return _with_numbers(found, message.DESCRIPTOR) if plain else found
 
     def encode(self, value: Any) -> bytes:
         message = self._json.ParseDict(value, self._message([0])())
         return b"\0" + bytes(message.SerializeToString())
+
+
+def _with_numbers(found: Any, descriptor: Any) -> Any:
+    """A message as JSON with its numbers of 64 bits as numbers. Google's types stay as they are."""
+    if descriptor.file.name.startswith("google/protobuf/"):
+        return found
+    for field in descriptor.fields:
+        value = found.get(field.name)
+        if value is None:
+            continue
+        kind = field.message_type
+        if kind is not None and kind.GetOptions().map_entry:
+            content = kind.fields_by_name["value"]
+            found[field.name] = {key: _number(one, content) for key, one in value.items()}
+        elif isinstance(value, list):
+            found[field.name] = [_number(one, field) for one in value]
+        else:
+            found[field.name] = _number(value, field)
+    return found
+
+
+def _number(value: Any, field: Any) -> Any:
+    if field.message_type is not None:
+        return _with_numbers(value, field.message_type)
+    is_wide = field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64)
+    return int(value) if is_wide else value
 
 
 def _zigzag(data: Iterator[int]) -> int:
