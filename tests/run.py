@@ -66,7 +66,7 @@ ABUSE_BY_HAND = [
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[begun-by-hand]",
     "--deselect=tests/abuse/test_tls_abuse.py::test_half_handshakes[unread-by-hand]",
 ]
-SPARK_FILES = ["tests/compat/test_spark_sources.py", "tests/compat/test_spark_random.py"]
+SPARK_FILES = [f"tests/compat/test_spark_{name}.py" for name in ("sources", "random", "kills")]
 # Every pipeline while machines of Spark's and brokers die: `make spark-cluster`.
 SPARK_CLUSTER = "tests/compat/test_spark_cluster.py"
 # The rest of the scenarios that both of Spark's sources are read through: `make spark`.
@@ -76,6 +76,7 @@ SPARK_BY_HAND = [
     "--deselect=tests/compat/test_spark_random.py::test_more_histories",
     "--deselect=tests/compat/test_pipelines.py::test_other_pipelines",
     f"--ignore={SPARK_CLUSTER}",
+    "--ignore=tests/compat/test_spark_kills.py",
 ]
 # Of one seed, short, and patient with a busy machine.
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
