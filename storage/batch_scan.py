@@ -20,6 +20,9 @@ from .files import DataFile
 _LENGTH = Struct(">i")
 _LENGTH_OFFSET = 8
 _MIN_MESSAGE_SIZE = 14
+_MAGIC_V2 = 2
+# base offset, length, leader epoch, magic, CRC, attributes, last offset delta
+_BATCH_START = Struct(">qiibIhi").unpack_from
 
 LOOK_UP_CHUNK = 4096
 SCAN_CHUNK = 1 << 16
@@ -106,6 +109,32 @@ def scan_batches(
         header = _header(chunk, relative, position, file.path)
         yield position, header, chunk[relative : relative + size]
         position += size
+
+
+def find_in(chunk: bytes, offset: int, lowest: int, highest: int) -> int:
+    """Where the batch that holds `offset`, or the next one after it, begins in a chunk.
+
+    The chunk begins with a batch whose own offset is to be from `lowest` to `highest`. Negative if
+    that is not so, or if it takes more than this chunk, or more than v2, to tell.
+    """
+    relative = 0
+    end = len(chunk) - HEADER_SIZE
+    while relative <= end:
+        first, length, _, magic, _, _, delta = _BATCH_START(chunk, relative)
+        if magic != _MAGIC_V2 or length < HEADER_SIZE - LOG_OVERHEAD:
+            return -1
+        if not relative and not lowest <= first <= highest:
+            return -1
+        if first + delta >= offset:
+            return relative
+        relative += LOG_OVERHEAD + length
+    return -1
+
+
+def batch_size_in(chunk: bytes, relative: int) -> int:
+    """The size of the batch that begins there, all of whose header is there."""
+    length: int = _LENGTH.unpack_from(chunk, relative + _LENGTH_OFFSET)[0]
+    return length + LOG_OVERHEAD
 
 
 def batch_size_at(file: Readable, position: int) -> int:

@@ -97,14 +97,18 @@ CLOSED_FILE = DataFile(-1, "(closed)")
 
 
 class FileSlice:
-    """A range of a file that has not been read yet; keeps its file open while it lives."""
+    """A range of a file; keeps its file open while it lives.
 
-    __slots__ = ("file", "position", "size")
+    `held` is what is in it if that has been read already, else empty.
+    """
 
-    def __init__(self, file: DataFile, position: int, size: int) -> None:
+    __slots__ = ("file", "held", "position", "size")
+
+    def __init__(self, file: DataFile, position: int, size: int, held: bytes = b"") -> None:
         self.file = file
         self.position = position
         self.size = size
+        self.held = held
 
     def __len__(self) -> int:
         return self.size
@@ -113,7 +117,7 @@ class FileSlice:
         return self.file.fileno()
 
     def read(self) -> bytes:
-        return self.file.read_at(self.size, self.position) if self.size else b""
+        return self.held or (self.file.read_at(self.size, self.position) if self.size else b"")
 
 
 EMPTY_SLICE = FileSlice(CLOSED_FILE, 0, 0)

@@ -17,8 +17,16 @@ from typing import NamedTuple
 
 from ..protocol.errors import KafkaError
 from ..protocol.primitives import Buffer
-from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, iter_records
-from .batch_scan import SCAN_CHUNK, LookUp, Readable, batch_size_at, scan_headers
+from ..protocol.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, iter_records
+from .batch_scan import (
+    SCAN_CHUNK,
+    LookUp,
+    Readable,
+    batch_size_at,
+    batch_size_in,
+    find_in,
+    scan_headers,
+)
 from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
@@ -39,6 +47,10 @@ logger = logging.getLogger(__name__)
 FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT_LIMIT = 128
+# Reads of up to so much are found and read at once, beginning at an index entry. These lie
+# index.interval.bytes apart, 4096 as a rule, and the batch at one of them may be as large again.
+SMALL_READ_BYTES = 8 * 1024
+_READ_AHEAD_BYTES = 6 * 1024
 
 
 class BatchToSearch(NamedTuple):
@@ -310,6 +322,10 @@ class Segment:
         """The bytes from the batch of `offset` on; None if that lies behind this segment."""
         file: Readable = self.log_file
         start = self._recent.get(offset)
+        if max_bytes <= SMALL_READ_BYTES:
+            found = self._read_small(offset, start, max_bytes, max_position, min_one_batch)
+            if found is not None:
+                return found
         if start is None:
             file = LookUp(self.log_file)
             start = self._find(offset, file)
@@ -326,6 +342,41 @@ class Segment:
             if size <= 0:
                 return EMPTY_SLICE
         return FileSlice(self.log_file, start, size)
+
+    def _read_small(
+        self, offset: int, start: int | None, max_bytes: int, max_position: int, min_one_batch: bool
+    ) -> FileSlice | None:
+        """As `read`, found and read in one system call; None if it is not as simple as that.
+
+        `start` is where the batch begins, if that is known.
+        """
+        if start is None:
+            begin, highest, ahead = 0, offset, _READ_AHEAD_BYTES
+            for entry_offset, position in self.offset_index.entries_below(offset):
+                begin, highest = position, entry_offset
+                break
+        else:
+            begin, highest, ahead = start, offset, 0
+        if max_bytes < HEADER_SIZE or not 0 <= begin < self.size:
+            return None
+        chunk = self.log_file.read_at(min(max_bytes + ahead, self.size - begin), begin)
+        relative = find_in(chunk, offset, self.base_offset, highest)
+        if relative < 0:
+            return None
+        begin += relative
+        batch_size = batch_size_in(chunk, relative)
+        if begin + batch_size > self.size:
+            return None
+        available = max_position - begin
+        if available <= 0:
+            return EMPTY_SLICE
+        size = available
+        if max_bytes < available:
+            size = max_bytes
+            if min_one_batch:
+                size = min(available, max(size, batch_size))
+        held = chunk[relative : relative + size]
+        return FileSlice(self.log_file, begin, size, held if len(held) == size else b"")
 
     def first_batch_is_cut(self, found: FileSlice) -> bool:
         """Whether a slice ends inside of its first batch."""

@@ -71,7 +71,7 @@ class SendQueue:
             if size <= SMALL_FILE_BYTES and not isinstance(
                 part, (bytes, bytearray, memoryview, DownConversion)
             ):
-                data = os.pread(part.fileno(), size, part.position)
+                data = getattr(part, "held", None) or os.pread(part.fileno(), size, part.position)
                 if len(data) == size:  # else sending it will tell
                     part = data
             out.append(part)
