@@ -68,6 +68,18 @@ def offsets_data(partition: Partition) -> FetchResponsePartitionData:
     )
 
 
+def is_plain(data: FetchResponsePartitionData) -> bool:
+    """Whether it tells of nothing but offsets and records."""
+    return (
+        not data.error_code
+        and data.aborted_transactions is None
+        and data.diverging_epoch is _NO_DIVERGENCE
+        and data.current_leader is _NO_LEADER
+        and data.snapshot_id is _NO_SNAPSHOT
+        and data.preferred_read_replica == NO_PREFERRED_REPLICA
+    )
+
+
 def check_readable(partition: Partition, entry: FetchEntry, params: FetchParams) -> None:
     """Raise unless this client may read here; the topic id is checked where both sides have one."""
     topic_id = entry.topic_id

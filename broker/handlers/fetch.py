@@ -51,6 +51,7 @@ from ..replicas.settled_replicas import SettledReplicas
 from ..security.access import Access
 from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from .leaders import current_leader
+from .quick_fetch_answers import QuickFetchAnswers
 
 _ANY_CLIENT = ClientMetadata("", "", "")
 _NO_ENDPOINTS: list[FetchResponseNodeEndpoint] = []
@@ -76,6 +77,7 @@ class FetchHandler:
         "_converters",
         "_manager",
         "_metadata",
+        "_quick",
         "_replicas",
         "_sessions",
         "_spawn",
@@ -95,6 +97,7 @@ class FetchHandler:
         self._manager = replicas.manager
         self._metadata = replicas.manager.metadata
         self._sessions = sessions
+        self._quick = QuickFetchAnswers()
         self._clock = replicas.clock
 
     def handlers(self) -> Mapping[ApiKey, Handler]:
@@ -215,6 +218,12 @@ class FetchHandler:
 
     def _respond(self, request: Request, error: ErrorCode, session_id: int, answer: Answer) -> None:
         version = request.api_version
+        if len(answer) == 1 and not error and not request.is_metered:
+            ((entry, data),) = answer
+            frame = self._quick.frame(version, request.correlation_id, session_id, entry, data)
+            if frame is not None:
+                request.respond_encoded(frame)
+                return
         endpoints = _NO_ENDPOINTS
         if version >= 16:
             endpoints = self._name_leaders(request, answer)

@@ -191,7 +191,9 @@ class Request:
     def respond_encoded(self, frame: bytes) -> None:
         """The answer that a handler has put on the wire by itself."""
         correlation_id, response = decode_response(
-            ApiKey.PRODUCE, self.api_version, memoryview(frame)[FRAME_SIZE_BYTES:]
+            ApiKey(type(self.body)._spec.api_key),
+            self.api_version,
+            memoryview(frame)[FRAME_SIZE_BYTES:],
         )
         assert correlation_id == self.correlation_id
         self.respond(response)
