@@ -61,8 +61,6 @@ WARM_UP_SHARE = 0.3
 # compiles late what it has not run yet.
 GROWS = 1.05
 MOST_WARM_UPS = 8
-# What a measurement is expected to take if it was never made.
-UNKNOWN_SECONDS = 8.0
 MINUTES = 24.0
 
 console = Console(highlight=False)
@@ -217,15 +215,15 @@ class Budget:
         self._ends = time.monotonic() + seconds
         earlier = Results.load(RESULTS).cells if RESULTS.exists() else []
         self._took = {(cell.load, cell.broker): cell.took_seconds for cell in earlier}
+        for load, broker, _ in work:
+            self._took.setdefault((load.name, broker), load.about_seconds)
         self._first = [(load.name, broker) for load, broker, round_ in work if round_ == 1]
 
     def allows(self, load: Load, broker: str, round_: int) -> bool:
         left = self._ends - time.monotonic()
         if round_ == 1:
             return left > 0
-        return left > self._expected(load.name, broker) + sum(
-            self._expected(*key) for key in self._first
-        )
+        return left > self._took[load.name, broker] + sum(self._took[key] for key in self._first)
 
     def note(self, cell: Cell) -> None:
         key = cell.load, cell.broker
@@ -233,9 +231,6 @@ class Budget:
             self._first.remove(key)
         else:  # the first round has warmed up, too
             self._took[key] = cell.took_seconds
-
-    def _expected(self, load: str, broker: str) -> float:
-        return self._took.get((load, broker), UNKNOWN_SECONDS)
 
 
 def available(brokers: Sequence[str], results: Results) -> list[str]:

@@ -50,6 +50,8 @@ ACTIVE = 10
 FIRST_RECORDS_A_SECOND = 1500.0
 SECONDS = 4.0
 START_LIMIT_SECONDS = 600.0
+# Of a broker: a log and two indexes of each partition, and some for all the rest.
+DESCRIPTORS_OF_A_PARTITION, OTHER_DESCRIPTORS = 3, 1000
 
 
 @dataclass(slots=True)
@@ -208,7 +210,8 @@ def tables(scale: Scale) -> Iterator[str]:
         f"Measured {scale.date} at {facts['pybroker']}: {facts['processor']}, "
         f"{facts['cores']} cores, Python {facts['Python']}, "
         f"load average {facts['load average at the start']} at the start "
-        f"and {facts.get('load average at the end', '?')} at the end."
+        f"and {facts.get('load average at the end', '?')} at the end, "
+        f"{facts['descriptors']} descriptors a process."
     )
     yield ""
     yield (
@@ -277,8 +280,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if not arguments.page:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        most = (hard - OTHER_DESCRIPTORS) // DESCRIPTORS_OF_A_PARTITION
+        partitions = [count for count in arguments.partitions if count <= most]
+        if len(partitions) < len(arguments.partitions):
+            print(f"more than {most} partitions need more descriptors than {hard} (ulimit -Hn)")
         scale = Scale(date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", machine=describe_machine())
-        measure(scale, arguments.stored, arguments.partitions, arguments.connections)
+        scale.machine["descriptors"] = f"{hard}"
+        measure(scale, arguments.stored, partitions, arguments.connections)
         scale.machine["load average at the end"] = f"{os.getloadavg()[0]:.2f}"
         scale.paper = paper.lines(paper.BROKERS, paper.PARTITIONS)
         scale.save(arguments.stored)

@@ -37,7 +37,7 @@ LOADS: Mapping[str, Load] = {
     for module in (
         small_produce, small_fetch, bulk, packed, tls, latency, connections, groups, offset_commits,
         transactions, cold_reads, partitions, client_produce, client_consume, three_brokers,
-        failover, start_up, restart, memory,
+        start_up, memory, restart, failover,
     )
     for load in module.LOADS
 }  # fmt: skip

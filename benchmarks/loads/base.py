@@ -69,6 +69,7 @@ class Load:
     brokers: tuple[str, ...] = field(default=OURS_AND_KAFKA)
     warms_up: bool = True
     most_rounds: int = 3
+    about_seconds: float = 8.0  # of a round, until it has been measured
 
 
 class BrokerCpu:

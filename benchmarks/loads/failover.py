@@ -41,6 +41,7 @@ def _load(partitions: int) -> Load:
         run=run,
         nodes=0,
         most_rounds=1 if partitions >= 1000 else 2,
+        about_seconds=150.0 if partitions >= 1000 else 15.0,
     )
 
 

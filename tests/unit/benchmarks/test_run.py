@@ -168,13 +168,13 @@ def test_first_rounds_have_their_time_before_later_ones(monkeypatch: pytest.Monk
     monkeypatch.setattr("benchmarks.run.time.monotonic", lambda: clock)
     monkeypatch.setattr(run, "RESULTS", Path("nowhere"))
     one, other = (load_of(lambda _: {}, name=name) for name in ("one", "other"))
-    budget = Budget(list(plan([one, other], ["pybroker"], 3)), 3 * run.UNKNOWN_SECONDS)
+    budget = Budget(list(plan([one, other], ["pybroker"], 3)), 3 * one.about_seconds)
     assert budget.allows(one, "pybroker", 1)
     assert not budget.allows(one, "pybroker", 2), "this would not leave it to both first rounds"
     budget.note(Cell("one", "pybroker", 1, took_seconds=1.0))
     assert budget.allows(one, "pybroker", 2)
     budget.note(Cell("other", "pybroker", 1, took_seconds=1.0))
-    clock += 3 * run.UNKNOWN_SECONDS - 1
+    clock += 3 * one.about_seconds - 1
     assert not budget.allows(one, "pybroker", 2)
     budget.note(Cell("one", "pybroker", 2, took_seconds=0.5))
     assert budget.allows(one, "pybroker", 3)
