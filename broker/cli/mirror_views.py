@@ -78,15 +78,16 @@ async def show_table(flows: Sequence[FlowStats]) -> None:
     from rich.live import Live
 
     rates = [FlowRates(flow, time.monotonic()) for flow in flows]
-    with Live(_table(rates), auto_refresh=False, transient=True) as live:
+    with Live(flows_table(rates), auto_refresh=False, transient=True) as live:
         while True:
             await trio.sleep(LOOK_SECONDS)
             for each in rates:
                 each.look(time.monotonic())
-            live.update(_table(rates), refresh=True)
+            live.update(flows_table(rates), refresh=True)
 
 
-def _table(rates: Sequence[FlowRates]) -> ShownTable:
+def flows_table(rates: Sequence[FlowRates]) -> ShownTable:
+    """A line a flow."""
     from .options import table
 
     made = table("flow", "state", "topics", "records", "records/s", "MB/s", "lag", "copied")

@@ -9,7 +9,7 @@ Mirrors: MirrorMaker's herder of one pair of clusters, with its connectors.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 import trio
@@ -122,11 +122,17 @@ class Flow:
     ) -> None:
         flow = self.settings
         target = keeper.target
-        await keeper.create_own(
-            target, flow.positions_topic, flow.positions_factor, flow.positions_partitions
-        )
         syncs = OffsetSyncs(flow.max_offset_lag)
         async with AsyncExitStack() as stack:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(keeper.refresh)
+                if flow.emits_syncs:
+                    place = keeper.source if flow.syncs_at_source else target
+                    create = functools.partial(keeper.create_own, place, flow.syncs_topic)
+                    nursery.start_soon(create, flow.syncs_factor)
+                await keeper.create_own(
+                    target, flow.positions_topic, flow.positions_factor, flow.positions_partitions
+                )
             # Before positions are read: it ends what another one has left open.
             producer = await stack.enter_async_context(_producer(flow, writer))
             count = await partition_count(target, flow.positions_topic)
@@ -145,7 +151,7 @@ class Flow:
             copying = Copying(flow, reader, producer, syncs, self.stats, writes)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(reader.run)
-                await self._refresh(keeper, reader, positions)
+                self._assign(keeper.copied, reader, positions)
                 self.stats.state = "running"
                 start = nursery.start_soon
                 start(
@@ -175,8 +181,6 @@ class Flow:
     ) -> None:
         """Pairs of offsets, checkpoints, and offsets of groups. Raises ClientError."""
         flow = self.settings
-        place = keeper.source if flow.syncs_at_source else keeper.target
-        await keeper.create_own(place, flow.syncs_topic, flow.syncs_factor)
         async with trio.open_nursery() as nursery:
             start = nursery.start_soon
             start(_repeat, SYNC_SECONDS, write)
@@ -199,8 +203,15 @@ class Flow:
     async def _refresh(
         self, keeper: TopicKeeper, reader: SourceReader, positions: dict[TopicPartition, int]
     ) -> None:
+        self._assign(await keeper.refresh(), reader, positions)
+
+    def _assign(
+        self,
+        copied: Sequence[TopicPartition],
+        reader: SourceReader,
+        positions: Mapping[TopicPartition, int],
+    ) -> None:
         """Topics and partitions that are new; those that are gone are not read any more."""
-        copied = await keeper.refresh()
         self.stats.topics = len({topic for topic, _ in copied})
         self.stats.partition_count = len(copied)
         if set(copied) != set(reader.assigned):

@@ -30,18 +30,33 @@ class Mirror:
         return [flow.stats for flow in self.flows]
 
     async def run(self, stop: trio.Event) -> None:
-        """Until `stop`, then to the end of what is under way. Raises the first ClientError."""
+        """Until `stop`, or until no flow copies any more; then to the end of what is under way.
+
+        Raises the first ClientError.
+        """
         failures: list[ClientError] = []
+        copying = {flow for flow in self.flows if flow.settings.copies}
+        end = trio.Event()
 
         async def run(flow: Flow) -> None:
             try:
-                await flow.run(stop)
+                await flow.run(end)
             except ClientError as error:
                 failures.append(error)
                 self._tell(f"{flow.settings.name} has ended: {error}")
+            copying.discard(flow)
+            if not copying:
+                end.set()
 
-        async with trio.open_nursery() as nursery:
-            for flow in self.flows:
-                nursery.start_soon(run, flow)
+        async def wait() -> None:
+            await stop.wait()
+            end.set()
+
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(wait)
+            async with trio.open_nursery() as nursery:
+                for flow in self.flows:
+                    nursery.start_soon(run, flow)
+            waiting.cancel_scope.cancel()
         if failures:
             raise failures[0]

@@ -25,9 +25,11 @@ from pybroker.client.admin.configs import (
     ResourceKind,
 )
 from pybroker.client.admin.group_offsets import CommittedOffset
+from pybroker.client.admin.topics import delete_topic
 from pybroker.client.errors import ProducerFenced
 from pybroker.client.mirror.flow import Flow
 from pybroker.client.mirror.formats import Checkpoint
+from pybroker.client.mirror.mirror import Mirror
 from pybroker.client.mirror.settings import read_settings
 from pybroker.client.mirror.simple import SimpleMirror, SimpleSettings
 from pybroker.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
@@ -272,6 +274,25 @@ async def test_exactly_once_a_second_mirror_ends_the_first(ends: Ends, topic: st
     assert first.stats.state == "failed"
     found = await contents(ends.target.bootstrap, f"A.{topic}", 1)
     assert [one.key for one in found[0]] == [b"%d" % n for n in range(20)]
+
+
+async def test_a_record_that_the_target_refuses_ends_the_mirror(ends: Ends, topic: str) -> None:
+    """Also where a flow without topics would still emit heartbeats."""
+    await create(ends.source.bootstrap, topic)
+    await create(ends.target.bootstrap, f"A.{topic}", max_message_bytes="2000")
+    async with Producer(ends.source.bootstrap) as producer:
+        for size in (10, 3000, 20):
+            await producer.send(topic, b"x" * size)
+    given = ends.properties(
+        A__B__topics=topic, emit_heartbeats_enabled="true", sync_topic_configs_enabled="false"
+    )
+    made = Mirror(read_settings(given), print)
+    with trio.fail_after(WAIT_SECONDS), pytest.raises(ClientError, match="MESSAGE_TOO_LARGE"):
+        await made.run(trio.Event())
+    assert [one.state for one in made.stats] == ["failed", "stopped"]
+    for broker in ends:  # or other tests would copy them
+        async with Cluster(broker.bootstrap) as cluster:
+            await delete_topic(cluster, "heartbeats")
 
 
 async def test_a_cluster_that_is_not_there_is_waited_for_until_ctrl_c(ends: Ends) -> None:
