@@ -14,6 +14,7 @@ Leaves out: a login on a stream in use; connections that are closed because they
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -403,6 +404,10 @@ async def open_link(host: str, port: int, connector: Connector) -> Link:
     try:
         with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
             tcp = await connector.reach(host, port)
+    except socket.gaierror as error:
+        raise ClientError(
+            f"nobody knows the name {host!r} of {address}: {error.strerror}"
+        ) from error
     except (OSError, trio.TooSlowError) as error:
         raise ClientError(
             f"no broker answers at {address}; is one running? start one with: pybroker start"

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -191,7 +192,7 @@ def start(
     if spec.broker_count < remembered:
         _warn_of_fewer(spec.broker_count, remembered)
     started = time.monotonic()
-    owner = os.dup(0) if until_eof else None
+    owner = _owner() if until_eof else None
     console = None
     if has_console:
         console = ConsoleProcess(spec.data_dir, console_port, may_write=console_write)
@@ -203,6 +204,17 @@ def start(
             _announce(spec, state, seconds, console_line)
 
     sys.exit(_supervise(spec, started, on_ready, console, owner))
+
+
+def _owner() -> int:
+    """Of what ends this cluster by its own end. Raises ClusterError."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:  # it is closed
+        mode = 0
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
+        raise ClusterError("--until-eof waits for the end of a pipe or a terminal; give it one")
+    return os.dup(0)
 
 
 def _warn_of_fewer(wanted: int, remembered: int) -> None:

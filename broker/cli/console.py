@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def _default_bootstrap() -> str:
     """Raises UserError."""
     directory = click.get_current_context().params.get("data_dir")
-    if directory is None:
+    if not isinstance(directory, Path):  # while options are read, click has a sentinel for None
         return default_bootstrap()
     try:
         return cluster_state.load(directory.absolute()).bootstrap

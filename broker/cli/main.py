@@ -6,10 +6,12 @@ on the standard error output and exit status 2; a traceback means a defect of ou
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import click
@@ -60,10 +62,20 @@ class WrongUse(click.ClickException):
     exit_code = 2
 
 
+# What may be wrong with a machine, and is no defect of ours.
+_TROUBLES: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+
+
 @contextmanager
 def _told_in_one_line() -> Iterator[None]:
     try:
         yield
+    except OSError as error:
+        if error.errno not in _TROUBLES:
+            raise
+        where = f" {error.filename}" if error.filename is not None else " what it prints"
+        _drop_output()
+        raise WrongUse(f"cannot write{where}: {error.strerror}") from None
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
@@ -72,6 +84,16 @@ def _told_in_one_line() -> Iterator[None]:
             see = f"ee: {error.ctx.command_path} --help"
             said = f"{said} S{see}" if said.endswith("?") else f"{said.rstrip('.')}; s{see}"
         raise WrongUse(said) from None
+
+
+def _drop_output() -> None:
+    """What cannot be written any more would be tried again at the end of the process."""
+    with open(os.devnull, "wb") as null:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+                continue
+            os.dup2(null.fileno(), stream.fileno())
 
 
 class LazyGroup(click.Group):
@@ -83,7 +105,9 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _told_in_one_line():
-            return super().invoke(ctx)
+            found = super().invoke(ctx)
+            sys.stdout.flush()
+            return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

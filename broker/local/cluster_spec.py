@@ -210,7 +210,13 @@ def _port_problem(port: int) -> str | None:
 
 
 def ephemeral_directory() -> Path:
-    """A fresh directory for a cluster that leaves nothing behind."""
-    directory = Path(tempfile.mkdtemp(prefix="pybroker-"))
-    (directory / cluster_state.LOCK_FILE).touch()
+    """A fresh directory for a cluster that leaves nothing behind. Raises ClusterError."""
+    try:
+        directory = Path(tempfile.mkdtemp(prefix="pybroker-"))
+        (directory / cluster_state.LOCK_FILE).touch()
+    except OSError as error:
+        raise ClusterError(
+            f"there is no place for temporary files: {error.strerror}; name one with $TMPDIR, or a "
+            "directory that is kept with --data-dir"
+        ) from error
     return directory

@@ -41,6 +41,8 @@ ADVICE = {
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room in this user's quota",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EROFS: "choose a directory that this user can write in",
+    errno.EACCES: "choose a directory that this user can write in",
 }
 
 Ready = Callable[[str, int, int, int], None]  # its name, its port, that for its like, metrics
