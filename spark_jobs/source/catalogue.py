@@ -16,20 +16,16 @@ from collections.abc import Collection, Mapping
 import trio
 
 from ...client.cluster import Cluster, retrying
+from ...client.consumer.offset_requests import Found, list_offsets
+from ...client.consumer.topics_view import Leader
 from ...client.errors import ClientError
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from ...protocol.topics import TopicPartition
 from .limits import Offsets
 from .options import SourceOptions
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+ANY_EPOCH = -1
 NO_OFFSET = -1  # no record at or after the time that was asked for
 
 
@@ -105,27 +101,15 @@ class Catalogue:
         self, cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int]
     ) -> Offsets:
         """Of those that the leader could answer."""
-        topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
-        for (topic, partition), timestamp in wanted.items():
-            topics[topic].append(
-                ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-            )
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=int(self._options.is_read_committed),
-            topics=[ListOffsetsTopic(name=name, partitions=p) for name, p in topics.items()],
-        )
+        asked = {key: (timestamp, Leader(leader, ANY_EPOCH)) for key, timestamp in wanted.items()}
         try:
             connection = await cluster.connection(leader)
-            answer = await connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+            found = await list_offsets(
+                connection, asked, reads_committed=self._options.is_read_committed
+            )
         except ClientError:
             return {}
-        return {
-            (topic.name, part.partition_index): part.offset
-            for topic in answer.topics
-            for part in topic.partitions
-            if part.error_code == ErrorCode.NONE
-        }
+        return {key: one.offset for key, one in found.items() if isinstance(one, Found)}
 
 
 def _names(partitions: Collection[TopicPartition]) -> list[str]:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import trio
 
 from ...client.cluster import RETRY_BACKOFF_SECONDS, Cluster
+from ...client.consumer.offset_requests import Found, list_offsets
+from ...client.consumer.topics_view import Leader
 from ...client.errors import ClientError
 from ...client.refusals import NotAllowed
 from ...protocol.api import ApiKey
@@ -30,13 +32,8 @@ from ...protocol.messages.fetch import (
     FetchResponsePartitionData,
     FetchTopic,
 )
-from ...protocol.messages.offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from ...protocol.records.batch import iter_batch_headers
+from .catalogue import ANY_EPOCH
 from .limits import EARLIEST, LATEST
 from .options import SourceOptions
 from .planning import OffsetRange
@@ -170,17 +167,14 @@ class _RangeReader:
 
     async def _ask_offset(self, timestamp: int) -> int:
         """Raises ClientError."""
-        asked = ListOffsetsPartition(partition_index=self._wanted.partition, timestamp=timestamp)
-        topic = ListOffsetsTopic(name=self._wanted.topic, partitions=[asked])
+        place = self._wanted.topic, self._wanted.partition
         connection = await self._cluster.connection(self._leader)
-        answer = await connection.request(
-            ApiKey.LIST_OFFSETS,
-            ListOffsetsRequest(replica_id=-1, topics=[topic]),
-            ListOffsetsResponse,
-        )
-        (part,) = answer.topics[0].partitions
-        self._cluster.asks("read", self._wanted.topic).check(part.error_code, None, self._name)
-        return part.offset
+        asked = {place: (timestamp, Leader(self._leader, ANY_EPOCH))}
+        found = (await list_offsets(connection, asked))[place]
+        if not isinstance(found, Found):
+            self._cluster.asks("read", self._wanted.topic).check(found, None, self._name)
+        assert isinstance(found, Found)  # else it has been refused
+        return found.offset
 
     def _lost(self, next_offset: int) -> None:
         """`next_offset` is the log's start, or its end if that lies below."""
