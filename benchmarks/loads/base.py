@@ -26,7 +26,7 @@ class Pace(NamedTuple):
         return int(self.bulk_megabytes * share * 1e6 / 1024)
 
 
-FULL = Pace(warm_up=0.3, seconds=2.0, bulk_megabytes=1000, rounds=3)
+FULL = Pace(warm_up=0.2, seconds=1.7, bulk_megabytes=1000, rounds=3)
 QUICK = Pace(warm_up=0.3, seconds=1.0, bulk_megabytes=200, rounds=1)
 WARM_UP = Pace(warm_up=0.1, seconds=0.7, bulk_megabytes=200, rounds=1)
 

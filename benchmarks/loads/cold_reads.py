@@ -87,6 +87,7 @@ LOADS = [
         ),
         run=run,
         warms_up=False,
+        most_rounds=2,
     ),
     Load(
         name="cold-consume",
@@ -94,5 +95,6 @@ LOADS = [
         figures=(Figure("consume MB/s", more_is_better=True), Figure("consume broker CPU s/GB")),
         run=run_alone,
         warms_up=False,
+        most_rounds=2,
     ),
 ]

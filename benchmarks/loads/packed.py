@@ -80,6 +80,7 @@ def _load(codec: Compression) -> Load:
         ),
         run=lambda bench: produce(bench, codec),
         brokers=BOTH_WAYS,
+        most_rounds=2,
     )
 
 
