@@ -243,10 +243,15 @@ def draw(expected: Counter[str], outcomes: dict[str, Outcome], path: str, kills:
 
     figure, axes = pyplot.subplots(figsize=(9, 5))
     names = list(outcomes)
-    doubled = axes.bar(names, [found.doubled for found in outcomes.values()], color="tab:orange")
-    lost = axes.bar(names, [-found.lost for found in outcomes.values()], color="tab:red")
-    axes.bar_label(doubled, [f"{found.doubled:,} doubled" for found in outcomes.values()])
-    axes.bar_label(lost, [f"{found.lost:,} lost" for found in outcomes.values()])
+    doubles = [found.doubled for found in outcomes.values()]
+    losses = [found.lost for found in outcomes.values()]
+    doubled = axes.bar(names, doubles, color="tab:orange")
+    lost = axes.bar(names, [-n for n in losses], color="tab:red")
+    for name, found in outcomes.items():
+        if not (found.doubled or found.lost):
+            axes.annotate(f"all {found.counted:,} right", (name, 0), ha="center", va="bottom")
+    axes.bar_label(doubled, [f"{n:,} doubled" if n else "" for n in doubles])
+    axes.bar_label(lost, [f"{n:,} lost" if n else "" for n in losses])
     axes.axhline(0, color="black", linewidth=0.8)
     axes.margins(y=0.15)
     axes.set_ylabel("words too many, or too few")
