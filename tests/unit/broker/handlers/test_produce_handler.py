@@ -1,10 +1,13 @@
 """The produce handler through real codecs, at all versions."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+from pybroker.broker.handlers import produce
 from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.protocol.api import ApiKey
@@ -12,10 +15,13 @@ from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.record import SimpleRecord
+from pybroker.storage.validation import PreValidatedBatch, pre_validate
 from tests.support.conversions import build_message_set
 from tests.support.handlers import CLOSED, NOTHING
 from tests.support.replication import ME, NOW, batch
 from tests.support.replication_handlers import HandlerBroker, values, versions
+
+PATIENCE_SECONDS = 60
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
@@ -119,21 +125,34 @@ async def test_flush_messages_answers_after_the_flush(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_others_are_answered_while_a_large_batch_is_looked_at(tmp_path: Path) -> None:
-    """50 000 records for a compacted topic: half a second or more of work."""
+async def test_others_are_answered_while_a_large_batch_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """50 000 records for a compacted topic, and a worker that takes as long as it is told to."""
+    others_are_answered = threading.Event()
+
+    def examine(*arguments: Any) -> PreValidatedBatch:
+        assert others_are_answered.wait(PATIENCE_SECONDS)
+        return pre_validate(*arguments)
+
+    monkeypatch.setattr(produce, "pre_validate", examine)
     broker = HandlerBroker(tmp_path, topic_config={"cleanup.policy": "compact"})
     broker.lead()
     large = build_batch(
         [SimpleRecord(NOW, b"%d" % n, b"v") for n in range(50_000)], compression=Compression.GZIP
     )
-    count = 0
+    count = 20
     async with trio.open_nursery() as nursery:
         broker.produces = ProduceHandler(broker.replica_runtime, spawn=nursery.start_soon)
         calls = [broker.produce(9, large) for _ in range(2)]
-        while calls[0].answer is None or calls[1].answer is None:
-            count += broker.produce(9, keyed(count)).answer is not None
+        for number in range(count):
+            assert broker.produce(9, keyed(number)).answer is not None
             await trio.lowlevel.checkpoint()
-    assert count > 10
+        assert calls[0].waits
+        assert calls[1].waits
+        others_are_answered.set()
+        for call in calls:
+            await call.wait()
     log = broker.cluster.partition.log
     assert log.log_end_offset == 100_000 + count
     bases = sorted(call.answer.responses[0].partition_responses[0].base_offset for call in calls)
