@@ -181,8 +181,9 @@ def _table(results: Results, loads: Sequence[Load]) -> Iterable[str]:
     brokers = [
         broker
         for broker in results.brokers()
-        if any(cell.broker == broker and cell.load in {load.name for load in loads}
-               for cell in results.cells)
+        if broker in TITLES  # an older run may have one that is no longer measured
+        and any(cell.broker == broker and cell.load in {load.name for load in loads}
+                for cell in results.cells)
     ]  # fmt: skip
     heads = " | ".join(TITLES[broker] for broker in brokers)
     with_ratio = OURS in brokers and KAFKA in brokers
