@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pybroker.spark_jobs.java import JavaNotFoundError, find_java_home
 from tests.support.apache_kafka import KAFKA_VERSION
@@ -182,6 +183,19 @@ def test_tests_with_a_cluster_of_their_own(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 9, done.stdout
+
+
+def test_the_workflow_has_what_its_tests_take() -> None:
+    """`python -m tests.package.fresh` runs its steps."""
+    steps = yaml.safe_load((EXAMPLES / "testing" / "github-actions.yml").read_text())["jobs"][
+        "test"
+    ]["steps"]
+    used = [step["uses"].partition("@")[0] for step in steps if "uses" in step]
+    assert used == ["actions/checkout", "actions/setup-python"]
+    install, test = (step["run"] for step in steps if "run" in step)
+    assert install.startswith("pip install pybroker ")
+    assert {"pytest", "pytest-xdist", "kafka-python"} <= set(install.split())
+    assert test.split()[0] == "pytest"
 
 
 def test_every_example_is_listed_short_and_run() -> None:

@@ -93,6 +93,19 @@ def test_records_of_a_topic(cluster: KafkaCluster) -> None:
         cluster.records(topic, at_least=3, timeout=0.3)
 
 
+def test_in_a_loop_that_runs_already(cluster: KafkaCluster) -> None:
+    """As in a notebook, whose cells run in asyncio's loop: without `await` all works, too."""
+
+    async def cells() -> list[bytes | None]:
+        with KafkaCluster() as own:
+            assert own.bootstrap != cluster.bootstrap
+        topic = cluster.topic("cells")
+        send(cluster, topic, b"x")
+        return [record.value for record in cluster.records(topic, at_least=1)]
+
+    assert asyncio.run(cells()) == [b"x"]
+
+
 def test_from_asyncio_trio_and_threads(cluster: KafkaCluster) -> None:
     async def within_a_loop() -> int:
         async with KafkaCluster() as own:

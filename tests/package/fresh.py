@@ -1,7 +1,8 @@
 """A fresh environment with nothing but the wheel, pytest and kafka-python: the five lines pass.
 
 `python -m tests.package.fresh` builds the wheel, installs the three, and prints the times: of the
-installation, the test, the start of the cluster alone, and eight xdist workers with a cluster each.
+installation, the test, the start of the cluster alone, the steps of our GitHub Actions example, and
+eight xdist workers with a cluster each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import time
 import venv
 from pathlib import Path
 
+import yaml
+
 from tests.support.processes import ROOT
+
+WORKFLOW = ROOT / "examples" / "testing" / "github-actions.yml"
 
 FIVE_LINES = """
 from kafka import KafkaProducer
@@ -55,6 +60,16 @@ def run(what: str, *command: str | Path, folder: Path = ROOT) -> str:
     return done.stdout
 
 
+def run_workflow(programs: Path, wheel: Path, project: Path) -> None:
+    """The steps of our GitHub Actions example, as its runner would; the wheel is what PyPI has."""
+    steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["test"]["steps"]
+    for step in steps:
+        if "run" in step:
+            script = step["run"].replace("install pybroker", f"install {wheel}")
+            path = f"PATH={programs}:/usr/bin:/bin"
+            run(f"workflow: {step['run']}", "env", path, "bash", "-e", "-c", script, folder=project)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -83,7 +98,7 @@ def main() -> None:
                 sep="\n",
             )
         print(run("six clusters", python, "-c", STARTS, folder=project), end="")
-        run("pip install pytest-xdist", *pip, "pytest-xdist")
+        run_workflow(place / "venv" / "bin", wheel, project)
         (project / "test_orders.py").write_text(EIGHT)
         eight = [*pytest, "-n", "8", "--dist", "each", "-k", "0", "-rP"]
         told = run("eight workers, a cluster each", *eight, folder=project)
