@@ -125,7 +125,6 @@ class Flow:
         syncs = OffsetSyncs(flow.max_offset_lag)
         async with AsyncExitStack() as stack:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(keeper.refresh)
                 if flow.emits_syncs:
                     place = keeper.source if flow.syncs_at_source else target
                     create = functools.partial(keeper.create_own, place, flow.syncs_topic)
@@ -151,13 +150,11 @@ class Flow:
             copying = Copying(flow, reader, producer, syncs, self.stats, writes)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(reader.run)
-                self._assign(keeper.copied, reader, positions)
                 self.stats.state = "running"
                 start = nursery.start_soon
-                start(
-                    _repeat, flow.refresh_topics,
-                    functools.partial(self._refresh, keeper, reader, positions),
-                )  # fmt: skip
+                assign = functools.partial(self._assign, reader, positions)
+                refresh = functools.partial(keeper.refresh, assign)
+                start(_now_and_then, flow.refresh_topics, refresh)
                 measure = functools.partial(self._measure, reader, copying, positions)
                 start(_repeat, LAG_SECONDS, measure)
                 if flow.sync_configs != NEVER:
@@ -200,16 +197,11 @@ class Flow:
                 await _repeat(flow.sync_groups, groups.sync_offsets)
                 await trio.sleep_forever()
 
-    async def _refresh(
-        self, keeper: TopicKeeper, reader: SourceReader, positions: dict[TopicPartition, int]
-    ) -> None:
-        self._assign(await keeper.refresh(), reader, positions)
-
     def _assign(
         self,
-        copied: Sequence[TopicPartition],
         reader: SourceReader,
         positions: Mapping[TopicPartition, int],
+        copied: Sequence[TopicPartition],
     ) -> None:
         """Topics and partitions that are new; those that are gone are not read any more."""
         self.stats.topics = len({topic for topic, _ in copied})

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
+import trio
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.security import DescribeAclsRequest
 from ...protocol.topics import TopicPartition
@@ -17,7 +19,7 @@ from ..admin.admin import Admin
 from ..admin.configs import ConfigEntry, ConfigResource, ResourceKind
 from ..admin.results import Results
 from ..admin.topics import NewTopic
-from ..cluster import Cluster
+from ..cluster import Cluster, retrying
 from ..errors import Refused
 from .settings import FlowSettings
 from .topic_plan import TOPIC, config_changes, created_configs, plan_topics, target_acls
@@ -25,7 +27,7 @@ from .topic_plan import TOPIC, config_changes, created_configs, plan_topics, tar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-TOPICS_AT_ONCE = 100
+TOPICS_AT_ONCE = 25
 ANY = 1  # in filters of ACLs
 
 
@@ -39,46 +41,64 @@ class TopicKeeper:
         self.source, self.target = source, target
         self._tell = tell
         self._told: set[str] = set()
+        self._known = trio.Event()  # what is there at both ends was looked at
         self.copied: list[TopicPartition] = []  # those that are there at both ends
 
-    async def refresh(self) -> list[TopicPartition]:
-        """Create and grow what the target lacks; the partitions that can be copied."""
+    async def refresh(self, on_news: Callable[[list[TopicPartition]], None]) -> None:
+        """Create and grow what the target lacks; `on_news` is told what can be copied, also while
+        that goes on."""
+        flow = self._flow
         source = await _partition_counts(self.source)
         there = await _partition_counts(self.target)
-        plan = plan_topics(self._flow, source, there)
-        if plan.to_create or plan.to_grow:
-            await self._create(plan.to_create)
-            await self._grow(plan.to_grow)
-            there = await _partition_counts(self.target)
-            plan = plan_topics(self._flow, source, there)
-        self.copied = plan.copied
-        return plan.copied
 
-    async def _create(self, counts: Mapping[str, int]) -> None:
+        def tell() -> None:
+            self.copied = plan_topics(flow, source, there).copied
+            on_news(self.copied)
+            self._known.set()
+
+        plan = plan_topics(flow, source, there)
+        tell()
+        for some in _portions(sorted(plan.to_create)):
+            made = await self._create({topic: source[topic] for topic in some})
+            there.update(made)
+            tell()
+        if plan.to_grow:
+            there.update(await self._grow(plan.to_grow))
+            tell()
+
+    async def _create(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """The partitions of those that are there now, by their names at the target."""
         flow = self._flow
-        names = sorted(counts)
-        for some in _portions(names):
-            configs = await self._configs(self.source, some)
-            topics = [
-                NewTopic(
-                    flow.remote(topic),
-                    counts[topic],
-                    flow.replication_factor,
-                    configs=created_configs(flow, configs.get(topic, ())),
-                )
-                for topic in some
-            ]
-            results = await Admin(self.target).topics.create(topics)
-            self._tell_errors(results, but=ErrorCode.TOPIC_ALREADY_EXISTS)
+        configs = await self._configs(self.source, list(counts))
+        topics = [
+            NewTopic(
+                flow.remote(topic),
+                count,
+                flow.replication_factor,
+                configs=created_configs(flow, configs.get(topic, ())),
+            )
+            for topic, count in counts.items()
+        ]
+        results = await Admin(self.target).topics.create(topics)
+        self._tell_errors(results, but=ErrorCode.TOPIC_ALREADY_EXISTS)
+        return {topic.name: topic.partitions for topic in topics if topic.name in results.values}
 
-    async def _grow(self, counts: Mapping[str, int]) -> None:
-        if counts:
-            totals = {self._flow.remote(topic): count for topic, count in counts.items()}
-            results = await Admin(self.target).topics.add_partitions(totals)
-            self._tell_errors(results, but=ErrorCode.INVALID_PARTITIONS)
+    async def _grow(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """As `_create`, once a broker that is asked knows of the new partitions."""
+        totals = {self._flow.remote(topic): count for topic, count in counts.items()}
+        results = await Admin(self.target).topics.add_partitions(totals)
+        self._tell_errors(results, but=ErrorCode.INVALID_PARTITIONS)
+        left = {name: totals[name] for name in results.values}
+        async for _ in retrying():
+            found = (await self.target.metadata(sorted(left))).topics
+            known = {one.name or "": len(one.partitions) for one in found}
+            if all(known.get(name, 0) >= count for name, count in left.items()):
+                return left
+        return {}
 
     async def sync_configs(self) -> int:
         """Of the topics that are copied; how many were changed."""
+        await self._known.wait()
         flow = self._flow
         changed = 0
         for some in _portions(sorted({topic for topic, _ in self.copied})):
