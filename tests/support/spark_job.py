@@ -57,6 +57,10 @@ class SparkJob:
         assert status == 0, self.text[-TOLD_CHARACTERS:]
         return self.text
 
+    def failed_with(self, words: str) -> bool:
+        """Wait for its end, and tell whether it was a bad one, for this reason."""
+        return self._process.wait(WAIT_SECONDS) != 0 and words in self.text
+
     def kill(self) -> None:
         """SIGKILL, to Spark's JVM too."""
         with contextlib.suppress(ProcessLookupError):
