@@ -20,6 +20,7 @@ from .batch import (
 )
 from .compression import Compression, compress
 from .control import EndTxnMarker
+from .loops.encode import encode_parts
 from .loops.scan import NO_TIMESTAMP
 from .record import (
     NO_PARTITION_LEADER_EPOCH,
@@ -28,10 +29,10 @@ from .record import (
     NO_SEQUENCE,
     SimpleRecord,
     TimestampType,
-    encode_record,
 )
 
 _MAGIC: Final = 2
+_HEADER_ROOM: Final = bytes(HEADER_SIZE)
 
 
 def build_batch(
@@ -50,14 +51,12 @@ def build_batch(
     log_append_time: int | None = None,
 ) -> bytearray:
     """One batch of ``records`` with consecutive offsets; ``log_append_time`` sets the type."""
+    found = records if isinstance(records, list) else list(records)
     base_timestamp = max_timestamp = NO_TIMESTAMP
-    parts = []
-    for delta, (timestamp, key, value, headers) in enumerate(records):
-        if delta == 0:
-            base_timestamp = max_timestamp = timestamp
-        elif timestamp > max_timestamp:
-            max_timestamp = timestamp
-        parts.append(encode_record(delta, timestamp - base_timestamp, key, value, headers))
+    parts: list[bytes] = [_HEADER_ROOM]
+    if found:
+        base_timestamp = found[0][0]
+        max_timestamp = encode_parts(found, base_timestamp, parts)
     attributes = int(compression)
     if is_transactional:
         attributes |= TRANSACTIONAL_BIT
@@ -74,15 +73,17 @@ def build_batch(
         magic=_MAGIC,
         crc=0,
         attributes=attributes,
-        last_offset_delta=max(len(parts) - 1, 0),
+        last_offset_delta=max(len(found) - 1, 0),
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        record_count=len(parts),
+        record_count=len(found),
     )
-    return assemble(header, b"".join(parts), level)
+    if compression is Compression.NONE:
+        return _finish(bytearray().join(parts), header)  # the only copy of keys and values
+    return assemble(header, b"".join(parts[1:]), level)
 
 
 def assemble(header: BatchHeader, block: bytes, level: int | None = None) -> bytearray:
@@ -93,6 +94,10 @@ def assemble(header: BatchHeader, block: bytes, level: int | None = None) -> byt
     out = bytearray(HEADER_SIZE)
     codec = header.compression
     out += block if codec is Compression.NONE else compress(codec, block, level)
+    return _finish(out, header)
+
+
+def _finish(out: bytearray, header: BatchHeader) -> bytearray:
     HEADER.pack_into(out, 0, *header._replace(batch_length=len(out) - LOG_OVERHEAD))
     update_crc(out, 0)
     return out

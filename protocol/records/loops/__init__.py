@@ -1,8 +1,8 @@
 """The loops over encoded records: plain typed functions over ``bytes``, interpreted or compiled.
 
-Each takes the decompressed records block of a v2 batch. They know nothing of CRCs or codecs, nor,
-but for one, of headers; they hold no state beyond a call or a small object, and raise only
-``InvalidRecord``.
+Each takes the decompressed records block of a v2 batch, or makes one. They know nothing of CRCs or
+codecs, nor, but for one, of headers; they hold no state beyond a call or a small object, and raise
+only ``InvalidRecord``.
 
 | module | loop |
 |---|---|
@@ -10,6 +10,7 @@ but for one, of headers; they hold no state beyond a call or a small object, and
 | `small_batch` | the same for a small batch, of which it takes the header too |
 | `places` | where keys, values and headers lie, and each record's offset and time |
 | `packed` | the same as packed numbers; compiled only |
+| `encode` | the records of a new batch |
 | `varint` | the numbers of all of them |
 
 mypyc compiles these files (setup.py) to modules of the same names in `compiled/`, in a folder for
