@@ -112,6 +112,7 @@ class Cluster:
         # By broker and purpose; opened by one task at a time.
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: defaultdict[tuple[int, str], trio.Lock] = defaultdict(trio.Lock)
+        self._purposes = 0
         self._any: Connection | None = None
         self._any_opening: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)  # by address
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -234,8 +235,21 @@ class Cluster:
             self._connections[key] = connection
             return connection
 
-    async def coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
-        """A connection to the coordinator of a group or a transactional id, for nothing else.
+    def new_purpose(self, name: str) -> str:
+        """One that nobody else has, for whoever shares the cluster, and not a connection."""
+        self._purposes += 1
+        return f"{name} {self._purposes}"
+
+    def close_connections(self, purpose: str) -> None:
+        """Those of a purpose, if there are any; what is on its way fails."""
+        for key in [key for key in self._connections if key[1] == purpose]:
+            self._connections.pop(key).close()
+            self._opening.pop(key, None)
+
+    async def coordinator(
+        self, kind: CoordinatorKind, key: str, purpose: str = "coordinator"
+    ) -> Connection:
+        """A connection to the coordinator of a group or a transactional id, for this purpose.
 
         Who is coordinator is asked once; call `forget_coordinator` when it says that it is not.
         Waits for one. Raises ClientError.
@@ -247,7 +261,7 @@ class Cluster:
                 if broker_id is None:
                     broker_id, problem = await self._find_coordinator(kind, key)
                 if broker_id is not None:
-                    return await self.connection(broker_id, "coordinator")
+                    return await self.connection(broker_id, purpose)
             except (LoginError, Refused, Unsupported):
                 raise
             except ClientError as error:

@@ -30,6 +30,7 @@ from ...protocol.topics import TopicPartition
 from ..cluster import Cluster
 from ..errors import ClientError
 from ..producer.coordination import GroupMetadata
+from ..security.connector import Reach
 from .background import Background, Bell
 from .deliveries import Delivery, Ledger, RetryPolicy
 from .fetcher import Fetcher, now_ms
@@ -61,20 +62,29 @@ Offsets = Mapping[TopicPartition, "int | Committed"]
 
 
 class Consumer:
-    """See the module. Keywords are the fields of `ConsumerOptions`; `security` those of Kafka's
-    clients for TLS and logins; `tell` is given a line for whoever wonders why nothing happens.
+    """The first argument names brokers, or is a `Cluster` that is open, and stays so.
+
+    Keywords are the fields of `ConsumerOptions`; `security` those of Kafka's clients for TLS and
+    logins; `tell` is given a line for whoever wonders why nothing happens; `network` see `Cluster`.
+    These three are the cluster's, where one is given.
     """
 
     def __init__(
         self,
-        bootstrap: str,
+        bootstrap: str | Cluster,
         *,
         security: Mapping[str, str] | None = None,
         tell: Callable[[str], None] | None = None,
+        network: Reach | None = None,
         **options: object,
     ) -> None:
         self.options = ConsumerOptions(**options)  # type: ignore[arg-type]
-        self._cluster = Cluster(bootstrap, tell, security=security)
+        self._is_mine = isinstance(bootstrap, str)
+        self._cluster = (
+            Cluster(bootstrap, tell, security=security, network=network)
+            if isinstance(bootstrap, str)
+            else bootstrap
+        )
         self._positions = Positions()
         self._fetcher = Fetcher(
             self._cluster,
@@ -113,7 +123,11 @@ class Consumer:
         self._settled = Bell()
 
     async def __aenter__(self) -> Consumer:
-        await self._stack.enter_async_context(self._cluster)
+        if self._is_mine:
+            await self._stack.enter_async_context(self._cluster)
+        for part in (self._fetcher, self._group):
+            if part is not None:
+                self._stack.callback(self._cluster.close_connections, part.purpose)
         nursery = self._nursery = await self._stack.enter_async_context(Background())
         nursery.start_soon(self._fetcher.run)
         if self._group is not None:
@@ -129,6 +143,9 @@ class Consumer:
         try:
             with trio.move_on_after(self.options.close_timeout_seconds, shield=True):
                 await self._leave(is_done=error is None)
+                assert self._nursery is not None
+                self._nursery.cancel_scope.cancel()
+                await self._fetcher.end_sessions()
         finally:
             await self._stack.__aexit__(None, None, None)
 

@@ -4,7 +4,6 @@ Invariants: the broker knows exactly `_known` once it has answered; epochs go 1,
 again at 1; after an answer that was lost the session is ended, and a full request begins another.
 
 Mirrors: FetchSessionHandler of the Java client (KIP-227, KIP-516).
-Leaves out: the request that ends a session when a consumer closes; brokers forget idle ones.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from ...protocol.topics import TopicPartition
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0  # a full request, which may begin a session
+LAST_EPOCH: Final = -1  # a request that ends it
 MAX_EPOCH: Final = 2**31 - 1
 
 
@@ -77,6 +77,13 @@ class FetchSession:
                 return True
         self._epoch = self._epoch + 1 if self._epoch < MAX_EPOCH else 1
         return True
+
+    def end(self) -> SessionRequest | None:
+        """What ends it, if the broker keeps one; nothing is asked for."""
+        if self._id == NO_SESSION:
+            return None
+        ended, self._id, self._epoch, self._known = self._id, NO_SESSION, FIRST_EPOCH, {}
+        return SessionRequest(ended, LAST_EPOCH, [], [])
 
     def on_lost(self) -> None:
         """No answer came. The next request ends this session and begins another."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Final, Generic
 
@@ -52,7 +53,7 @@ OVERDUE_SECONDS: Final = 1.0  # beyond the wait that was asked for: others are a
 # long each time, as it may be busy.
 FETCH_GRACE_SECONDS: Final = 5.0
 MAX_FETCH_GRACE_SECONDS: Final = 30.0
-FETCH: Final = "fetch"  # the purpose of the connections
+END_SESSIONS_SECONDS: Final = 1.0  # at most: brokers forget idle sessions by themselves
 
 # The metadata is not as it was.
 _STALE: Final = frozenset(
@@ -88,6 +89,8 @@ class Fetcher(Generic[B]):
         unpack: Unpack[B],
         has_room: Callable[[], bool] = lambda: True,
     ) -> None:
+        self.purpose = cluster.new_purpose("fetch")  # of its connections
+
         self._cluster = cluster
         self._options = options
         self._positions = positions
@@ -119,6 +122,23 @@ class Fetcher(Generic[B]):
                 self._start_jobs(nursery)
                 self._notice_overdue()
                 await self.bell.wait(self._seconds_to_next())
+
+    async def end_sessions(self) -> None:
+        """Tell brokers that nothing more is fetched: they need not remember. Once `run` is over."""
+        with trio.move_on_after(END_SESSIONS_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for node, session in self._sessions.items():
+                    request = session.end()
+                    if request is not None:
+                        nursery.start_soon(self._end_session, node, request)
+
+    async def _end_session(self, node: int, session: SessionRequest) -> None:
+        request = self._request(session)
+        request.max_wait_ms = 0
+        with suppress(ClientError):  # it may be gone, and the session with it
+            # Not behind the last fetch, which may wait.
+            connection = await self._cluster.connection(node)
+            await connection.request(ApiKey.FETCH, request, FetchResponse)
 
     def refresh_metadata(self) -> None:
         """Soon: something has shown that it is not as it was."""
@@ -265,7 +285,7 @@ class Fetcher(Generic[B]):
         grace = self._grace_seconds.get(node, FETCH_GRACE_SECONDS)
         begun = trio.current_time()
         try:
-            connection = await self._cluster.connection(node, FETCH)
+            connection = await self._cluster.connection(node, self.purpose)
             timeout = self._options.fetch_max_wait_seconds + grace
             answer = await connection.request(
                 ApiKey.FETCH, request, FetchResponse, timeout_seconds=timeout

@@ -32,6 +32,7 @@ from ...protocol.messages.groups import (
 )
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ..cluster import RETRY_BACKOFF_SECONDS, Cluster, CoordinatorKind
+from ..connection import Connection
 from ..errors import ClientError, LoginError, Refused
 from .assignments import (
     Assignor,
@@ -80,6 +81,7 @@ class Group:
     ) -> None:
         assert options.group_id is not None
         self._cluster = cluster
+        self.purpose = cluster.new_purpose("group")
         self._options = options
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._is_cooperative = all(assignor.is_cooperative for assignor in assignors)
@@ -278,13 +280,19 @@ class Group:
             await trio.sleep(RETRY_BACKOFF_SECONDS)
         self._fetcher.arrived.ring()
 
+    async def _coordinator(self) -> Connection:
+        """Over a connection of our own: a join waits for all members. Raises ClientError."""
+        return await self._cluster.coordinator(
+            CoordinatorKind.GROUP, self.membership.group_id, self.purpose
+        )
+
     def _forget_coordinator(self) -> None:
         self._cluster.forget_coordinator(CoordinatorKind.GROUP, self.membership.group_id)
 
     async def _rebalance(self) -> Outcome:
         """One attempt, from JoinGroup to SyncGroup."""
         m = self.membership
-        connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+        connection = await self._coordinator()
         if not self._may_join():  # the application has left meanwhile
             return Outcome.IGNORED
         self._has_assignment = False
@@ -353,7 +361,7 @@ class Group:
 
     async def _heartbeat(self) -> Outcome:
         m = self.membership
-        connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+        connection = await self._coordinator()
         asked = m.heartbeat_request(now_ms())
         if asked is None:
             return Outcome.IGNORED
@@ -383,10 +391,10 @@ class Group:
         if not m.member_id and not is_joining:
             return
         try:
-            connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+            connection = await self._coordinator()
             if is_joining:  # nothing behind a join is answered before it is
                 connection.close()
-                connection = await self._cluster.coordinator(CoordinatorKind.GROUP, m.group_id)
+                connection = await self._coordinator()
             version = connection.version(ApiKey.LEAVE_GROUP)
             names = version >= FIRST_WITH_MEMBERS
             request = m.leave_request(reason, version_names_members=names)

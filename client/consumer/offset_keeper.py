@@ -80,7 +80,9 @@ class OffsetKeeper:
         """Takes out of `left` what is committed; what keeps the others."""
         member = group.member()
         try:
-            connection = await self._cluster.coordinator(CoordinatorKind.GROUP, member.group_id)
+            connection = await self._cluster.coordinator(
+                CoordinatorKind.GROUP, member.group_id, group.purpose
+            )
             answer = await commit(connection, member, left)
         except (LoginError, Refused):
             raise
@@ -112,11 +114,14 @@ class OffsetKeeper:
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
         """Those that have something committed. Raises ClientError."""
-        group_id = self._needs_group().membership.group_id
+        group = self._needs_group()
+        group_id = group.membership.group_id
         problem = ""
         async for _ in retrying():
             try:
-                connection = await self._cluster.coordinator(CoordinatorKind.GROUP, group_id)
+                connection = await self._cluster.coordinator(
+                    CoordinatorKind.GROUP, group_id, group.purpose
+                )
                 found, code = await fetch_committed(connection, group_id, partitions)
             except (LoginError, Refused):
                 raise

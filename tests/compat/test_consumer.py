@@ -16,7 +16,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from pybroker import Consumer, Received
+from pybroker import Cluster, Consumer, Producer, Received
 from pybroker.client.consumer.deliveries import Delivery
 from pybroker.client.consumer.offset_requests import Committed
 from tests.support.apache_kafka import ApacheKafkaProcess, java_command
@@ -432,3 +432,35 @@ async def test_a_slow_application_loses_its_partitions_and_gets_them_back(
                     await slow.poll(0.05)
                     await other.poll(0.05)
     assert set(lost) == everything
+
+
+async def test_a_cluster_is_shared(kafka: BrokerProcess, topic: str) -> None:
+    """By members of a group, whose joins wait for each other, and a producer."""
+    group = f"shared-{topic}"
+    options: Any = {"auto_offset_reset": "earliest", "heartbeat_interval_seconds": 0.2}
+    found: set[bytes | None] = set()
+
+    async def read_all(consumer: Consumer) -> None:
+        async for record in consumer:
+            found.add(record.value)
+            if len(found) == 401:
+                nursery.cancel_scope.cancel()
+
+    with trio.fail_after(WAIT_SECONDS):
+        async with (
+            Cluster(kafka.bootstrap) as cluster,
+            Consumer(cluster, group_id=group, **options) as first,
+            Consumer(cluster, group_id=group, **options) as second,
+            Producer(cluster) as producer,
+        ):
+            async with trio.open_nursery() as nursery:
+                for consumer in (first, second):
+                    await consumer.subscribe([topic])
+                    nursery.start_soon(read_all, consumer)
+                while not (first.assignment and second.assignment):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+                await producer.send(topic, b"the last")
+            assert len(first.assignment) == len(second.assignment) == 2
+            await first.unsubscribe()
+            await cluster.metadata([topic])
+    assert len(found) == 401

@@ -94,3 +94,12 @@ def test_brokers_without_sessions_are_told_everything() -> None:
         request = session.request(wanted)
         assert (request.session_id, request.epoch, len(request.topics)) == (0, 0, 1)
         assert session.on_answer(ErrorCode.NONE, 0)
+
+
+def test_what_a_broker_keeps_is_ended_once() -> None:
+    session, broker = FetchSession(), Broker()
+    assert session.end() is None  # none has begun
+    session.on_answer(*broker.answer(session.request({("a", 0): Wanted(IDS["a"], 0, 0, 100)})))
+    assert session.end() == SessionRequest(broker.session_id, -1, [], [])
+    assert session.end() is None
+    assert session.request({}).epoch == 0

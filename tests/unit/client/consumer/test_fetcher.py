@@ -12,6 +12,7 @@ import trio.testing
 
 from pybroker.client.connection import REQUEST_TIMEOUT_SECONDS
 from pybroker.client.consumer.background import Background
+from pybroker.client.consumer.fetch_session import LAST_EPOCH
 from pybroker.client.consumer.fetcher import Fetcher
 from pybroker.client.consumer.options import EARLIEST, ConsumerOptions
 from pybroker.client.consumer.positions import MAX_BUFFERED_FETCHES, Position, Positions
@@ -44,6 +45,7 @@ from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 
 LEADER, FOLLOWER = 1, 2
+SESSION_ID = 7
 PLACE = ("t", 0)
 IDLE_SECONDS = 0.01  # of a fetch without records
 
@@ -61,11 +63,16 @@ class Played:
         self.fails = 0  # so many fetches
         self.told: list[str] = []
         self.has_bad_name = False
+        self.session_id = 0
+        self.ended: list[int] = []  # fetch sessions
         self.leader = LEADER
         self.silent: set[int] = set()  # brokers that are paused
 
     def tell(self, line: str) -> None:
         self.told.append(line)
+
+    def new_purpose(self, name: str) -> str:
+        return name
 
     def asks(self, operation: str, name: str = "") -> Asked:
         return Asked(None, operation, name)
@@ -108,6 +115,11 @@ class Played:
         if self.fails:
             self.fails -= 1
             raise ConnectionFailed("it was cut")
+        if request.session_epoch == LAST_EPOCH:
+            self.ended.append(request.session_id)
+            return FetchResponse()
+        if part is None:  # all as before
+            return FetchResponse(session_id=self.session_id)
         self.asked.append((node, part.fetch_offset))
         found_part = FetchResponsePartitionData(high_watermark=self.end, records=b"")
         if node == LEADER and self.preferred >= 0:
@@ -117,7 +129,8 @@ class Played:
         else:
             behind = (b for b in self.log if read_batch_header(b).next_offset > part.fetch_offset)
             found_part.records = bytes(next(behind, b""))
-        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[found_part])])
+        topic = FetchableTopicResponse(topic="t", partitions=[found_part])
+        return FetchResponse(session_id=self.session_id, responses=[topic])
 
 
 class Connection:
@@ -239,6 +252,22 @@ async def test_a_broker_that_stays_silent_is_given_longer_each_time(
         begun = trio.current_time()
         assert await offsets(fetcher, 4) == [0, 1, 2, 3]
         assert 3 < trio.current_time() - begun < 6
+
+
+async def test_who_leaves_ends_its_sessions(autojump_clock: trio.testing.MockClock) -> None:
+    played = Played(batch(0, 4))
+    played.session_id = SESSION_ID
+    async with fetching(played, Position(0)) as (fetcher, _):
+        assert await offsets(fetcher, 4) == [0, 1, 2, 3]
+    await fetcher.end_sessions()
+    await fetcher.end_sessions()
+    assert played.ended == [SESSION_ID]
+    async with fetching(played, Position(0)) as (fetcher, _):
+        await offsets(fetcher, 4)
+    played.silent.add(LEADER)
+    begun = trio.current_time()
+    await fetcher.end_sessions()
+    assert trio.current_time() - begun < 2
 
 
 async def test_a_follower_in_the_rack_is_read_and_left_when_it_is_behind() -> None:
