@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ..errors import InvalidRecord
 from .loops.places import find_places, no_places
 from .loops.scan import MIN_RECORD_BYTES
-from .loops.varint import MAX_INT64, MIN_INT64, encode_varlong, read_varint
+from .loops.varint import MAX_INT64, MIN_INT64, read_varint
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -62,37 +62,6 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 def decrement_sequence(sequence: int, decrement: int) -> int:
     return (sequence - decrement) & MAX_INT32
-
-
-def encode_record(
-    offset_delta: int,
-    timestamp_delta: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-) -> bytes:
-    """One record with its length in front."""
-    parts = [
-        b"\0",
-        encode_varlong(timestamp_delta),
-        encode_varlong(offset_delta),
-        b"\x01" if key is None else encode_varlong(len(key)),
-        key or b"",
-        b"\x01" if value is None else encode_varlong(len(value)),
-        value or b"",
-        encode_varlong(len(headers)),
-    ]
-    for name, content in headers:
-        name_bytes = name.encode()
-        parts.append(encode_varlong(len(name_bytes)))
-        parts.append(name_bytes)
-        if content is None:
-            parts.append(b"\x01")
-        else:
-            parts.append(encode_varlong(len(content)))
-            parts.append(content)
-    body = b"".join(parts)
-    return encode_varlong(len(body)) + body
 
 
 def check_block(count: int, size: int, base_offset: int) -> None:

@@ -23,7 +23,7 @@ from pybroker.protocol.records.builder import assemble, build_empty_batch
 from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
 from pybroker.protocol.records.convert import convert_produced, down_convert, read_produced
 from pybroker.protocol.records.message_set import encode_message_set
-from pybroker.protocol.records.record import encode_record
+from tests.support.slow_records import encode_record
 
 
 def up_convert(

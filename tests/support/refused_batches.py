@@ -23,7 +23,8 @@ from pybroker.protocol.messages.produce import (
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.compression import Compression, compress
 from pybroker.protocol.records.loops.varint import encode_varlong
-from pybroker.protocol.records.record import SimpleRecord, encode_record
+from pybroker.protocol.records.record import SimpleRecord
+from tests.support.slow_records import encode_record
 from tests.support.wire import Topic, WireClient
 
 HOUR_MS = 3_600_000

@@ -8,9 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pybroker.protocol.errors import InvalidRecord, ProtocolError
-from pybroker.protocol.records.record import Record, decode_records, encode_record
+from pybroker.protocol.records.record import Record, decode_records
 from pybroker.storage.cleaner.record_scan import choose_records, scan_keys, timestamp_delta
 from tests.support.record_strategies import header_lists, payloads
+from tests.support.slow_records import encode_record
 
 BASE_OFFSET = 1_000
 BASE_TIMESTAMP = 5_000

@@ -21,9 +21,9 @@ from pybroker.protocol.records.batch import (
     read_batch_header,
 )
 from pybroker.protocol.records.builder import assemble, build_batch, build_end_txn_marker
-from pybroker.protocol.records.record import encode_record
 from tests.support.dumb_records import dumb_decode
 from tests.support.record_strategies import codecs, contents, record_lists
+from tests.support.slow_records import encode_record
 
 PRODUCERS = st.sampled_from([7, 8])
 Log = list[tuple[bytes, bool]]  # a batch, and whether it is of an aborted transaction

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.columns import decode_columns
 from pybroker.protocol.records.loops.encode import encode_parts
-from pybroker.protocol.records.record import SimpleRecord, encode_record
+from pybroker.protocol.records.record import SimpleRecord
+from tests.support.slow_records import encode_record
 
 NEAR = 1_700_000_000_000
 TIMESTAMPS = st.one_of(

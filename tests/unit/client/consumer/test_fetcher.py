@@ -41,7 +41,7 @@ from pybroker.protocol.messages.offsets import (
     OffsetForLeaderTopicResult,
 )
 from pybroker.protocol.records.batch import read_batch_header
-from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.records.builder import build_batch, build_empty_batch
 from pybroker.protocol.records.record import SimpleRecord
 
 LEADER, FOLLOWER = 1, 2
@@ -205,6 +205,19 @@ async def test_out_of_range_is_reset_or_told() -> None:
     async with fetching(played, Position(99), auto_offset_reset="none") as (fetcher, _):
         with pytest.raises(ClientError, match="t-0: there is no offset 99"):
             await take(fetcher)
+
+
+async def test_what_compaction_emptied_and_what_is_before_the_position_is_passed_by() -> None:
+    emptied = build_empty_batch(read_batch_header(batch(3, 3)))
+    last = build_empty_batch(read_batch_header(batch(8, 2)))
+    played = Played(batch(0, 3), emptied, batch(6, 2), last)
+    async with fetching(played, Position(1)) as (fetcher, positions):
+        assert await offsets(fetcher, 4) == [1, 2, 6, 7]
+        with trio.fail_after(20):
+            while positions[PLACE].fetch_position != Position(10, 3):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        assert fetcher.take(1000) is None  # there is nothing in it
+        assert positions[PLACE].position == Position(10, 3)
 
 
 async def test_no_more_is_buffered_than_the_limit() -> None:
