@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any, Final
 
+import trio
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
@@ -27,10 +28,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...client.errors import ClientError
 from ..local.cluster_state import ClusterError
 from .access import Access, Asked
-from .asked import Wrong
+from .asked import Wrong, body_of
 from .collector import Collector
+from .groups import group_details, group_list, order_group
 from .live import TooMany
+from .messages import produce_message, read_messages
 from .nodes import node_command
+from .topics import order_topic, topic_configs, topic_details, topic_list
 
 KINDS: Final = {
     "html": "text/html; charset=utf-8",
@@ -51,7 +55,10 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 
+ANSWER_SECONDS: Final = 60.0
+
 Answer = Callable[[Request], Awaitable[object]]
+Obey = Callable[[Collector, dict[str, Any]], Awaitable[object]]
 
 
 def application(access: Access, collector: Collector) -> ASGIApp:
@@ -66,10 +73,43 @@ def application(access: Access, collector: Collector) -> ASGIApp:
 
     routes = [
         Route("/events", events),
-        _asks("/api/nodes/command", lambda request: node_command(collector, request), write=True),
+        *_reading(collector),
+        *_writing(collector),
         *_own_files(),
     ]
     return _Guarded(Starlette(routes=routes), access)
+
+
+def _reading(collector: Collector) -> list[Route]:
+    def named(request: Request) -> str:
+        return request.query_params.get("name", "")
+
+    return [
+        _asks("/api/topics", lambda _: topic_list(collector)),
+        _asks("/api/topic", lambda request: topic_details(collector, named(request))),
+        _asks("/api/configs", lambda request: topic_configs(collector, named(request))),
+        _asks("/api/messages", lambda request: read_messages(collector, request.query_params)),
+        _asks("/api/groups", lambda _: group_list(collector)),
+        _asks("/api/group", lambda request: group_details(collector, named(request))),
+    ]
+
+
+def _writing(collector: Collector) -> list[Route]:
+    def orders(path: str, obey: Obey) -> Route:
+        async def answer(request: Request) -> object:
+            try:
+                return await obey(collector, await body_of(request))
+            finally:
+                collector.shared.forget()
+
+        return _asks(path, answer, write=True)
+
+    return [
+        orders("/api/nodes/command", node_command),
+        orders("/api/topics/order", order_topic),
+        orders("/api/messages/produce", produce_message),
+        orders("/api/groups/order", order_group),
+    ]
 
 
 def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
@@ -77,7 +117,10 @@ def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
 
     async def endpoint(request: Request) -> Response:
         try:
-            found = await answer(request)
+            with trio.fail_after(ANSWER_SECONDS):
+                found = await answer(request)
+        except trio.TooSlowError:
+            return JSONResponse({"error": f"no answer in {ANSWER_SECONDS:.0f} s"}, 504)
         except Wrong as error:
             return JSONResponse({"error": str(error)}, 400)
         except (ClientError, ClusterError) as error:

@@ -36,3 +36,16 @@ def text(found: dict[str, Any], name: str, default: str | None = None) -> str:
     if not isinstance(value, str):
         raise Wrong(f"{name} is a text")
     return value
+
+
+def optional_text(found: dict[str, Any], name: str) -> str | None:
+    """None if there is none. Raises Wrong."""
+    return None if found.get(name) is None else text(found, name)
+
+
+def number(found: dict[str, Any], name: str, default: int | None = None) -> int:
+    """Raises Wrong."""
+    value = found.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63:
+        raise Wrong(f"{name} is a whole number")
+    return value

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import trio
 
+from ...client.admin.admin import Admin
 from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
@@ -21,12 +22,14 @@ from .cluster_view import NOTHING_YET, ClusterView, Happening, changed_topics, h
 from .history import Timeline
 from .live import Live
 from .processes import Processes
+from .shared import Shared
 
 LOOK_SECONDS: Final = 0.4
 LOOK_LONGEST_SECONDS: Final = 10.0
 PAUSE_PER_LOOK: Final = 15  # at most a sixteenth of the time is spent on asking
 ANSWER_SECONDS: Final = 2.0  # then another broker is asked
 NODES_SECONDS: Final = 1.0
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 FIRST_THAT_NEED_NOT_CREATE: Final = 4  # of Metadata
 
 
@@ -37,8 +40,17 @@ def now_ms() -> int:
 class Collector:
     """`run` looks; `live` is what browsers follow. `data_dir`: of a cluster on this machine."""
 
-    def __init__(self, cluster: Cluster, data_dir: Path | None, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        security: Mapping[str, str],
+        data_dir: Path | None,
+        facts: Mapping[str, Any],
+    ) -> None:
         self._cluster = cluster
+        self.admin = Admin(cluster)
+        self.shared = Shared()
+        self.security = security
         self.data_dir = data_dir
         self._processes = None if data_dir is None else Processes(data_dir)
         self._facts = facts
@@ -48,6 +60,17 @@ class Collector:
         self.problem = ""
         self.timeline = Timeline()
         self.live = Live(self.everything)
+
+    @property
+    def bootstrap(self) -> str:
+        """Of the brokers that are there now, as far as is known."""
+        known = [f"{one.host}:{one.port}" for one in self.view.brokers.values()]
+        return ",".join(known) or str(self._facts["bootstrap"])
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether there ever was one here."""
+        return TRANSACTIONS_TOPIC in self.view.topics
 
     def everything(self) -> dict[str, Any]:
         """What a browser gets first."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
-from starlette.requests import Request
 
 from ..local.cluster_control import command_node
-from .asked import Wrong, body_of, text
+from .asked import Wrong, text
 from .cluster_view import Happening
 from .collector import Collector
 
 COMMANDS: Final = ("kill", "pause", "resume", "restart", "stop")
 
 
-async def node_command(collector: Collector, request: Request) -> dict[str, str]:
+async def node_command(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
     """`{"command": ..., "node": a broker's id or zookeeper}`. Raises Wrong, ClusterError."""
-    asked = await body_of(request)
     command, node = text(asked, "command"), text(asked, "node")
     data_dir: Path | None = collector.data_dir
     if data_dir is None:

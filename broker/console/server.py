@@ -69,7 +69,7 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         "is_local": options.data_dir is not None,
     }
     async with Cluster(options.bootstrap, security=options.security) as cluster:
-        collector = Collector(cluster, options.data_dir, facts)
+        collector = Collector(cluster, options.security, options.data_dir, facts)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collector.run)
             app = application(access, collector)

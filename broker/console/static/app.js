@@ -1,13 +1,19 @@
 // The frame around the pages: which one is shown follows the address behind the #.
 
 import { fill, h, tell } from "./dom.js";
-import { listen } from "./state.js";
+import { follow, listen, state } from "./state.js";
 import { clusterPage } from "./cluster.js";
+import { groupsPage } from "./groups.js";
+import { messagesPage } from "./messages.js";
+import { topicsPage } from "./topics.js";
 
 // Name in the address -> title and the page: a function of its place and the rest of the address,
 // which returns what ends it.
 const PAGES = {
   cluster: ["Cluster", clusterPage],
+  topics: ["Topics", topicsPage],
+  messages: ["Messages", messagesPage],
+  groups: ["Groups", groupsPage],
 };
 
 let end = () => {};
@@ -42,7 +48,6 @@ theme(localStorage.getItem("theme") ?? (matchMedia("(prefers-color-scheme: dark)
 document.getElementById("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 fill(document.getElementById("nav"), Object.entries(PAGES).map(([name, [title]], index) =>
   h("a", { href: `#/${name}`, "data-page": name, title: `Alt+${index + 1}` }, title)));
-addEventListener("hashchange", show);
 addEventListener("keydown", (event) => {
   const name = Object.keys(PAGES)[Number(event.key) - 1];
   if (event.altKey && name) location.hash = `#/${name}`;
@@ -52,5 +57,11 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
+// Pages show what may be done: that is known once the first message is there.
+const ready = follow(() => {
+  if (!state.isThere) return;
+  ready();
+  addEventListener("hashchange", show);
+  show();
+});
 listen();
-show();

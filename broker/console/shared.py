@@ -1,0 +1,41 @@
+"""One answer for all browsers that ask for the same at about the same time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import trio
+
+ANSWERS_MAX: Final = 200
+
+
+class Shared:
+    """`get` asks once, and gives all who ask within the answer's time what was answered."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, tuple[float, object]] = OrderedDict()
+        self._asking: dict[str, trio.Lock] = {}
+
+    def forget(self) -> None:
+        """Something was changed: whoever asks from now on is not told how it was."""
+        self._answers.clear()
+
+    async def get(self, name: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """An answer that is at most so old; an error is raised to who has asked, and not kept."""
+        lock = self._asking.setdefault(name, trio.Lock())
+        try:
+            async with lock:
+                known = self._answers.get(name)
+                if known is not None and trio.current_time() - known[0] < seconds:
+                    return known[1]
+                found = await ask()
+                self._answers[name] = (trio.current_time(), found)
+                self._answers.move_to_end(name)
+                while len(self._answers) > ANSWERS_MAX:
+                    self._answers.popitem(last=False)
+                return found
+        finally:
+            if not lock.statistics().tasks_waiting and not lock.locked():
+                self._asking.pop(name, None)

@@ -1,0 +1,151 @@
+// Records: read from some place on, filtered, followed as they come, and written.
+
+import { bytes, copy, count, fill, h, save, scrolling, stamp } from "./dom.js";
+import { ask, order, state } from "./state.js";
+import { doing, link, quoted, repeat, topicChoice } from "./topics.js";
+
+const KEPT = 1000;
+const label = (title, input) => h("label", {}, title, input);
+const TAIL_MS = 700;
+
+export function messagesPage(main, [name]) {
+  const [topic, endChoice] = topicChoice(name, (event) => { location.hash = link("messages", event.target.value); });
+  if (!name) {
+    fill(main, h("h1", {}, "Messages"), h("section", {}, topic, h("p", { class: "soft" }, "Which topic?")));
+    return endChoice;
+  }
+  const partition = h("input", { type: "number", min: 0, placeholder: "all" });
+  const from = h("select", {}, ["end", "beginning", "offset", "time"].map((one) => h("option", {}, one)));
+  const at = h("input", { placeholder: "offset, or time" });
+  const limit = h("input", { type: "number", min: 1, max: 500, value: 50 });
+  const text = h("input", { type: "search" });
+  const where = h("input", { type: "search", placeholder: "value.user == 'ada' and offset > 5", size: 34 });
+  const tail = h("input", { type: "checkbox", onchange: () => (tail.checked ? begin() : stop()) });
+  const list = h("div"), status = h("p", { role: "status", class: "soft" });
+  const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Go on");
+  let records = [], positions = null, stop = () => {};
+  fill(main, h("h1", {}, `Messages of ${name}`),
+    h("section", {},
+      h("form", { onsubmit: (event) => { event.preventDefault(); tail.checked = false; stop(); read(false); } },
+        topic, label("Partition", partition), label("From", from), label("At", at), label("At most", limit), label("That have the text", text), label("Where", where),
+        h("button", {}, "Read"), h("label", { class: "inline" }, tail, "follow what comes"),
+        h("button", { type: "button", onclick: () => copy(command()) }, "Copy as a command"),
+        h("button", { type: "button", onclick: () => save(`${name}.json`, JSON.stringify(records, null, 1), "application/json") }, "Save JSON")),
+      status, list, more),
+    state.facts.may_write ? production(name) : null);
+
+  function place() {
+    if (from.value !== "time" || /^\d+$/.test(at.value)) return at.value;
+    const ms = Date.parse(at.value);
+    if (Number.isNaN(ms)) throw new Error("a time is ms since 1970, or 2026-11-23T04:00:00");
+    return String(ms);
+  }
+
+  async function read(isMore) {
+    await doing(async () => {
+      const found = await ask("messages", { topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value,
+        from: isMore ? "positions" : from.value, at: isMore ? JSON.stringify(positions) : place() });
+      take(found, isMore);
+    });
+  }
+
+  function take(found, isMore) {
+    positions = found.positions;
+    if (isMore && !found.records.length) { more.disabled = found.is_all; return; }
+    const byTime = (one, other) => one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset;
+    records = [...(isMore ? records : []), ...found.records.sort(byTime)].slice(-KEPT);
+    fill(status, `${count(records.length)} records shown, ${count(found.scanned)} looked at${found.is_all ? "; this is the end" : ""}`);
+    more.disabled = found.is_all;
+    draw();
+  }
+
+  function draw() {
+    fill(list, scrolling("messages", h("table", {}, h("caption", {}, "Records; open one to see all of it"),
+      h("thead", {}, h("tr", {}, ["Partition", "Offset", "Time (UTC)", "Key", "Value", "All of it"].map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, records.map(row).reverse()))));
+  }
+
+  function row(one) {
+    const made = h("tr", {}, h("td", { class: "number" }, one.partition), h("td", { class: "number" }, one.offset), h("td", { class: "number" }, stamp(one.timestamp)),
+      h("td", { class: "long" }, brief(one.key, 60)), h("td", { class: "long" }, one.state ? [h("span", { class: `badge ${one.state === "open" ? "late" : "bad"}` }, one.state), " "] : null, brief(one.value, 160)),
+      h("td", {}, h("button", { type: "button", "aria-expanded": "false", "aria-label": `record ${one.partition}-${one.offset}`, onclick: toggle }, "open")));
+    function toggle(event) {
+      const isOpen = event.target.getAttribute("aria-expanded") === "true";
+      event.target.setAttribute("aria-expanded", String(!isOpen));
+      if (isOpen) made.nextSibling.remove();
+      else made.after(h("tr", {}, h("td", { colspan: 6 }, details(one))));
+    }
+    return made;
+  }
+
+  function command() {
+    const start = { end: "-o -" + limit.value, beginning: "-o beginning", offset: `-o ${at.value}`, time: `-o @${at.value}` }[from.value];
+    return `pybroker consume ${quoted(name)} ${start}${partition.value ? ` -p ${partition.value}` : ""} --until end --bootstrap-server ${state.facts.bootstrap}`;
+  }
+
+  function begin() {
+    stop();
+    stop = repeat(async () => {
+      if (positions === null) await read(false);
+      else await read(true);
+    }, TAIL_MS);
+  }
+
+  read(false);
+  return () => { endChoice(); stop(); };
+}
+
+function brief(content, length) {
+  if (content === null) return h("span", { class: "badge late" }, "none");
+  if (content.text === null) return h("span", {}, h("span", { class: "soft" }, "hex "), content.hex.slice(0, length));
+  return content.text.length > length ? `${content.text.slice(0, length)} …` : content.text;
+}
+
+function details(one) {
+  return h("div", {}, ["key", "value"].map((name) => h("div", {}, h("h3", {}, name), content(one[name], name))),
+    h("h3", {}, "headers"), one.headers.length ? h("ul", {}, one.headers.map(([name, value]) => h("li", {}, h("b", {}, name), " = ", brief(value, 2000)))) : h("p", { class: "soft" }, "none"));
+}
+
+function content(found, name) {
+  if (found === null) return h("p", {}, name === "value" ? "none: a tombstone, which deletes the key where a topic is compacted" : "none");
+  const views = { hex: () => h("pre", {}, found.hex) };
+  if (found.text !== null) {
+    views.text = () => h("pre", {}, found.text);
+    try {
+      const tree = JSON.parse(found.text);
+      if (tree !== null && typeof tree === "object") views.JSON = () => branch(tree, 0);
+    } catch { /* it is not JSON */ }
+  }
+  const place = h("div");
+  const names = ["JSON", "text", "hex"].filter((one) => one in views);
+  fill(place, views[names[0]]());
+  const cut = found.text !== null && found.text.length < found.size;
+  return h("div", {}, h("div", { class: "bar" }, names.map((one) => h("button", { type: "button", onclick: () => fill(place, views[one]()) }, one)),
+    h("span", { class: "soft" }, bytes(found.size), cut ? "; its beginning is shown" : "")), place);
+}
+
+const BRANCHES = 500, DEEP = 40;
+
+function branch(value, depth) {
+  if (value === null || typeof value !== "object") return h("span", {}, JSON.stringify(value));
+  if (depth > DEEP) return h("span", { class: "soft" }, "…");
+  const entries = Object.entries(value);
+  return h("ul", { class: "tree" }, entries.slice(0, BRANCHES).map(([name, inner]) => {
+    if (inner !== null && typeof inner === "object") return h("li", {}, h("details", { open: depth < 2 }, h("summary", {}, name), branch(inner, depth + 1)));
+    return h("li", {}, h("b", {}, name), ": ", JSON.stringify(inner));
+  }), entries.length > BRANCHES ? h("li", { class: "soft" }, `… ${count(entries.length - BRANCHES)} more`) : null);
+}
+
+function production(name) {
+  const key = h("input"), noKey = h("input", { type: "checkbox", checked: true }), value = h("textarea", { rows: 4 }), tombstone = h("input", { type: "checkbox" });
+  const headers = h("input", { placeholder: 'a JSON object: {"trace": "1"}' }), partition = h("input", { type: "number", min: 0, placeholder: "by key" });
+  return h("section", {}, h("h2", {}, "Write a record"), h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    await doing(() => {
+      let given = {};
+      if (headers.value) { try { given = JSON.parse(headers.value); } catch { throw new Error("the headers are not JSON"); } }
+      return order("messages/produce", { topic: name, key: noKey.checked ? null : key.value, value: tombstone.checked ? null : value.value, headers: given, partition: partition.value ? Number(partition.value) : null });
+    });
+  } }, h("label", {}, "Key", key), h("label", { class: "inline" }, noKey, "no key"), h("label", {}, "Headers", headers), h("label", {}, "Partition", partition), h("label", { class: "wide" }, "Value", value), h("label", { class: "inline" }, tombstone, "none (a tombstone)"), h("button", {}, "Write"),
+    h("button", { type: "button", onclick: () => copy(`printf %s ${quoted(value.value)} | pybroker produce ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy the command")));
+}

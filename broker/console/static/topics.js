@@ -1,0 +1,182 @@
+// All topics, and one of them: partitions, configs, and what can be done to it.
+
+import { bytes, copy, count, facts, fill, h, scrolling, table, tableTools, tell } from "./dom.js";
+import { ask, follow, order, state } from "./state.js";
+
+const ROWS = 150;
+const EVERY_MS = 2000;
+const CONFIGS_MS = 2500;
+
+export function topicsPage(main, [name]) {
+  return name ? oneTopic(main, name) : allTopics(main);
+}
+
+// Calls `draw` now and every few seconds until the page is left; returns what ends that.
+export function repeat(draw, everyMs = EVERY_MS) {
+  let timer, isOver = false;
+  const turn = async () => {
+    try { await draw(); } catch (error) { tell(error.message, true); }
+    if (!isOver) timer = setTimeout(turn, everyMs);
+  };
+  turn();
+  return () => { isOver = true; clearTimeout(timer); };
+}
+
+export async function doing(work) {
+  try {
+    const found = await work();
+    if (found?.done) tell(found.done);
+    return found;
+  } catch (error) {
+    tell(error.message, true);
+    return null;
+  }
+}
+
+export const link = (...places) => `#/${places.map(encodeURIComponent).join("/")}`;
+
+function field(label, input) {
+  return h("label", {}, label, input);
+}
+
+function allTopics(main) {
+  const filter = h("input", { type: "search", oninput: () => { page = 0; draw(); } });
+  const inner = h("input", { type: "checkbox", onchange: () => draw() });
+  const place = h("div");
+  const where = h("span", { role: "status" });
+  let rows = [], before = new Map(), page = 0;
+  const pager = [h("button", { type: "button", onclick: () => { page -= 1; draw(); } }, "Earlier"), h("button", { type: "button", onclick: () => { page += 1; draw(); } }, "Later")];
+  fill(main, h("h1", {}, "Topics"),
+    state.facts.may_write ? creation() : null,
+    h("section", {}, h("div", { class: "bar" }, field("Topics that have", filter), h("label", { class: "inline" }, inner, "internal topics, too"), pager, where),
+      scrolling("topics", place), tableTools("topics", () => place.querySelector("table"))));
+
+  function draw() {
+    const text = filter.value.toLowerCase();
+    const found = rows.filter((row) => row.name.toLowerCase().includes(text) && (inner.checked || !row.name.startsWith("__")));
+    page = Math.max(0, Math.min(page, Math.ceil(found.length / ROWS) - 1));
+    const held = document.activeElement?.dataset?.topic;
+    fill(place, table("Topics of the cluster", [
+      ["Topic", (row) => h("a", { href: link("topics", row.name), "data-topic": row.name }, row.name)],
+      ["Partitions", (row) => count(row.partitions), "number"],
+      ["Replicas", (row) => row.replicas, "number"],
+      ["Under-replicated", (row) => h("span", { class: row.behind ? "late" : null }, row.behind), "number"],
+      ["Records", (row) => count(row.records), "number"],
+      ["Records/s", (row) => (row.rate === undefined ? "–" : count(row.rate, 1)), "number"],
+      ["On disk", (row) => bytes(row.bytes), "number"],
+      ["Read", (row) => h("a", { href: link("messages", row.name), "aria-label": `messages of ${row.name}` }, "messages")],
+    ], found.slice(page * ROWS, (page + 1) * ROWS), "no topic is like that"));
+    if (held) place.querySelector(`[data-topic="${CSS.escape(held)}"]`)?.focus();
+    fill(where, `${count(found.length)} topics`);
+    pager[0].disabled = page === 0;
+    pager[1].disabled = (page + 1) * ROWS >= found.length;
+  }
+
+  return repeat(async () => {
+    const now = performance.now();
+    rows = await ask("topics");
+    for (const row of rows) {
+      const [end, at] = before.get(row.name) ?? [];
+      if (end !== undefined) row.rate = Math.max(0, (1000 * (row.end - end)) / (now - at));
+    }
+    before = new Map(rows.map((row) => [row.name, [row.end, now]]));
+    draw();
+  });
+}
+
+function creation() {
+  const name = h("input", { required: true, maxlength: 249 });
+  const partitions = h("input", { type: "number", min: 1, placeholder: "default" });
+  const replicas = h("input", { type: "number", min: 1, placeholder: "default" });
+  const compact = h("input", { type: "checkbox" });
+  const whole = (input) => (input.value ? Number(input.value) : -1);
+  return h("details", { class: "card" }, h("summary", {}, "Create a topic"),
+    h("form", { onsubmit: async (event) => {
+      event.preventDefault();
+      const configs = compact.checked ? { "cleanup.policy": "compact" } : {};
+      await doing(() => order("topics/order", { do: "create", name: name.value, partitions: whole(partitions), replication_factor: whole(replicas), configs }));
+    } }, field("Name", name), field("Partitions", partitions), field("Replicas", replicas), h("label", { class: "inline" }, compact, "compacted"), h("button", {}, "Create")));
+}
+
+function oneTopic(main, name) {
+  const partitions = h("div"), configs = h("div"), summary = h("div");
+  const filter = h("input", { type: "search", oninput: () => drawConfigs() });
+  let found = [];
+  const mayWrite = state.facts.may_write;
+  fill(main, h("h1", {}, name), summary,
+    h("p", {}, h("a", { href: link("messages", name) }, "Messages"), " · ", h("a", { href: link("topics") }, "All topics"), " · ",
+      h("button", { type: "button", onclick: () => copy(`pybroker topics describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
+    h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))),
+    h("section", {}, h("h2", {}, "Configs"), h("div", { class: "bar" }, field("Configs that have", filter)), scrolling("configs", configs), tableTools(`${name}-configs`, () => configs.querySelector("table"))),
+    mayWrite ? changes(name) : null);
+
+  async function drawPartitions() {
+    const one = await ask("topic", { name });
+    const records = one.partitions.reduce((sum, part) => sum + Math.max(0, (part.high_watermark ?? 0) - (part.start ?? 0)), 0);
+    fill(summary, facts({ Partitions: one.partitions.length, Records: count(records), "On disk": bytes(one.partitions.reduce((sum, part) => sum + Object.values(part.bytes).reduce((a, b) => a + b, 0), 0)) }));
+    fill(partitions, table(`Partitions of ${name}`, [
+      ["Partition", (part) => part.partition, "number"],
+      ["Leader", (part) => (part.leader < 0 ? h("span", { class: "badge bad" }, "none") : part.leader), "number"],
+      ["Epoch", (part) => part.epoch, "number"],
+      ["Replicas", (part) => part.replicas.join(", ")],
+      ["In sync", (part) => h("span", { class: part.isr.length < part.replicas.length ? "late" : "good" }, part.isr.join(", "))],
+      ["Log start", (part) => count(part.start), "number"],
+      ["Last stable", (part) => count(part.last_stable), "number"],
+      ["High watermark", (part) => count(part.high_watermark), "number"],
+      ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–"],
+      ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · ")],
+    ], one.partitions));
+  }
+
+  function drawConfigs() {
+    const shown = found.filter((one) => one.name.includes(filter.value));
+    const columns = [["Config", (one) => h("span", { title: one.about }, one.name)], ["Value", (one) => (one.secret ? "(secret)" : one.value ?? "–"), "long"],
+      ["Source", (one) => h("span", { class: one.source === "topic" ? "badge late" : "soft" }, one.source)]];
+    if (mayWrite) columns.push(["Do", (one) => (one.fixed ? "" : [h("button", { type: "button", "aria-label": `edit ${one.name}`, onclick: (event) => edit(one, event.target.closest("tr")) }, "edit"),
+      one.source === "topic" ? [" ", h("button", { type: "button", "aria-label": `${one.name} back to its default`, onclick: () => set(one.name, null) }, "default")] : null])]);
+    fill(configs, table(`Configs of ${name}`, columns, shown));
+  }
+
+  function edit(one, row) {
+    const input = h("input", { value: one.value ?? "", "aria-label": one.name });
+    fill(row.cells[1], h("form", { onsubmit: (event) => { event.preventDefault(); set(one.name, input.value); } }, input, h("button", {}, "Set")));
+    input.focus();
+  }
+
+  async function set(key, value) {
+    if (await doing(() => order("topics/order", { do: "config", name, key, value }))) drawConfigs();
+  }
+
+  async function readConfigs() {
+    found = await ask("configs", { name });
+    if (!configs.querySelector("form")) drawConfigs();
+  }
+  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS)];
+  return () => ends.forEach((end) => end());
+}
+
+export const quoted = (text) => (/^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+function changes(name) {
+  const total = h("input", { type: "number", min: 1, required: true });
+  const partition = h("input", { type: "number", min: 0, value: 0, required: true });
+  const before = h("input", { type: "number", min: -1, required: true, title: "-1: all of them" });
+  const again = h("input", { required: true, placeholder: name });
+  const form = (title, fields, work) => h("form", { onsubmit: (event) => { event.preventDefault(); work(); } }, fields, h("button", { class: title.startsWith("Delete") ? "danger" : null }, title));
+  return h("section", {}, h("h2", {}, "Change"),
+    form("Add partitions", field("Partitions in all", total), () => doing(() => order("topics/order", { do: "partitions", name, total: Number(total.value) }))),
+    form("Delete records", [field("Partition", partition), field("Before offset", before)], () => doing(() => order("topics/order", { do: "delete-records", name, partition: Number(partition.value), before: Number(before.value) }))),
+    form("Delete the topic", field("Its name, to be sure", again), async () => {
+      if (again.value !== name) { tell("That is not its name.", true); return; }
+      if (await doing(() => order("topics/order", { do: "delete", name }))) location.hash = "#/topics";
+    }));
+}
+
+// A choice among the topics that there are.
+export function topicChoice(chosen, onchange) {
+  const list = h("datalist", { id: "topics" });
+  const draw = () => fill(list, [...state.topics.keys()].sort().slice(0, 2000).map((name) => h("option", { value: name })));
+  draw();
+  const end = follow((kinds) => { if (kinds.has("all") || kinds.has("cluster")) draw(); });
+  return [h("label", {}, "Topic", h("input", { list: "topics", value: chosen ?? "", onchange, required: true }), list), end];
+}
