@@ -4,6 +4,9 @@ Spark keeps a stream's offsets, as the official connector writes them, in the qu
 nothing is committed to Kafka. From Spark 4.2 on Spark says where a batch begins and whether it may
 be limited; before, limits are refused.
 
+Spark starts a new Python for each step (one asks for the columns, one plans, others read), and each
+of them imports this file: what only one of them needs, the client above all, is imported there.
+
 Mirrors: KafkaBatch, KafkaMicroBatchStream. Leaves out: continuous processing, which Python sources
 do not have.
 """
@@ -24,26 +27,18 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
-from .catalogue import Catalogue
+from .columns import COLUMNS, HEADERS
 from .limits import Offsets, OptionError, offsets_from_json, offsets_to_json
 from .options import SinkOptions, SourceOptions
 from .planning import OffsetRange, cut, limited
-from .ranges import Ranges
-from .writing import HEADERS_TYPE, check_columns, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
+
+    from .ranges import Ranges
 
 if TYPE_CHECKING:
 
@@ -77,17 +72,6 @@ JsonOffsets = dict[str, dict[str, int]]
 
 FORMAT = "pybroker"
 NO_LIMIT = 2**62
-
-COLUMNS = (
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
-)
-HEADERS = StructField("headers", HEADERS_TYPE)
 
 
 @dataclass
@@ -128,6 +112,8 @@ class KafkaDataSource(DataSource):
         return StreamWriter(self._sink(schema))
 
     def _sink(self, schema: StructType) -> SinkOptions:
+        from .writing import check_columns
+
         options = SinkOptions.parse(dict(self.options))
         check_columns(schema, options)
         return options
@@ -239,6 +225,8 @@ class BatchWriter(DataSourceWriter):
         self._options = options
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        from .writing import write_rows
+
         return Written(write_rows(self._options, iterator))
 
 
@@ -250,6 +238,8 @@ class StreamWriter(DataSourceStreamWriter):
         self._options = options
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        from .writing import write_rows
+
         return Written(write_rows(self._options, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -260,6 +250,9 @@ class StreamWriter(DataSourceStreamWriter):
 
 
 def _ranges(options: SourceOptions) -> Ranges:
+    from .catalogue import Catalogue
+    from .ranges import Ranges
+
     return Ranges(Catalogue(options), fail_on_data_loss=options.fail_on_data_loss)
 
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ...client.producer.settings import Options as ProducerOptions
 from ...protocol.topics import TopicPartition
 from .limits import (
     EARLIEST,
@@ -29,6 +28,16 @@ from .limits import (
     parse_partitions,
     parse_timestamps,
 )
+
+if TYPE_CHECKING:
+    from ...client.producer.settings import Options as ProducerOptions
+
+    class ProducerArguments(ProducerOptions, total=False):
+        """Of `Producer`, as far as the sink's options set them."""
+
+        acks: str
+        compression: str
+
 
 DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 DEFAULT_POLL_TIMEOUT_MS: Final = 120_000  # spark.network.timeout, as the connector has it
@@ -99,13 +108,6 @@ _UNIT_MS: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
-
-
-class ProducerArguments(ProducerOptions, total=False):
-    """Of `Producer`, as far as the sink's options set them."""
-
-    acks: str
-    compression: str
 
 
 class Options:

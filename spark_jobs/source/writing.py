@@ -17,25 +17,15 @@ from typing import Any, Final
 
 import trio
 from pyspark.sql import Row
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
 from ...client.producer.delivery import Delivery
 from ...client.producer.producer import Producer
+from .columns import HEADERS_TYPE
 from .limits import OptionError
 from .options import SinkOptions
 
 MAX_UNSETTLED = 10_000  # records of a task that are not acknowledged
-HEADERS_TYPE = ArrayType(
-    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-)
 _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "key": (StringType(), BinaryType()),
     "value": (StringType(), BinaryType()),

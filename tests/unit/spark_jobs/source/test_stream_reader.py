@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")  # it is not in the environments of `make pythons`
 
-from pybroker.spark_jobs.source import data_source
+from pybroker.spark_jobs.source import catalogue, data_source
 from pybroker.spark_jobs.source.data_source import StreamReader
 from pybroker.spark_jobs.source.limits import OptionError
 from pybroker.spark_jobs.source.options import SourceOptions
@@ -19,7 +19,7 @@ OPTIONS = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "startingOffsets"
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     found = Table(p0=(2, 10), p1=(0, 100))
-    monkeypatch.setattr(data_source, "Catalogue", lambda options: found)
+    monkeypatch.setattr(catalogue, "Catalogue", lambda options: found)
     return found
 
 
