@@ -131,19 +131,26 @@ class ReceivedBatch:
         }
 
     def to_arrow(self) -> Any:
-        """A pyarrow.RecordBatch of topic, partition, offset, timestamp, key and value."""
+        """A pyarrow.RecordBatch of topic, partition, offset, timestamp, key and value.
+
+        No object is made for a record. Needs pyarrow.
+        """
         import pyarrow as pa
 
-        count = len(self)
-        columns = {
-            "topic": pa.array([self.topic] * count, pa.string()),
-            "partition": pa.array([self.partition] * count, pa.int32()),
-            "offset": pa.array(self.offsets, pa.int64()),
-            "timestamp": pa.array(self.timestamps, pa.timestamp("ms", "UTC")),
-            "key": pa.array(self.keys(), pa.binary()),
-            "value": pa.array(self.values(), pa.binary()),
+        from .arrow import contents_of, numbers_of
+
+        count, rows = len(self), (self.first, self.end)
+        columns = self.columns
+        data = pa.py_buffer(columns.data)
+        found = {
+            "topic": pa.repeat(self.topic, count),
+            "partition": pa.repeat(pa.scalar(self.partition, pa.int32()), count),
+            "offset": numbers_of(columns.offsets, *rows),
+            "timestamp": numbers_of(columns.timestamps, *rows).cast(pa.timestamp("ms", "UTC")),
+            "key": contents_of(data, columns.key_starts, columns.key_lengths, *rows),
+            "value": contents_of(data, columns.value_starts, columns.value_lengths, *rows),
         }
-        return pa.RecordBatch.from_pydict(columns)
+        return pa.RecordBatch.from_pydict(found)
 
     def split(self, count: int) -> tuple[ReceivedBatch, ReceivedBatch | None]:
         """The first `count` records, and the others if there are any."""

@@ -3,14 +3,11 @@
 Job: offsets and timestamps go from `RecordColumns` to Arrow as they are; keys and values are copied
 out of the fetch, once, by Arrow. No object is made for a record, but for one with headers.
 
-How keys and values are gathered: the fetch is taken for a column of twice as many binaries, in turn
-a value and what lies between it and the next one, and every second one of them is taken. So places
-must not go back from row to row, nor lie in one another; see `RecordColumns`.
+How: see `client/consumer/arrow.py`.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -18,12 +15,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...client.consumer.arrow import contents_of, numbers_of
 from ...protocol.records.columns import BatchRows, RecordColumns
 
 MAX_ROWS: Final = 65_536  # of an Arrow batch
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_EVERY_SECOND: Final = pa.array(range(0, 2 * MAX_ROWS, 2), pa.int32())
 
 
 class ArrowRows:
@@ -52,14 +49,14 @@ class ArrowRows:
         self, columns: RecordColumns, types: pa.Array, first: int, last: int
     ) -> pa.RecordBatch:
         count = last - first
-        times = _numbers(columns.timestamps, first, last)
+        times = numbers_of(columns.timestamps, first, last)
         data = pa.py_buffer(columns.data)
         found: dict[str, Any] = {
-            "key": _contents(data, columns.key_starts, columns.key_lengths, first, last),
-            "value": _contents(data, columns.value_starts, columns.value_lengths, first, last),
+            "key": contents_of(data, columns.key_starts, columns.key_lengths, first, last),
+            "value": contents_of(data, columns.value_starts, columns.value_lengths, first, last),
             "topic": pa.repeat(self._topic, count),
             "partition": pa.repeat(pa.scalar(self._partition, pa.int32()), count),
-            "offset": _numbers(columns.offsets, first, last),
+            "offset": numbers_of(columns.offsets, first, last),
             "timestamp": pc.multiply(times, 1000).cast(_TIMESTAMP),
             "timestampType": types,
         }
@@ -76,37 +73,6 @@ def _mask(ranges: Sequence[tuple[int, int]]) -> pa.Array:
         parts += [pa.repeat(False, first - end), pa.repeat(True, last - first)]
         end = last
     return pa.concat_arrays(parts)
-
-
-def _numbers(column: array[int], first: int, last: int) -> pa.Array:
-    """Not a copy."""
-    view = memoryview(column)[first:last]
-    return pa.Array.from_buffers(pa.int64(), last - first, [None, pa.py_buffer(view)])
-
-
-def _contents(
-    data: pa.Buffer, starts: array[int], lengths: array[int], first: int, last: int
-) -> pa.Array:
-    """A copy; null where the length is -1."""
-    count = last - first
-    begins, sizes = _numbers(starts, first, last), _numbers(lengths, first, last)
-    least = pc.min(sizes).as_py()
-    if least < 0 and pc.max(sizes).as_py() < 0:
-        return pa.nulls(count, pa.binary())
-    wanted = _EVERY_SECOND[:count]
-    if least < 0:
-        wanted = pc.if_else(pc.less(sizes, 0), None, wanted)
-        sizes = pc.max_element_wise(sizes, 0)
-    bounds = array("i", bytes(2 * count * array("i").itemsize))
-    bounds[::2] = _int32(begins)
-    bounds[1::2] = _int32(pc.add(begins, sizes))
-    parts = [None, pa.py_buffer(bounds), data]
-    return pa.Array.from_buffers(pa.binary(), 2 * count - 1, parts).take(wanted)
-
-
-def _int32(numbers: pa.Array) -> array[int]:
-    """Of places in a fetch, which is never that large, unpacked or not."""
-    return array("i", numbers.cast(pa.int32()).buffers()[1].to_pybytes())
 
 
 def _timestamp_types(columns: RecordColumns) -> pa.Array:
