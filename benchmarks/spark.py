@@ -90,6 +90,8 @@ class Workers:
         while not self._ended.wait(SAMPLE_SECONDS):
             for process in self._jvm.children(recursive=True):
                 try:
+                    if not process.name().startswith("python"):  # the JVM's own, as it forks
+                        continue
                     self._most_bytes = max(self._most_bytes, process.memory_info().rss)
                 except psutil.NoSuchProcess:
                     continue
