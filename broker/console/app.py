@@ -89,9 +89,14 @@ def _reading(collector: Collector) -> list[Route]:
         _asks("/api/topic", lambda request: topic_details(collector, named(request))),
         _asks("/api/configs", lambda request: topic_configs(collector, named(request))),
         _asks("/api/messages", lambda request: read_messages(collector, request.query_params)),
+        _asks("/api/series", lambda _: _series(collector)),
         _asks("/api/groups", lambda _: group_list(collector)),
         _asks("/api/group", lambda request: group_details(collector, named(request))),
     ]
+
+
+async def _series(collector: Collector) -> object:
+    return collector.series.all()
 
 
 def _writing(collector: Collector) -> list[Route]:

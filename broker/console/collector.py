@@ -6,6 +6,7 @@ pause that is longer still, so that a large or a busy cluster is asked less ofte
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +20,10 @@ from ...client.errors import ClientError
 from ...protocol.api import ApiKey
 from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
 from .cluster_view import NOTHING_YET, ClusterView, Happening, changed_topics, happenings, view_of
-from .history import Timeline
+from .history import Counters, Series, Timeline
 from .live import Live
+from .measured import Measured, measured
+from .metrics_ports import read_all
 from .processes import Processes
 from .shared import Shared
 
@@ -29,6 +32,8 @@ LOOK_LONGEST_SECONDS: Final = 10.0
 PAUSE_PER_LOOK: Final = 15  # at most a sixteenth of the time is spent on asking
 ANSWER_SECONDS: Final = 2.0  # then another broker is asked
 NODES_SECONDS: Final = 1.0
+METRICS_SECONDS: Final = 2.0
+PLOTTED_APIS: Final = ("Produce", "Fetch", "Metadata")
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 FIRST_THAT_NEED_NOT_CREATE: Final = 4  # of Metadata
 
@@ -59,6 +64,8 @@ class Collector:
         self.nodes: list[dict[str, Any]] = []
         self.problem = ""
         self.timeline = Timeline()
+        self.series = Series()
+        self._counters = Counters()
         self.live = Live(self.everything)
 
     @property
@@ -97,6 +104,7 @@ class Collector:
             nursery.start_soon(self._look_at_cluster)
             if self._processes is not None:
                 nursery.start_soon(self._look_at_nodes, self._processes)
+                nursery.start_soon(self._look_at_metrics)
 
     async def _look_at_cluster(self) -> None:
         while True:
@@ -149,6 +157,43 @@ class Collector:
         if happened:
             events = self.timeline.add(happened, now_ms())
             self.live.send({"kind": "events", "events": events})
+
+    def metrics_ports(self) -> dict[int, tuple[str, int]]:
+        """Of the brokers that run here and serve any."""
+        return {
+            row["id"]: (row["host"], row["metrics_port"])
+            for row in self.nodes
+            if row["metrics_port"] and row["status"] == "running"
+        }
+
+    async def _look_at_metrics(self) -> None:
+        while True:
+            began = trio.current_time()
+            texts = await read_all(self.metrics_ports())
+            self._take_metrics({number: measured(text) for number, text in texts.items()})
+            took = trio.current_time() - began
+            await trio.sleep(max(METRICS_SECONDS, PAUSE_PER_LOOK * took))
+
+    def _take_metrics(self, found: dict[int, Measured]) -> None:
+        now = now_ms()
+        totals = {
+            f"{name}/s · broker {number}": total
+            for number, one in found.items()
+            for name, total in one.totals.items()
+        }
+        values = self._counters.rates(totals, now)
+        for number, one in found.items():
+            values |= {f"{name} · broker {number}": value for name, value in one.gauges.items()}
+            for api in PLOTTED_APIS:
+                for quantile, ms in one.stages.get(api, {}).get("total", {}).items():
+                    values[f"{api} {quantile} · broker {number}"] = ms
+        self.series.add({name: one for name, one in values.items() if math.isfinite(one)}, now)
+        if found:
+            brokers = {
+                number: {"gauges": one.gauges, "purgatory": one.purgatory, "stages": one.stages}
+                for number, one in sorted(found.items())
+            }
+            self.live.send({"kind": "metrics", "brokers": brokers})
 
     async def _look_at_nodes(self, processes: Processes) -> None:
         while True:

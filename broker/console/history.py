@@ -1,17 +1,21 @@
-"""What has been: the last events; pure.
+"""What has been: the last events, and series of the last 15 minutes; pure.
 
-Invariant: nothing here grows beyond its limit. All times are in ms since 1970.
+Invariants: nothing here grows beyond its limit; points of a series are in the order of their times.
+All times are in ms since 1970.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from .cluster_view import Happening
 
 EVENTS_KEPT: Final = 1000
+SERIES_MS: Final = 15 * 60 * 1000
+POINTS_MAX: Final = 900
+SERIES_MAX: Final = 400
 TEXT_MAX: Final = 400
 
 
@@ -42,3 +46,51 @@ class Timeline:
 
     def all(self) -> list[Event]:
         return list(self._events)
+
+
+class Point(NamedTuple):
+    """A value at a time."""
+
+    at_ms: int
+    value: float
+
+
+class Series:
+    """By name, what was measured in the last 15 minutes."""
+
+    def __init__(self) -> None:
+        self._points: dict[str, deque[Point]] = {}
+
+    def add(self, values: Mapping[str, float], now_ms: int) -> None:
+        """What is not named any more goes when its last point is too old."""
+        for name, value in values.items():
+            if name not in self._points and len(self._points) >= SERIES_MAX:
+                continue
+            self._points.setdefault(name, deque(maxlen=POINTS_MAX)).append(Point(now_ms, value))
+        for name, points in list(self._points.items()):
+            while points and points[0].at_ms < now_ms - SERIES_MS:
+                points.popleft()
+            if not points:
+                del self._points[name]
+
+    def all(self) -> dict[str, list[Point]]:
+        """By name, in the order of their times."""
+        return {name: list(points) for name, points in self._points.items()}
+
+
+class Counters:
+    """Rates a second out of totals that grow; a total that fell back began anew."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Point] = {}
+
+    def rates(self, totals: Mapping[str, float], now_ms: int) -> dict[str, float]:
+        """Of all totals that were there the last time, too."""
+        found = {}
+        for name, total in totals.items():
+            before = self._last.get(name)
+            if before is not None and now_ms > before.at_ms:
+                grown = total - before.value if total >= before.value else total
+                found[name] = 1000 * grown / (now_ms - before.at_ms)
+        self._last = {name: Point(now_ms, total) for name, total in totals.items()}
+        return found

@@ -15,6 +15,8 @@ from ...client.admin.topics import NewTopic
 from ...protocol.topics import TopicPartition
 from .asked import Wrong, number, text
 from .collector import Collector
+from .measured import log_ends
+from .metrics_ports import read_all
 
 OFFSETS_SECONDS: Final = 1.0
 SIZES_SECONDS: Final = 5.0
@@ -55,10 +57,15 @@ async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
     starts = await _offsets(collector, name, places, EARLIEST)
     stable = await _offsets(collector, name, places, LATEST, committed=True)
     sizes = await collector.shared.get("sizes", SIZES_SECONDS, lambda: _sizes(collector))
+    texts = await collector.shared.get(
+        "metrics", SIZES_SECONDS, lambda: read_all(collector.metrics_ports())
+    )
+    logs = {broker_id: log_ends(written, name) for broker_id, written in texts.items()}
     return {
         "name": name,
         "partitions": [
             {
+                "ends": {broker: of[index] for broker, of in logs.items() if index in of},
                 "partition": index,
                 "leader": -1 if one is None else one.leader,
                 "epoch": -1 if one is None else one.epoch,

@@ -195,7 +195,7 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
     from playwright.sync_api import expect
 
     for theme in ("Dark", "Light"):
-        for place in ("cluster", "topics", "topics/orders", "messages/orders", "groups"):
+        for place in ("cluster", "topics", "topics/orders", "messages/orders", "groups", "plots"):
             seen.open(place)
             expect(seen.page.locator("main table").first).to_be_visible()
             found = Axe().run(seen.page)
@@ -208,6 +208,17 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
         expect(seen.page.locator("main table").first).to_be_visible()
         assert seen.page.evaluate(wide) is False, f"{place} is wider than the window"
     seen.page.set_viewport_size({"width": 1400, "height": 900})
+
+
+def test_what_brokers_measure_is_plotted(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    seen.open("plots")
+    expect(seen.page.locator("svg.plot")).to_have_count(8)
+    expect(seen.page.get_by_role("region", name="stages")).to_contain_text("Produce")
+    seen.keep_picture("plots")
+    seen.open("topics/orders")
+    expect(seen.page.locator("main table").first).to_contain_text("1: ")
 
 
 def test_strangers_get_nothing(seen: Seen) -> None:

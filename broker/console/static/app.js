@@ -5,6 +5,7 @@ import { follow, listen, state } from "./state.js";
 import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
 import { messagesPage } from "./messages.js";
+import { plotsPage } from "./plots.js";
 import { topicsPage } from "./topics.js";
 
 // Name in the address -> title and the page: a function of its place and the rest of the address,
@@ -14,6 +15,7 @@ const PAGES = {
   topics: ["Topics", topicsPage],
   messages: ["Messages", messagesPage],
   groups: ["Groups", groupsPage],
+  plots: ["Plots", plotsPage],
 };
 
 let end = () => {};

@@ -1,0 +1,94 @@
+"""What brokers measure, out of the text of their metrics ports; pure.
+
+Only the lines that are wanted are parsed: a broker with thousands of partitions writes tens of
+thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+_TOPICS = "kafka_server_brokertopicmetrics_"
+_REQUESTS = "kafka_network_requestmetrics_"
+LOG_END: Final = "kafka_log_log_logendoffset{"
+
+# Exact names of what the console plots, and what it is called there.
+TOTALS: Final = {
+    _TOPICS + "bytesin_total": "bytes in",
+    _TOPICS + "bytesout_total": "bytes out",
+    _TOPICS + "messagesin_total": "records in",
+    _REQUESTS + "requests_total": "requests",
+}
+GAUGES: Final = {
+    "process_resident_memory_bytes": "memory",
+    "kafka_server_replicamanager_underreplicatedpartitions": "under-replicated",
+    "kafka_network_requestchannel_requestqueuesize": "request queue",
+    "kafka_network_requestchannel_responsequeuesize": "response queue",
+}
+PURGATORY: Final = "kafka_server_delayedoperationpurgatory_purgatorysize"
+STAGES: Final = {
+    _REQUESTS + f"{name}timems": name
+    for name in (
+        "requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total",
+    )
+}  # fmt: skip
+QUANTILES: Final = {"0.50": "p50", "0.99": "p99"}
+_WANTED: Final = tuple(
+    name + end for name in (*TOTALS, *GAUGES, PURGATORY, *STAGES) for end in ("{", " ")
+)
+
+
+class Measured(NamedTuple):
+    """Of one broker: totals that grow, and what is so at the moment.
+
+    `stages`: by API and stage the 50th and the 99th percentile in ms.
+    """
+
+    totals: Mapping[str, float]
+    gauges: Mapping[str, float]
+    purgatory: Mapping[str, float]
+    stages: Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+def measured(text: str) -> Measured:
+    """Totals are sums over APIs and versions; what is told by topic as well is not counted twice.
+
+    Raises ValueError for what no broker writes.
+    """
+    totals: defaultdict[str, float] = defaultdict(float)
+    gauges: dict[str, float] = {}
+    purgatory: dict[str, float] = {}
+    stages: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for name, labels, value in _samples(text, _WANTED):
+        if name in TOTALS and not labels.get("topic"):
+            totals[TOTALS[name]] += value
+        elif name in GAUGES:
+            gauges[GAUGES[name]] = value
+        elif name == PURGATORY:
+            purgatory[labels["delayedOperation"]] = value
+        elif name in STAGES and labels.get("quantile") in QUANTILES:
+            quantile = QUANTILES[labels["quantile"]]
+            stages[labels["request"]][STAGES[name]][quantile] = value
+    return Measured(totals, gauges, purgatory, stages)
+
+
+def log_ends(text: str, topic: str) -> dict[int, int]:
+    """Where the broker's replicas of a topic end, by partition."""
+    return {
+        int(labels["partition"]): int(value)
+        for _, labels, value in _samples(text, (LOG_END,))
+        if labels["topic"] == topic
+    }
+
+
+def _samples(text: str, wanted: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    lines: Iterable[str] = (line for line in text.splitlines() if line.startswith(wanted))
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        for sample in family.samples:
+            yield sample.name, sample.labels, sample.value
