@@ -56,6 +56,7 @@ FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
 FIRST_WITH_ZSTD = 7
 METADATA_PAUSE_SECONDS = 0.1
 MAX_PAUSE_MS = 60_000  # of a round that nothing wakes
+OVERDUE_MS = 2_000  # an answer: others are asked who leads by now
 
 # After these somebody else leads, or will.
 _MOVED = frozenset(
@@ -97,6 +98,7 @@ class _Link:
         self.failures = 0
         self.retry_at_ms = 0
         self.requests = 0  # on their way
+        self.unanswered: dict[int, tuple[int, Sent]] = {}  # since when, and what; by a number
 
 
 class Sender:
@@ -140,6 +142,7 @@ class Sender:
         """Until it is cancelled."""
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._keep_metadata)
+            self._nursery.start_soon(self._watch_for_silence)
             while True:
                 self._awake = trio.Event()
                 now = now_ms()
@@ -330,13 +333,16 @@ class Sender:
         left = min(
             self._settings.request_timeout_ms, oldest + self._settings.delivery_timeout_ms - began
         )
+        link.unanswered[id(share)] = began, share
         try:
             response = await answer(max(left, 1) / 1000)
         except ClientError as error:
+            del link.unanswered[id(share)]
             link.requests -= 1
             for queue, batch in share:
                 self._unanswered(queue, batch, error, now_ms())
         else:
+            del link.unanswered[id(share)]
             link.requests -= 1
             link.failures = 0
             now = now_ms()
@@ -472,6 +478,23 @@ class Sender:
                 await self._ask_metadata(names, waits)
                 self.wake()
                 await trio.sleep(METADATA_PAUSE_SECONDS)
+
+    async def _watch_for_silence(self) -> None:
+        """Leave a paused broker once others lead: what it was sent goes to them.
+
+        Only numbered batches: who does not number them would write some twice.
+        """
+        while True:
+            await trio.sleep(OVERDUE_MS / 2000)
+            latest = now_ms() - OVERDUE_MS
+            for broker_id, link in self._links.items():
+                late = [share for began, share in link.unanswered.values() if began <= latest]
+                for queue in {queue for share in late for queue, _ in share}:
+                    leader = self._cluster.cache.leader(queue.topic, queue.partition)
+                    if leader is None or leader.broker_id == broker_id:
+                        self.want_metadata(queue.topic)
+                    elif self._identities.is_used and link.connection is not None:
+                        link.connection.close()
 
     async def _ask_metadata(self, names: Sequence[str], waits: dict[str, LeaderlessWait]) -> None:
         try:

@@ -136,6 +136,7 @@ class Load:
         self.stall = self.commit_stall = 0.0
         self.read_stall = self.reading_stall = self.read_delay = 0.0
         self._is_over = False
+        self._has_sent_all = False
         self.has_begun = trio.Event()  # all have had an answer
 
     def begin(self) -> None:
@@ -160,6 +161,7 @@ class Load:
                 number += 1
                 self.retries = producer.metrics.retries
                 await trio.sleep(SEND_SECONDS)
+        self._has_sent_all = True
 
     async def _wait(self, value: bytes, delivery: Delivery) -> None:
         try:
@@ -184,7 +186,7 @@ class Load:
         ) as consumer:
             await consumer.subscribe([TOPIC])
             deadline = float("inf")
-            while trio.current_time() < deadline and (not self._is_over or self._written_at):
+            while trio.current_time() < deadline and (not self._has_sent_all or self._written_at):
                 if self._is_over and deadline == float("inf"):
                     deadline = trio.current_time() + READ_SECONDS
                 for record in await consumer.poll(SEND_SECONDS):
