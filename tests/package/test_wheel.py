@@ -17,6 +17,8 @@ def modules() -> set[str]:
     files = {"__init__.py", "__main__.py", "py.typed", "testing.py"}
     for room in rooms():
         files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
+    console = ROOT / "broker" / "console" / "static"
+    files |= {str(path.relative_to(ROOT)) for path in console.iterdir()}
     return files
 
 
