@@ -74,7 +74,7 @@ SPARK_BY_HAND = [
     "--deselect=tests/compat/test_spark_sources.py::test_more_of_the_same_rows",
     "--deselect=tests/compat/test_spark_sources.py::test_the_same_refusals",
     "--deselect=tests/compat/test_spark_random.py::test_more_histories",
-    "--deselect=tests/compat/test_pipelines.py::test_other_pipelines",
+    "--ignore=tests/compat/test_pipelines.py",
     f"--ignore={SPARK_CLUSTER}",
     "--ignore=tests/compat/test_spark_kills.py",
 ]
@@ -141,7 +141,7 @@ def stages() -> list[Stage]:
             [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
-        Stage("simulation", "test", [*pytest, "tests/simulation"], beside=True),
+        Stage("simulation", "test", [*pytest, *COMPUTING, "tests/simulation"], beside=True),
         Stage(
             "real clients",
             "test",

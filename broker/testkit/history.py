@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ...replication.metadata_cache import MetadataCache, PartitionState
+from ...replication.metadata_cache import MetadataCache, MetadataUpdate, PartitionState
 
 MAX_CHANGES = 100  # with the longest of names an answer of controls can have them
 
@@ -31,27 +31,22 @@ class History:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int], PartitionState] = {}
-        self._version = -1  # of the cache
         self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
 
-    def look(self, cache: MetadataCache, now_ms: int) -> None:
-        """Compare with the last look."""
-        if cache.version == self._version:
-            return
-        self._version = cache.version
-        now = {
-            (topic, number): state
-            for topic in cache.topics()
-            if not topic.startswith("__")
-            for number, state in cache.partitions(topic).items()
-        }
-        for place, state in now.items():
-            before = self._seen.get(place)
-            if before is None or _shown(before) != _shown(state):
-                version = (state.leader_epoch, state.zk_version)
-                name = f"{place[0]}-{place[1]}"
-                self.changes.append(Change(now_ms, name, version, f"{name}: {_text(state)}"))
-        self._seen = now
+    def note(self, cache: MetadataCache, update: MetadataUpdate, now_ms: int) -> None:
+        """Take in what the controller has just told."""
+        for place in update.deleted_partitions:
+            self._seen.pop(place, None)
+        for topic in update.changed_topics:
+            if topic.startswith("__"):
+                continue
+            for number, state in cache.partitions(topic).items():
+                before = self._seen.get((topic, number))
+                if before is None or _shown(before) != _shown(state):
+                    version = (state.leader_epoch, state.zk_version)
+                    name = f"{topic}-{number}"
+                    self.changes.append(Change(now_ms, name, version, f"{name}: {_text(state)}"))
+                    self._seen[topic, number] = state
 
 
 def _shown(state: PartitionState) -> tuple[int, int, tuple[int, ...]]:

@@ -19,6 +19,7 @@ import trio
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
+from ...replication.metadata_cache import MetadataUpdate
 from .controls import serve_controls
 from .disk_faults import DiskFault, break_disk, mend_disk
 from .history import History
@@ -32,7 +33,6 @@ logger = logging.getLogger("pybroker.broker.testkit")
 
 COMPACTION_SECONDS = 30.0
 POLL_SECONDS = 0.02
-LOOK_SECONDS = 0.05
 _MS = 1000
 
 
@@ -74,16 +74,14 @@ class NodeControls:
 
     async def run(self, broker: Broker) -> None:
         self._broker = broker
+        broker.parts.orders.on_metadata.append(self._note_change)
+        known = set(broker.parts.cache.topics())
+        self._note_change(MetadataUpdate(changed_topics=known))
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._keep_history)
             await serve_controls(self._path, self._actions)
 
-    async def _keep_history(self) -> None:
-        """Changes come many at a time: one look at them costs next to nothing."""
-        cache = self._broker.parts.cache
-        while True:
-            self._history.look(cache, time.time_ns() // 1_000_000)
-            await trio.sleep(LOOK_SECONDS)
+    def _note_change(self, update: MetadataUpdate) -> None:
+        self._history.note(self._broker.parts.cache, update, time.time_ns() // 1_000_000)
 
     # Requests
 
