@@ -189,8 +189,7 @@ def test_a_failure_tells_the_story_of_its_cluster(tmp_path: Path) -> None:
     assert re.search(r"in sync 1, 2$", changes[0]), events
     assert re.search(r"in sync 1$", changes[1]), events
     killed = next(event for event in events if event.startswith("kill 2"))
-    assert re.search(r"in sync 1, 2$", changes[2]), events
-    assert events.index(changes[0]) < events.index(killed) < events.index(changes[2]), events
+    assert events.index(changes[0]) < events.index(killed), events
     for line in ("created topic bills", "kill 2: broker 2 is killed", "broker 2 is ready after",
                  "broker 2: running", "broker-2.log:", "Broker 1 is ready"):  # fmt: skip
         assert line in told, told
