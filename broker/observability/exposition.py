@@ -1,6 +1,6 @@
 """Prometheus' text format, written in slices: other work of the loop comes in between.
 
-What is collected is few and written by prometheus_client in one go. Tables are written
+What is collected is few, and written by prometheus_client, a family at a time. Tables are written
 here, a column after the other and at most SLICE_ROWS rows at a time: values are of the moments in
 which they are written.
 """
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import trio
 
 from .catalogue import CATALOGUE
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
     from .metrics import Table
@@ -38,12 +39,29 @@ class Exported(Protocol):
     def collect(self) -> Iterable[Metric]: ...
 
 
-async def exposition(metrics: Exported, collected: Callable[[], bytes]) -> AsyncIterator[bytes]:
-    """All of it, in pieces; `collected` gives what is not in tables."""
+class Collected(Protocol):
+    """As much of prometheus_client's registry as is needed."""
+
+    def collect(self) -> Iterable[Metric]: ...
+
+
+class _OfOne(NamedTuple):
+    family: Metric
+
+    def collect(self) -> Iterable[Metric]:
+        return (self.family,)
+
+
+async def exposition(metrics: Exported, registry: Collected) -> AsyncIterator[bytes]:
+    """All of it, in pieces; `registry` has what is not in tables."""
+    from prometheus_client.exposition import generate_latest
+
     async with trio.open_nursery() as nursery:
         for refresh in metrics.before_scrape:
             nursery.start_soon(refresh)
-    yield collected()
+    for family in registry.collect():
+        yield generate_latest(cast("CollectorRegistry", _OfOne(family)))
+        await trio.lowlevel.checkpoint()
     for table in metrics.tables:
         await trio.lowlevel.checkpoint()
         async for piece in _table(table):

@@ -209,7 +209,10 @@ class BrokerMetrics:
             yield (topic,), stats
 
     def collect(self) -> Iterator[Metric]:
-        """prometheus_client's collector interface; without the tables."""
+        """prometheus_client's collector interface; without the tables.
+
+        Numbers are read as their family is reached: other work may come in between.
+        """
         yield from self._collect_requests()
         yield from self._collect_gauges()
 
@@ -247,19 +250,23 @@ class BrokerMetrics:
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             return kind(name, CATALOGUE[name].help, labels=list(labels))
 
-        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        gauges: dict[str, list[tuple[dict[str, str], Gauge]]] = {}
         for name, labels, read in self._gauges:
-            family = families.get(name)
-            if family is None:
-                family = families[name] = empty(name, labels)
-            family.add_metric(list(labels.values()), read())
+            gauges.setdefault(name, []).append((labels, read))
+        for name, readers in gauges.items():
+            family = empty(name, readers[0][0])
+            for labels, read in readers:
+                family.add_metric(list(labels.values()), read())
+            yield family
+        groups: dict[str, list[tuple[tuple[str, ...], GaugeFamily]]] = {}
         for name, names, read_all in self._families:
-            family = families.get(name)
-            if family is None:
-                family = families[name] = empty(name, names)
-            for values, value in read_all():
-                family.add_metric(values, value)
-        yield from families.values()
+            groups.setdefault(name, []).append((names, read_all))
+        for name, members in groups.items():
+            family = empty(name, members[0][0])
+            for _, read_all in members:
+                for values, value in read_all():
+                    family.add_metric(values, value)
+            yield family
 
 
 def _add_times(times: Mapping[str, Metric], name: str, versions: list[RequestMetrics]) -> None:

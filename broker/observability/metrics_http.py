@@ -33,7 +33,6 @@ async def serve_metrics(
 ) -> None:
     """Serve until cancelled; reports the bound port."""
     from prometheus_client import CollectorRegistry
-    from prometheus_client.exposition import generate_latest
     from prometheus_client.gc_collector import GCCollector
     from prometheus_client.process_collector import ProcessCollector
 
@@ -41,7 +40,7 @@ async def serve_metrics(
     registry.register(metrics)
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
-    render = partial(exposition, metrics, partial(generate_latest, registry))
+    render = partial(exposition, metrics, registry)
     open_now: dict[object, trio.CancelScope] = {}  # the oldest first
 
     async def answer(stream: trio.SocketStream) -> None:
