@@ -43,7 +43,7 @@ readings = (
     .select(f.from_json(f.col("value").cast("string"), "city STRING, celsius DOUBLE").alias("r"))
 )
 means = readings.groupBy("r.city").agg(
-    f.count("*").alias("readings"), f.round(f.avg("r.celsius"), 2).alias("mean_celsius")
+    f.count("*").alias("readings"), f.round(f.avg("r.celsius"), 1).alias("mean_celsius")
 )
 query = means.writeStream.outputMode("complete").format("memory").queryName("means").start()
 for first in (0, 300):
