@@ -318,8 +318,9 @@ def main() -> int:
         else:
             starting.set_result(session)
 
-    # A demo that is ended does not wait for it.
-    threading.Thread(target=start_spark, name="spark", daemon=True).start()
+    # A demo that is ended waits for it: a JVM that is left before it has said where it listens may
+    # stay for ever, and its temporary files do.
+    threading.Thread(target=start_spark, name="spark").start()
     complete = demonstrate(starting, source, count)
     console.print(f"everything took {time.monotonic() - started:.0f} s")
     console.print(

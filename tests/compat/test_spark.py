@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -230,6 +231,19 @@ def test_a_demo_that_is_ended_stops_its_cluster(tmp_path: Path) -> None:
     demo.terminate()
     assert demo.wait(60) == 128 + signal.SIGTERM
     assert not list(tmp_path.glob("pybroker-demo-*"))
+    deadline = time.monotonic() + 30
+    while left := [one.pid for one in psutil.process_iter() if is_of(tmp_path, one)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    assert [path.name for path in tmp_path.iterdir()] == ["demo-output"]
+
+
+def is_of(directory: Path, process: psutil.Process) -> bool:
+    """Whether it, or who started it, was given this directory for temporary files."""
+    try:
+        return bool(process.environ().get("TMPDIR") == str(directory))
+    except psutil.Error:
+        return False
 
 
 def test_a_secured_cluster(spark: Any, tmp_path: Path) -> None:
