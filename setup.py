@@ -50,7 +50,7 @@ LOOPS = Path("protocol", "records", "loops")
 COMPILER = "mypy==2.4.1"
 LIBRARY = "pybroker_record_loops"
 # What the loops import of us, and so what mypyc has to see.
-BESIDE = (Path("protocol", "errors.py"),)
+BESIDE = (Path("protocol", "errors.py"), Path("protocol", "records", "vecs.py"))
 
 
 def can_compile() -> bool:

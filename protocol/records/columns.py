@@ -32,7 +32,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
@@ -47,16 +47,15 @@ from .batch import (
 )
 from .compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from .control import ControlRecordType, parse_control_record_type
-from .loops import COMPILED
-from .loops.packed import pack_places
-from .loops.places import Places, find_places, no_places
+from .loops.places import find_places
 from .record import Headers, Record, check_block, headers_at, records_at
+from .vecs import as_buffer
 
 if TYPE_CHECKING:
-    from .loops.packed import Packed
+    from .loops.places import Places
 
-# So many records are in lists of Python's numbers at a time, before they are in arrays.
-_PORTION: Final = 4096
+# So many records at a time: a compiled loop keeps the interpreter from all others until it ends.
+_PORTION: Final = 16 * 1024
 
 
 class BatchRows(NamedTuple):
@@ -131,19 +130,12 @@ class RecordColumns:
         )  # fmt: skip
 
     def _take(self, places: Places, append_time: int | None) -> None:
-        """Move what is in the lists to the columns."""
-        if append_time is not None:
-            places.timestamps[:] = [append_time] * len(places.timestamps)
-        for column, found in zip(self._columns(), places, strict=True):
-            column.fromlist(found)
-            found.clear()
-
-    def _take_packed(self, packed: Packed, append_time: int | None) -> None:
-        if append_time is not None:
-            times = array("q", [append_time]) * len(packed[1])
-            packed = (packed[0], times, *packed[2:])  # type: ignore[assignment]
-        for column, found in zip(self._columns(), packed, strict=True):
-            column.frombytes(memoryview(found).cast("B"))
+        if append_time is None:
+            columns: tuple[Any, ...] = places
+        else:
+            columns = (places[0], array("q", [append_time]) * len(places[1]), *places[2:])
+        for column, found in zip(self._columns(), columns, strict=True):
+            column.frombytes(as_buffer(found))
 
 
 def decode_columns(
@@ -202,35 +194,17 @@ def _add_block(
         return
     check_block(count, end - start, header.base_offset)
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
-    if COMPILED:
-        base = header.base_offset, header.base_timestamp
-        columns._take_packed(pack_places(block, start, end, count, *base, shift), append_time)
-    else:
-        _add_in_portions(columns, header, block, start, end, shift, append_time)
-    columns.batches.append(BatchRows(header, first, len(columns), None))
-
-
-def _add_in_portions(
-    columns: RecordColumns,
-    header: BatchHeader,
-    block: bytes,
-    position: int,
-    end: int,
-    shift: int,
-    append_time: int | None,
-) -> None:
-    """Interpreted, where there are no packed numbers."""
-    places = no_places()
-    left = header.record_count
+    position, left = start, count
     while left:
         portion = min(left, _PORTION)
-        position = find_places(
-            block, position, end, portion, header.base_offset, header.base_timestamp, shift, places
+        places, position = find_places(
+            block, position, end, portion, header.base_offset, header.base_timestamp, shift
         )
         columns._take(places, append_time)
         left -= portion
     if position != end:
-        raise InvalidRecord(f"{end - position} bytes follow the last of its batch's records")
+        raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
+    columns.batches.append(BatchRows(header, first, len(columns), None))
 
 
 def _control_type(
@@ -239,9 +213,7 @@ def _control_type(
     """What the one record of a control batch says; None if it has been compacted away."""
     if header.record_count <= 0:
         return None
-    places = no_places()
-    find_places(block, start, end, 1, 0, 0, 0, places)
-    key_start, length = places.key_starts[0], places.key_lengths[0]
+    (_, _, (key_start,), (length,), *_), _ = find_places(block, start, end, 1, 0, 0, 0)
     if length < 0:
         raise InvalidRecord("a control record has no key")
     return parse_control_record_type(block[key_start : key_start + length])

@@ -11,9 +11,10 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ..errors import InvalidRecord
-from .loops.places import find_places, no_places
+from .loops.places import find_places
 from .loops.scan import MIN_RECORD_BYTES
 from .loops.varint import MAX_INT64, MIN_INT64, read_varint
+from .vecs import as_list
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -87,12 +88,12 @@ def decode_records(
     left = count
     while left:
         portion = min(left, _PORTION)
-        places = no_places()
-        position = find_places(
-            block, position, end, portion, base_offset, base_timestamp, 0, places
+        places, position = find_places(
+            block, position, end, portion, base_offset, base_timestamp, 0
         )
         left -= portion
-        yield from records_at(block, places, base_offset, base_sequence, append_time)
+        numbers = [as_list(column) for column in places]
+        yield from records_at(block, numbers, base_offset, base_sequence, append_time)
     if position != end:
         raise InvalidRecord(f"{end - position} bytes follow the last of {count} records")
 
@@ -104,7 +105,7 @@ def records_at(
     base_sequence: int = NO_SEQUENCE,
     append_time: int | None = None,
 ) -> Iterator[Record]:
-    """The objects of the rows of ``columns``, which are those of `Places`, in their order."""
+    """The objects of the rows of ``columns``, which are those of `find_places`, in their order."""
     new_record = tuple.__new__  # without the named tuple's own __new__ in between
     sequence = NO_SEQUENCE
     headers: Headers

@@ -9,7 +9,6 @@ only ``InvalidRecord``.
 | `scan` | check every record, as a leader does before it appends |
 | `small_batch` | the same for a small batch, of which it takes the header too |
 | `places` | where keys, values and headers lie, and each record's offset and time |
-| `packed` | the same as packed numbers; compiled only |
 | `encode` | the records of a new batch |
 | `varint` | the numbers of all of them |
 
@@ -57,7 +56,7 @@ def _use_compiled(sources: str) -> bool:
     sys.modules[_LIBRARY] = library
     __path__.insert(0, folder)
     try:
-        import_module(f"{__name__}.packed")  # the one that asks for more: librt, mypyc's own
+        import_module(f"{__name__}.places")  # the one that asks for more: librt, mypyc's own
     except (ImportError, ValueError):  # it is not there, or another one than it was compiled with
         __path__.remove(folder)
         return False

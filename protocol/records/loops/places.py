@@ -1,45 +1,30 @@
 """Where the keys, values and headers of a block's records lie, without an object a record.
 
-``find_places`` appends to columns; whoever wants objects makes them from these. It reads on from
-record to record, so that a block can be taken in portions.
+`find_places` fills columns of 64-bit numbers; whoever wants objects makes them from these. It goes
+on from record to record, so that a block can be taken in portions. Compiled, a column is one
+buffer, which arrays and Arrow take as it is, without an object a number: see `../vecs.py`.
 
 Mirrors: DefaultRecord.readFrom.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...errors import InvalidRecord
+from ..vecs import i64, vec
 from .scan import MIN_RECORD_BYTES, skip_header
 from .varint import add_int64, read_varint, varint_after, varlong_after
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
+    # Of the same length each: offsets and timestamps (a delta with the batch's base); starts and
+    # lengths (-1: null) of keys, of values; where a record's first header begins, and how many.
+    Places: TypeAlias = tuple[
+        vec[i64], vec[i64], vec[i64], vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]
+    ]
 
 # Up to here from 0, a time and a small difference have a sum that needs no care.
 _FAR: Final = 2**62
-
-
-class Places(NamedTuple):
-    """A list a column, of the same length each.
-
-    Offsets and times are deltas' sums with the batch's. A length of -1 is a null. Of a record's
-    headers: where the first one begins, and how many there are.
-    """
-
-    offsets: list[int]
-    timestamps: list[int]
-    key_starts: list[int]
-    key_lengths: list[int]
-    value_starts: list[int]
-    value_lengths: list[int]
-    header_starts: list[int]
-    header_counts: list[int]
-
-
-def no_places() -> Places:
-    return Places([], [], [], [], [], [], [], [])
 
 
 def find_places(
@@ -50,18 +35,16 @@ def find_places(
     base_offset: i64,
     base_timestamp: i64,
     shift: i64,
-    places: Places,
-) -> i64:
-    """Append the places of ``records`` records from ``position`` on; where the next one begins.
+) -> tuple[Places, i64]:
+    """The places of ``records`` records from ``position`` on; where the next one begins.
 
     The block ends at ``end``. Places are counted from ``shift`` bytes before the start of
-    ``block``. Raises InvalidRecord for whatever breaks the format's rules; that the last record
-    ends where the block does, and that ``base_offset`` leaves room for offsets, is the caller's.
+    ``block``. Raises InvalidRecord for whatever breaks the format's rules; that the block can hold
+    so many records, that the last one ends where the block does, and that ``base_offset`` leaves
+    room for offsets, is the caller's.
     """
     try:
-        return _find_places(
-            block, position, end, records, base_offset, base_timestamp, shift, places
-        )
+        return _find_places(block, position, end, records, base_offset, base_timestamp, shift)
     except IndexError:
         raise InvalidRecord("a record runs past the end of its batch") from None
 
@@ -74,20 +57,23 @@ def _find_places(
     base_offset: i64,
     base_timestamp: i64,
     shift: i64,
-    places: Places,
-) -> i64:
-    (
-        offsets, timestamps, key_starts, key_lengths, value_starts, value_lengths,
-        header_starts, header_counts,
-    ) = places  # fmt: skip
+) -> tuple[Places, i64]:
+    offsets = vec[i64]([0] * records)
+    timestamps = vec[i64]([0] * records)
+    key_starts = vec[i64]([0] * records)
+    key_lengths = vec[i64]([0] * records)
+    value_starts = vec[i64]([0] * records)
+    value_lengths = vec[i64]([0] * records)
+    header_starts = vec[i64]([0] * records)
+    header_counts = vec[i64]([0] * records)
     near = -_FAR < base_timestamp < _FAR
     byte: i64
     second: i64
     length: i64
     delta: i64
     headers: i64
-    while records > 0:
-        records -= 1
+    row: i64 = 0
+    while row < records:
         byte = block[position]
         if byte < 0x80:
             position += 1
@@ -105,30 +91,30 @@ def _find_places(
         byte = block[position + 1]  # after the record's attributes, which are unused
         position += 2
         if byte < 0x80 and near:
-            timestamps.append(base_timestamp + ((byte >> 1) ^ -(byte & 1)))
+            timestamps[row] = base_timestamp + ((byte >> 1) ^ -(byte & 1))
         else:
             delta = (byte >> 1) ^ -(byte & 1)
             if byte >= 0x80:
                 delta, position = varlong_after(block, position, byte)
-            timestamps.append(add_int64(base_timestamp, delta))
+            timestamps[row] = add_int64(base_timestamp, delta)
         byte = block[position]
         position += 1
         if byte < 0x80:
             delta = (byte >> 1) ^ -(byte & 1)
         else:
             delta, position = varint_after(block, position, byte)
-        offsets.append(base_offset + delta)
+        offsets[row] = base_offset + delta
         byte = block[position]
         position += 1
         if byte < 0x80:
             length = (byte >> 1) ^ -(byte & 1)
         else:
             length, position = varint_after(block, position, byte)
-        key_starts.append(position + shift)
+        key_starts[row] = position + shift
         if length < 0:
-            key_lengths.append(-1)
+            key_lengths[row] = -1
         else:
-            key_lengths.append(length)
+            key_lengths[row] = length
             position += length
             if position > record_end:
                 raise InvalidRecord(f"a key of {length} bytes leaves its record")
@@ -143,30 +129,34 @@ def _find_places(
                 position += 1
             else:
                 length, position = varint_after(block, position, byte)
-        value_starts.append(position + shift)
+        value_starts[row] = position + shift
         if length < 0:
-            value_lengths.append(-1)
+            value_lengths[row] = -1
         else:
-            value_lengths.append(length)
+            value_lengths[row] = length
             position += length
             if position > record_end:
                 raise InvalidRecord(f"a value of {length} bytes leaves its record")
         byte = block[position]
         position += 1
         if byte == 0:
-            header_counts.append(0)
-            header_starts.append(position + shift)
+            header_counts[row] = 0
+            header_starts[row] = position + shift
         else:
             headers, position = read_varint(block, position - 1)
             if not 0 <= headers <= record_end - position:
                 raise InvalidRecord(
                     f"{headers} record headers cannot be in {record_end - position} bytes"
                 )
-            header_counts.append(headers)
-            header_starts.append(position + shift)
+            header_counts[row] = headers
+            header_starts[row] = position + shift
             while headers > 0:
                 headers -= 1
                 position = skip_header(block, position, record_end)
         if position != record_end:
             raise InvalidRecord(f"a record is {position - record_end} bytes off its length")
-    return position
+        row += 1
+    return (
+        offsets, timestamps, key_starts, key_lengths, value_starts, value_lengths,
+        header_starts, header_counts,
+    ), position  # fmt: skip

@@ -1,0 +1,34 @@
+"""Columns of 64-bit numbers: librt's packed lists, mypyc's own, where the loops are compiled, and
+plain lists where they are not.
+
+mypyc looks at the types alone, and so takes the imports for what they say. Never compiled itself.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from librt.vecs import vec
+    from mypy_extensions import i64
+else:
+    i64 = int
+
+    class vec:  # noqa: N801 - librt's name
+        """``vec[i64](numbers)``."""
+
+        def __class_getitem__(cls, _item):
+            return list
+
+
+__all__ = ["as_buffer", "as_list", "i64", "vec"]
+
+
+def as_buffer(column: vec[i64] | array[int]) -> memoryview:
+    """Its numbers one after the other, in native byte order."""
+    return memoryview(array("q", column) if isinstance(column, list) else column).cast("B")
+
+
+def as_list(column: vec[i64]) -> list[int]:
+    return column if isinstance(column, list) else memoryview(column).tolist()
