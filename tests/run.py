@@ -132,14 +132,14 @@ def stages() -> list[Stage]:
         Stage("format", "lint", [str(BIN / "ruff"), "format", "--check", "."]),
         Stage("lint", "lint", [str(BIN / "ruff"), "check", "."]),
         Stage("layers", "lint", [str(BIN / "lint-imports")]),
-        Stage("types", "lint", [str(BIN / "mypy")]),
-        Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
         Stage("compiled loops", "test", [python, "setup.py", "-q", "compile_loops"]),
         Stage(
             "unit and property tests",
             "test",
             [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
+        Stage("types", "lint", [str(BIN / "mypy")], beside=True),
+        Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
         Stage("simulation", "test", [*pytest, *COMPUTING, "tests/simulation"], beside=True),
         Stage(
@@ -152,11 +152,9 @@ def stages() -> list[Stage]:
         Stage(
             "abuse",
             "test",
-            [
-                *("env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND),
-            ],
+            ["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
-        Stage("faults", "test", [*pytest, *WAITING_A_LITTLE, "tests/faults"]),
+        Stage("faults", "test", [*pytest, *WAITING_A_LITTLE, "tests/faults"], beside=True),
         Stage(
             "torture",
             "test",
