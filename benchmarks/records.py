@@ -38,9 +38,9 @@ from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.columns import decode_columns
 from pybroker.protocol.records.compression import MAX_DECOMPRESSED_BYTES
 from pybroker.protocol.records.loops import COMPILED
+from pybroker.protocol.records.loops.keys import scan_keys
 from pybroker.protocol.records.record import Record, decode_records
 from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.cleaner.record_scan import scan_keys
 from pybroker.storage.log_config import LogConfig
 from pybroker.storage.validation import AppendInput, pre_validate, validate
 

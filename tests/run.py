@@ -101,7 +101,6 @@ RECORDS = [
     "tests/unit/storage/test_pre_validated_batch.py",
     "tests/unit/storage/test_validation.py",
     "tests/properties/protocol/records",
-    "tests/properties/storage/test_record_scan.py",
 ]
 
 # Directories of tests that failed, with the logs of their brokers; pytest keeps three sessions' by

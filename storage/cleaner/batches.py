@@ -12,6 +12,7 @@ Leaves out: mending wrappers whose inner messages have another magic (KAFKA-4298
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...protocol.primitives import Buffer
@@ -24,10 +25,20 @@ from ...protocol.records.batch import (
 )
 from ...protocol.records.builder import assemble, build_empty_batch
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, compression_of
+from ...protocol.records.loops.keys import choose_records, timestamp_delta
 from ...protocol.records.loops.varint import MAX_INT64, MIN_INT64, encode_varlong, wrap_int64
 from ...protocol.records.message_set import encode_message_set
+from ...protocol.records.record import check_block
 from .offset_map import OffsetMap
-from .record_scan import Chosen, choose_records, timestamp_delta
+
+
+class Chosen(NamedTuple):
+    """Where the records of a block begin and end that stay, and what is to know of them."""
+
+    starts: list[int]
+    ends: list[int]
+    has_tombstones: bool
+    without_key: int  # dropped for that
 
 
 class Kept(NamedTuple):
@@ -63,15 +74,7 @@ class BatchFilter:
         if count == 0:
             return _emptied(header, 0, keep_empty)
         block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-        offset_map = self._map
-        chosen = choose_records(
-            block,
-            count,
-            header.base_offset,
-            offset_map.look_up,
-            offset_map.latest_offset,
-            self.is_past_horizon(header),
-        )
+        chosen = _choose(block, header, self._map, self.is_past_horizon(header))
         kept = len(chosen.starts)
         if not kept:
             return _emptied(header, count, keep_empty, chosen.without_key)
@@ -88,7 +91,7 @@ class BatchFilter:
         if count == 0 or header.has_delete_horizon or not removable:
             return Kept(batch, header, count, count)
         block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-        every = choose_records(block, count, header.base_offset, _nothing, -1, False)
+        every = _choose(block, header, None, False)
         return _rebuilt(header, block, every, self._delete_horizon_ms)
 
     def _keep_legacy(self, batch: Buffer, header: BatchHeader) -> Kept:
@@ -146,6 +149,27 @@ def _length_of(header: BatchHeader, batch: Buffer) -> BatchHeader:
     return header._replace(batch_length=len(batch) - overhead)
 
 
+def _choose(
+    block: bytes, header: BatchHeader, offset_map: OffsetMap | None, drop_tombstones: bool
+) -> Chosen:
+    """The records that stay; all of them without a map."""
+    check_block(header.record_count, len(block), header.base_offset)
+    look_up: Callable[[bytes], int | None] = _nothing
+    latest = -1
+    if offset_map is not None:
+        look_up, latest = offset_map.look_up, offset_map.latest_offset
+    return Chosen(
+        *choose_records(
+            block, header.record_count, header.base_offset, look_up, latest, drop_tombstones
+        )
+    )
+
+
+def _nothing(_: bytes) -> int | None:
+    """The look-up in an empty map."""
+    return None
+
+
 def _rebuilt(header: BatchHeader, block: bytes, chosen: Chosen, horizon_ms: int | None) -> Kept:
     """The batch with only the `chosen` records."""
     starts, ends = chosen.starts, chosen.ends
@@ -181,10 +205,6 @@ def _rebuilt(header: BatchHeader, block: bytes, chosen: Chosen, horizon_ms: int 
     batch = assemble(kept_header, body)
     kept_header = _length_of(kept_header, batch)
     return Kept(batch, kept_header, header.record_count, len(starts), chosen.without_key)
-
-
-def _nothing(_: bytes) -> None:
-    """The look-up in an empty map."""
 
 
 def _timestamp(base: int, delta: int) -> int:

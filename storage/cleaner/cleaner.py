@@ -21,6 +21,8 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.primitives import Buffer
 from ...protocol.records.batch import BatchHeader, crc_is_valid, iter_records, records_block
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES
+from ...protocol.records.loops.keys import scan_keys
+from ...protocol.records.record import check_block
 from ..batch_scan import scan_batches
 from ..files import DataFile, Files
 from ..log_config import LogConfig
@@ -40,7 +42,6 @@ from ..transaction_index import AbortedTransaction, TransactionIndex
 from .batches import BatchFilter, Kept, emptied
 from .offset_map import OffsetMap
 from .plan import CleanedGroup, CleaningPlan, CleaningStats, SourceSegment
-from .record_scan import scan_keys
 from .transactions import CleanedTransactions
 
 Pace = Callable[[int], None]
@@ -150,6 +151,7 @@ class Cleaner:
             if not header.record_count:
                 return True
             block = records_block(batch, 0, header, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+            check_block(header.record_count, len(block), header.base_offset)
             keys, offsets = scan_keys(block, header.record_count, header.base_offset)
         else:
             keyed = [(r.key, r.offset) for r in iter_records(batch) if r.key is not None]

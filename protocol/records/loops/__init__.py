@@ -9,6 +9,7 @@ only ``InvalidRecord``.
 | `scan` | check every record, as a leader does before it appends |
 | `small_batch` | the same for a small batch, of which it takes the header too |
 | `places` | where keys, values and headers lie, and each record's offset and time |
+| `keys` | keys, and which records stay: the cleaner |
 | `encode` | the records of a new batch |
 | `varint` | the numbers of all of them |
 

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pybroker.protocol.errors import InvalidRecord, ProtocolError
+from pybroker.protocol.records.loops.keys import choose_records, scan_keys, timestamp_delta
 from pybroker.protocol.records.record import Record, decode_records
-from pybroker.storage.cleaner.record_scan import choose_records, scan_keys, timestamp_delta
 from tests.support.record_strategies import header_lists, payloads
 from tests.support.slow_records import encode_record
 
@@ -84,7 +84,9 @@ def test_those_stay_that_a_list_of_records_says(
         for key in keys
         if data.draw(st.booleans())
     }
-    chosen = choose_records(block, count, BASE_OFFSET, newest.get, latest, drops_tombstones)
+    starts, ends, has_tombstones, dropped = choose_records(
+        block, count, BASE_OFFSET, newest.get, latest, drops_tombstones
+    )
     expected = []
     without_key = 0
     for record in records:
@@ -98,11 +100,11 @@ def test_those_stay_that_a_list_of_records_says(
             expected.append(record)
     kept = [
         one
-        for start, end in zip(chosen.starts, chosen.ends, strict=True)
+        for start, end in zip(starts, ends, strict=True)
         for one in decoded(block[start:end], 1) or ()
     ]
     assert kept == expected
-    assert chosen.without_key == without_key
-    assert chosen.has_tombstones == any(record.value is None for record in expected)
-    for start, record in zip(chosen.starts, expected, strict=True):
+    assert dropped == without_key
+    assert has_tombstones == any(record.value is None for record in expected)
+    for start, record in zip(starts, expected, strict=True):
         assert BASE_TIMESTAMP + timestamp_delta(block, start)[0] == record.timestamp
