@@ -299,9 +299,25 @@ class ApacheKafka(Cluster):
         return [self.directory / f"broker-{n + 1}" for n in range(self.count)]
 
 
-class Tansu(Cluster):
-    name = "tansu"
+class _OneProgram(Cluster):
+    """A broker of one process, which has nothing to do before it ends."""
+
     most_brokers = 1
+
+    def stop(self) -> None:
+        self.kill()
+
+    @property
+    def broker_pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    @property
+    def all_pids(self) -> list[int]:
+        return self.broker_pids
+
+
+class Tansu(_OneProgram):
+    name = "tansu"
 
     def __init__(self, directory: Path, brokers: int = 1) -> None:
         super().__init__(directory, brokers)
@@ -314,27 +330,15 @@ class Tansu(Cluster):
         command += ["memory://tansu/", "--advertised-listener-url", url]
         self._spawn(command, "tansu.log")
 
-    def stop(self) -> None:
-        self.kill()
-
-    @property
-    def broker_pids(self) -> list[int]:
-        return [process.pid for process in self._processes]
-
-    @property
-    def all_pids(self) -> list[int]:
-        return self.broker_pids
-
     @property
     def data_directories(self) -> list[Path]:
         return []
 
 
-class CServer(Cluster):
+class CServer(_OneProgram):
     """The yardstick for a request's CPU."""
 
     name = "c-server"
-    most_brokers = 1
     has_topics = False
 
     def __init__(self, directory: Path, brokers: int = 1) -> None:
@@ -344,17 +348,6 @@ class CServer(Cluster):
     def launch(self) -> None:
         command = [str(self._program), str(self.addresses[0][1]), str(self.directory)]
         self._spawn(command, "server.log")
-
-    def stop(self) -> None:
-        self.kill()
-
-    @property
-    def broker_pids(self) -> list[int]:
-        return [process.pid for process in self._processes]
-
-    @property
-    def all_pids(self) -> list[int]:
-        return self.broker_pids
 
     @property
     def data_directories(self) -> list[Path]:

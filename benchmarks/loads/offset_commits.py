@@ -16,7 +16,8 @@ from benchmarks.frames import (
     topic_name,
 )
 from benchmarks.loads.base import Bench, Figure, Figures, Load
-from benchmarks.native import Lines, run_load
+from benchmarks.loads.requests import send_requests
+from benchmarks.native import Lines
 from tests.support.wire import WireClient
 
 
@@ -30,14 +31,12 @@ def commit(bench: Bench, connections: int, in_flight: int, group_count: int) -> 
         with WireClient(cluster.bootstrap.partition(",")[0]) as client:
             node = client.coordinator(group)
         lines.append(Lines((node.host, node.port), [commit_frame(group, topic, 0)]))
-    answered = run_load(
+    answered = send_requests(
+        bench,
         lines,
         connections=connections,
         in_flight=in_flight,
-        warm_up=bench.pace.warm_up,
-        seconds=bench.pace.seconds,
         error_at=entry_error_at(topic),
-        pids=cluster.broker_pids,
     )
     delete_topic(cluster.bootstrap, topic)
     return {

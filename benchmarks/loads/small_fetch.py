@@ -15,7 +15,8 @@ from benchmarks.frames import (
     small_fetch_frame,
     topic_name,
 )
-from benchmarks.loads.base import BOTH_WAYS, Bench, Figure, Figures, Load
+from benchmarks.loads.base import BOTH_WAYS, Bench, Figures, Load
+from benchmarks.loads.requests import FIGURES, figures_of, send_requests
 from benchmarks.native import Lines, run_load
 
 SHAPES = ((1, 1), (64, 5))
@@ -45,34 +46,22 @@ def fetch(bench: Bench, connections: int, in_flight: int) -> Figures:
         )
         for index in range(partitions)
     ]
-    answered = run_load(
+    answered = send_requests(
+        bench,
         lines,
         connections=connections,
         in_flight=in_flight,
-        warm_up=bench.pace.warm_up,
-        seconds=bench.pace.seconds,
         error_at=entry_error_at(topic),
-        pids=cluster.broker_pids,
     )
     delete_topic(cluster.bootstrap, topic)
-    return {
-        "requests/s": answered.rate,
-        "broker CPU us/request": answered.broker_us,
-        "p99 ms": answered.p99_ms,
-        "client CPU us/request": answered.client_us,
-    }
+    return figures_of(answered)
 
 
 def _load(connections: int, in_flight: int) -> Load:
     return Load(
         name=f"fetch-{connections}x{in_flight}",
         family="small-fetch",
-        figures=(
-            Figure("requests/s", more_is_better=True),
-            Figure("broker CPU us/request"),
-            Figure("p99 ms"),
-            Figure("client CPU us/request"),
-        ),
+        figures=FIGURES,
         run=lambda bench: fetch(bench, connections, in_flight),
         brokers=BOTH_WAYS,
     )

@@ -13,8 +13,9 @@ from benchmarks.frames import (
     produce_frame,
     topic_name,
 )
-from benchmarks.loads.base import BOTH_WAYS, Bench, Figure, Figures, Load
-from benchmarks.native import Answered, Lines, run_load
+from benchmarks.loads.base import BOTH_WAYS, Bench, Load
+from benchmarks.loads.requests import FIGURES, figures_of, send_requests
+from benchmarks.native import Answered, Lines
 
 SHAPES = ((1, 1), (8, 1), (64, 5))
 MOST_PARTITIONS = 8
@@ -33,14 +34,12 @@ def produce(bench: Bench, connections: int, in_flight: int) -> Answered:
         Lines(leaders[partition], [produce_frame(topic, partition)])
         for partition in range(partitions)
     ]
-    answered = run_load(
+    answered = send_requests(
+        bench,
         lines,
         connections=connections,
         in_flight=in_flight,
-        warm_up=bench.pace.warm_up,
-        seconds=bench.pace.seconds,
         error_at=produce_error_at(topic),
-        pids=cluster.broker_pids,
     )
     if cluster.has_topics:
         delete_topic(cluster.bootstrap, topic)
@@ -48,25 +47,11 @@ def produce(bench: Bench, connections: int, in_flight: int) -> Answered:
 
 
 def _load(connections: int, in_flight: int) -> Load:
-    def run(bench: Bench) -> Figures:
-        answered = produce(bench, connections, in_flight)
-        return {
-            "requests/s": answered.rate,
-            "broker CPU us/request": answered.broker_us,
-            "p99 ms": answered.p99_ms,
-            "client CPU us/request": answered.client_us,
-        }
-
     return Load(
         name=f"small-{connections}x{in_flight}",
         family="small-produce",
-        figures=(
-            Figure("requests/s", more_is_better=True),
-            Figure("broker CPU us/request"),
-            Figure("p99 ms"),
-            Figure("client CPU us/request"),
-        ),
-        run=run,
+        figures=FIGURES,
+        run=lambda bench: figures_of(produce(bench, connections, in_flight)),
         brokers=(*BOTH_WAYS, "c-server", "tansu"),
     )
 

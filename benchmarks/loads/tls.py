@@ -22,8 +22,9 @@ from benchmarks.frames import (
 )
 from benchmarks.loads.base import Bench, BrokerCpu, Figure, Figures, Load
 from benchmarks.loads.bulk import CONSUMER, PRODUCER
+from benchmarks.loads.requests import FIGURES, figures_of, send_requests
 from benchmarks.loads.small_produce import MOST_PARTITIONS, SHAPES
-from benchmarks.native import LeftOut, Lines, LoadError, bulk_consume, bulk_produce, run_load
+from benchmarks.native import LeftOut, Lines, LoadError, bulk_consume, bulk_produce
 
 CLIENT = {"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}
 BULK_SHARE = 0.5  # of the size of a bulk load
@@ -42,23 +43,16 @@ def small(bench: Bench, connections: int, in_flight: int) -> Figures:
     partitions = min(connections, MOST_PARTITIONS)
     create_topic(cluster.bootstrap, topic, partitions)
     frames = [[produce_frame(topic, partition)] for partition in range(partitions)]
-    answered = run_load(
+    answered = send_requests(
+        bench,
         [Lines(cluster.secured, each) for each in frames],
         connections=connections,
         in_flight=in_flight,
-        warm_up=bench.pace.warm_up,
-        seconds=bench.pace.seconds,
         error_at=produce_error_at(topic),
-        pids=cluster.broker_pids,
         tls=True,
     )
     delete_topic(cluster.bootstrap, topic)
-    return {
-        "requests/s": answered.rate,
-        "broker CPU us/request": answered.broker_us,
-        "p99 ms": answered.p99_ms,
-        "client CPU us/request": answered.client_us,
-    }
+    return figures_of(answered)
 
 
 def bulk(bench: Bench) -> Figures:
@@ -109,12 +103,7 @@ def _small(connections: int, in_flight: int) -> Load:
     return Load(
         name=f"tls-{connections}x{in_flight}",
         family="tls",
-        figures=(
-            Figure("requests/s", more_is_better=True),
-            Figure("broker CPU us/request"),
-            Figure("p99 ms"),
-            Figure("client CPU us/request"),
-        ),
+        figures=FIGURES,
         run=lambda bench: small(bench, connections, in_flight),
         most_rounds=2,
     )
