@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.processes import BrokerProcess, hear_hangups, running_broker
+from tests.support.processes import BrokerProcess, hear_signals, running_broker
 
-hear_hangups()
+hear_signals()
 settings.register_profile(
     "pybroker", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

@@ -127,6 +127,13 @@ async def test_a_topic_is_copied_and_copying_goes_on_after_a_restart(
         assert bare(target[partition]) == bare(records)
 
 
+async def wait_for_checkpoint(flow: Flow, before: int) -> None:
+    """Until one more than `before` has been written."""
+    with trio.fail_after(WAIT_SECONDS):
+        while flow.stats.checkpoints <= before:  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
 async def test_groups_are_told_where_they_stand_at_the_target(ends: Ends, topic: str) -> None:
     """Also once the group has gone on; and those with members at the target are left alone."""
     group, remote = f"group-of-{topic}", f"A.{topic}"
@@ -154,7 +161,9 @@ async def test_groups_are_told_where_they_stand_at_the_target(ends: Ends, topic:
         await wait_for(1)  # behind the only pair that there is before it
         await stand(300)
         await wait_for(300)
-        await stand(200)  # it never goes back
+        before = flows[0].stats.checkpoints
+        await stand(200)
+        await wait_for_checkpoint(flows[0], before)  # it never goes back
         member = Consumer(ends.target.bootstrap, group_id=group, auto_commit=False)
         async with member:
             await member.subscribe([remote])
@@ -163,11 +172,9 @@ async def test_groups_are_told_where_they_stand_at_the_target(ends: Ends, topic:
                     await member.poll(0.1)
             await fill(ends.source.bootstrap, topic, 10, 300)
             await until_copied(flows[0], 310)
+            before = flows[0].stats.checkpoints
             await stand(310)
-            with trio.fail_after(WAIT_SECONDS):
-                before = flows[0].stats.checkpoints
-                while flows[0].stats.checkpoints == before:  # noqa: ASYNC110
-                    await trio.sleep(0.05)
+            await wait_for_checkpoint(flows[0], before)
             async with Cluster(ends.target.bootstrap) as cluster:
                 found = (await Admin(cluster).group_offsets.list(group)).all()
             assert found[remote, 0].offset == 300

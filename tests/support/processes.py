@@ -31,9 +31,12 @@ PYBROKER = [sys.executable, "-P", "-m", "pybroker"]
 _claims: list[contextlib.ExitStack] = []
 
 
-def hear_hangups() -> None:
-    """Undo what `nohup` does: what tests start ends when its terminal does, wherever they run."""
+def hear_signals() -> None:
+    """Undo what `nohup`, and a shell's `&`, do: what tests start ends when its terminal does, and
+    hears Ctrl-C, wherever they run."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def free_port(count: int = 1) -> int:

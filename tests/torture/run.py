@@ -25,13 +25,13 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.support.processes import hear_hangups
+from tests.support.processes import hear_signals
 from tests.torture import commands
 from tests.torture.sequence import Report, Sequence
 
 
 def main() -> int:
-    hear_hangups()
+    hear_signals()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
