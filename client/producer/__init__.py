@@ -2,8 +2,10 @@
 
 from .coordination import GroupMetadata, OffsetToCommit
 from .delivery import Delivery, RecordMetadata
+from .interceptors import Interceptor, OutgoingRecord
 from .partitioners import murmur2, partition_for
-from .producer import Interceptor, OutgoingRecord, Partitioner, Producer
+from .placement import Partitioner
+from .producer import Producer
 from .sender import ProducerMetrics
 
 __all__ = [

@@ -10,76 +10,37 @@ Mirrors: KafkaProducer. Leaves out metrics reporters.
 
 from __future__ import annotations
 
-import functools
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import NamedTuple, Protocol, TypeAlias, Unpack
+from typing import Unpack
 
 import trio
 
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import SimpleRecord
 from ..cluster import Cluster, now_ms
-from ..errors import (
-    ClientError,
-    ProducerClosed,
-    ProducerFenced,
-    SettingsError,
-    Unsupported,
-)
+from ..errors import ClientError, ProducerClosed, SettingsError
 from ..security.connector import Reach
 from .accumulator import Accumulator, Limits, size_of
-from .batch import Batch
-from .coordination import Coordination, GroupMetadata, Offsets, idempotent_identity
+from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata, outcomes_of
 from .identities import Identities
-from .partition_queue import PartitionQueue
-from .partitioners import StickyPartitioner, partition_for
+from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
+from .placement import Partitioner, Placement
 from .ready_batch import ReadyBatch
 from .sender import ProducerMetrics, Sender
-from .settings import ALL_IN_SYNC, Options, ProducerSettings
-from .transaction import State, Transaction
+from .settings import Options, ProducerSettings, acks_of, compression_of
+from .transaction import Transaction
+from .transactions import Transactions
 from .upkeep import Upkeep
-
-Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
-# From topic, key, value, the number of partitions, and those that have a leader.
-Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int, Sequence[int]], int]
 
 _now = time.time
 
 YIELD_BYTES = 64 * 1024  # as much may be enqueued before others have a turn
-
-
-class OutgoingRecord(NamedTuple):
-    """What an interceptor sees, and may replace."""
-
-    topic: str
-    value: bytes | None
-    key: bytes | None = None
-    partition: int | None = None
-    headers: Headers = ()
-    timestamp_ms: int | None = None
-
-
-class Interceptor(Protocol):
-    """Sees each record before it is enqueued, and what became of it; must not wait."""
-
-    def on_send(self, record: OutgoingRecord) -> OutgoingRecord: ...
-
-    def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: Exception | None
-    ) -> None: ...
-
-
-class _Topic(NamedTuple):
-    """What is needed for each record."""
-
-    queues: list[PartitionQueue]
-    sticky: StickyPartitioner
 
 
 class Producer:
@@ -130,7 +91,7 @@ class Producer:
     ) -> None:
         try:
             self._settings = ProducerSettings(
-                acks=_acks(acks), compression=_compression(compression), **settings
+                acks=acks_of(acks), compression=compression_of(compression), **settings
             )
         except TypeError as error:
             raise SettingsError(f"no such setting of a producer: {error}") from None
@@ -140,9 +101,8 @@ class Producer:
             if isinstance(bootstrap, str)
             else bootstrap
         )
-        self._partitioner = partitioner
-        self._ignore_keys, self._is_adaptive = ignore_keys, adaptive
-        self._interceptors = tuple(interceptors)
+        self._has_partitioner = partitioner is not None
+        self._interceptors = Interceptors(interceptors) if interceptors else None
         limits = Limits(
             batch_bytes=self._settings.batch_size,
             linger_ms=self._settings.linger_ms,
@@ -156,9 +116,7 @@ class Producer:
             is_transactional=is_transactional, is_used=self._settings.wants_idempotence
         )
         self._transaction = Transaction() if is_transactional else None
-        self._coordination = (
-            Coordination(self._cluster, self._settings) if is_transactional else None
-        )
+        coordination = Coordination(self._cluster, self._settings) if is_transactional else None
         self._sender = Sender(
             self._cluster,
             self._settings,
@@ -172,11 +130,28 @@ class Producer:
             self._accumulator,
             self._identities,
             self._sender,
-            self._coordination,
+            coordination,
             self._transaction,
         )
-        self._topics: dict[str, _Topic] = {}
-        self._learning = trio.Lock()
+        self._transactions: Transactions | None = None
+        if coordination is not None and self._transaction is not None:
+            self._transactions = Transactions(
+                self._settings,
+                coordination,
+                self._transaction,
+                self._identities,
+                self._sender,
+                self.flush,
+            )
+        self._placement = Placement(
+            self._cluster,
+            self._settings,
+            self._accumulator,
+            self._identities,
+            partitioner=partitioner,
+            ignore_keys=ignore_keys,
+            is_adaptive=adaptive,
+        )
         self._since_turn = 0  # bytes
         self._nurseries = trio.open_nursery()
         self._nursery: trio.Nursery | None = None
@@ -189,8 +164,8 @@ class Producer:
         if self._is_mine:
             await self._cluster.__aenter__()
         try:
-            if self._transaction is not None:
-                await self._initialise()
+            if self._transactions is not None:
+                await self._transactions.initialise()
             self._nursery = await self._nurseries.__aenter__()
         except BaseException as error:
             if self._is_mine:
@@ -223,8 +198,8 @@ class Producer:
 
     async def _finish(self, is_well: bool) -> None:
         """Of what failed before, an error in the block says enough."""
-        if self._transaction is not None and self._transaction.state in (State.OPEN, State.DOOMED):
-            await self.abort_transaction()
+        if self._transactions is not None and self._transactions.is_under_way:
+            await self._transactions.abort()
         if is_well:
             await self.flush()
             return
@@ -275,10 +250,9 @@ class Producer:
         `timestamp_ms` is now, unless it is given. Raises ClientError.
         """
         if self._interceptors:
-            record = OutgoingRecord(topic, value, key, partition, headers, timestamp_ms)
-            for interceptor in self._interceptors:
-                record = interceptor.on_send(record)
-            topic, value, key, partition, headers, timestamp_ms = record
+            topic, value, key, partition, headers, timestamp_ms = self._interceptors.on_send(
+                OutgoingRecord(topic, value, key, partition, headers, timestamp_ms)
+            )
         if headers:
             headers = tuple(headers)
         size = size_of(key, value, headers)
@@ -288,15 +262,15 @@ class Producer:
             await trio.lowlevel.checkpoint()
         if not self._is_open or self._sender.fatal or size > self._settings.max_request_size:
             self._check_taken(topic, size)
-        known = self._topics.get(topic)
+        known = self._placement.known.get(topic)
         if known is None:
-            known = await self._learn(topic)
+            known = await self._placement.learn(topic)
         if accumulator.held_bytes + size > self._settings.buffer_memory:
             await self._wait_for_room(size)
             self._check_taken(topic, size)
         if timestamp_ms is None:
             timestamp_ms = int(_now() * 1000)
-        if partition is None and key is None and self._partitioner is None:
+        if partition is None and key is None and not self._has_partitioner:
             sticky = known.sticky
             partition = sticky.current
             if (
@@ -304,10 +278,10 @@ class Producer:
                 or (batch := known.queues[partition].open) is None
                 or (batch.size + size > accumulator.full_bytes)
             ):
-                partition = self._stick(topic, known, size)
+                partition = self._placement.stick(topic, known, size)
             sticky.taken_bytes += size
         else:
-            partition = self._choose(topic, known, partition, key, value, size)
+            partition = self._placement.choose(topic, known, partition, key, value, size)
         if self._transaction is not None:
             self._transaction.check_open("send")
             if self._transaction.use(topic, partition):
@@ -325,7 +299,7 @@ class Producer:
         accumulator.held_bytes += size
         self._since_turn += size
         if self._interceptors:
-            self._intercept(delivery, batch)
+            self._interceptors.watch(delivery, batch)
         return delivery
 
     async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
@@ -353,10 +327,10 @@ class Producer:
         to say. Raises ClientError.
         """
         self._check_taken(topic, 0)
-        known = self._topics.get(topic)
+        known = self._placement.known.get(topic)
         if known is None or partition >= len(known.queues):
-            self._topics.pop(topic, None)
-            known = await self._learn(topic)
+            self._placement.known.pop(topic, None)
+            known = await self._placement.learn(topic)
             if partition >= len(known.queues):
                 raise ClientError(f"topic {topic!r} has no partition {partition}")
         if not self._accumulator.has_room(len(data)):
@@ -374,7 +348,7 @@ class Producer:
     async def prepare(self, topic: str) -> int:
         """Learn what sending to a topic needs, and its number of partitions. Raises ClientError."""
         self._check_taken(topic, 0)
-        known = self._topics.get(topic) or await self._learn(topic)
+        known = self._placement.known.get(topic) or await self._placement.learn(topic)
         return len(known.queues)
 
     async def flush(self) -> None:
@@ -409,78 +383,6 @@ class Producer:
             waiting_for_room=self._accumulator.waiting_for_room,
         )
 
-    def _choose(
-        self,
-        topic: str,
-        known: _Topic,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        size: int,
-    ) -> int:
-        count = len(known.queues)
-        if partition is not None:
-            if not 0 <= partition < count:
-                raise ClientError(f"topic {topic!r} has no partition {partition}")
-            return partition
-        if self._partitioner is not None:
-            chosen = self._partitioner(topic, key, value, count, self._available(topic))
-            if not 0 <= chosen < count:
-                raise ClientError(f"the partitioner chose {chosen} of {count} partitions")
-            return chosen
-        if key is not None and not self._ignore_keys:
-            return partition_for(key, count)
-        chosen = self._stick(topic, known, size)
-        known.sticky.taken_bytes += size
-        return chosen
-
-    def _stick(self, topic: str, known: _Topic, size: int) -> int:
-        """Where a record that chooses nothing goes."""
-        sticky = known.sticky
-        if sticky.current >= 0:
-            batch = known.queues[sticky.current].open
-            if batch is not None and batch.size + size <= self._accumulator.full_bytes:
-                return sticky.current
-        if not sticky.is_done(size):
-            return sticky.current
-        available = self._available(topic)
-        busy = [len(known.queues[p].batches) for p in available] if self._is_adaptive else []
-        return sticky.choose(len(known.queues), available, busy)
-
-    def _available(self, topic: str) -> list[int]:
-        found = self._cluster.cache.topic(topic)
-        return [] if found is None else found.available
-
-    async def _learn(self, topic: str) -> _Topic:
-        """Its leaders, and a producer id. Raises ClientError."""
-        async with self._learning:
-            known = self._topics.get(topic)
-            if known is not None:
-                return known
-            with trio.move_on_after(self._settings.max_block_ms / 1000):
-                found = await self._cluster.led_topic(
-                    topic, create_missing=True, any_partition=True
-                )
-                if self._transaction is None and self._identities.is_wanted:
-                    await self._take_identity(topic)
-                queues = self._accumulator.queues(topic, len(found.partitions))
-                draw = functools.partial(random.getrandbits, 31)
-                sticky = StickyPartitioner(self._settings.batch_size, draw)
-                self._topics[topic] = _Topic(queues, sticky)
-                return self._topics[topic]
-        raise ClientError(
-            f"nothing is known of topic {topic!r} after {self._settings.max_block_ms} ms"
-        )
-
-    async def _take_identity(self, topic: str) -> None:
-        try:
-            self._identities.take(await idempotent_identity(self._cluster, topic))
-        except Unsupported as error:
-            if self._settings.idempotence:
-                raise
-            self._identities.give_up()
-            self._cluster.tell(f"what must be sent again may be written twice: {error}")
-
     async def _wait_for_room(self, size: int) -> None:
         with trio.move_on_after(self._settings.max_block_ms / 1000) as limit:
             await self._sender.wait_for_room(size)
@@ -502,23 +404,6 @@ class Producer:
                 f"({self._settings.max_request_size})"
             )
 
-    def _intercept(self, delivery: Delivery, batch: Batch) -> None:
-        """Tell the interceptors once it is done; a batch that was split is not."""
-
-        def told() -> None:
-            if not delivery.is_done:
-                delivery.current_batch.watchers.append(told)
-                return
-            metadata, error = None, None
-            try:
-                metadata = delivery.result()
-            except ClientError as failure:
-                error = failure
-            for interceptor in self._interceptors:
-                interceptor.on_acknowledgement(metadata, error)
-
-        batch.watchers.append(told)
-
     # Transactions
 
     @asynccontextmanager
@@ -529,16 +414,8 @@ class Producer:
         ClientError if the commit is refused: then it is aborted. A commit whose answer is lost is
         asked for again; only if that ends too (`max_block_ms`) is its outcome unknown.
         """
-        self.begin_transaction()
-        try:
+        async with self._in_transaction.block():
             yield
-            await self.commit_transaction()
-        except BaseException:
-            with trio.move_on_after(self._settings.max_block_ms / 1000, shield=True):
-                if self._in_transaction.state in (State.OPEN, State.DOOMED):
-                    with suppress(ClientError):
-                        await self.abort_transaction()
-            raise
 
     def begin_transaction(self) -> None:
         """Raises ClientError."""
@@ -547,98 +424,20 @@ class Producer:
     async def commit_transaction(self) -> None:
         """Once all that was sent in it is acknowledged. Raises ClientError: then it can be aborted,
         unless the producer was fenced."""
-        transaction = self._in_transaction
-        transaction.check_open("commit")
-        await self.flush()
-        transaction.check_open("commit")
-        transaction.move(State.COMMITTING)
-        await self._end(is_commit=True)
+        await self._in_transaction.commit()
 
     async def abort_transaction(self) -> None:
         """What was sent in it fails with TransactionAborted, or is never read by who reads what is
         committed. Raises ClientError."""
-        transaction = self._in_transaction
-        if transaction.state not in (State.OPEN, State.DOOMED):
-            transaction.check_open("abort")
-        transaction.move(State.ABORTING)
-        with suppress(ClientError):
-            await self.flush()
-        await self._end(is_commit=False)
+        await self._in_transaction.abort()
 
     async def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
         """Commit a consumer group's offsets with the transaction: by topic and partition, the next
         offset to be read. Raises ClientError."""
-        coordination, transaction = self._coordination, self._in_transaction
-        assert coordination is not None
-        transaction.check_open("send offsets")
-        if isinstance(group, str):
-            group = GroupMetadata(group)
-        identity = self._identities.current
-        try:
-            transaction.has_offsets = True
-            await coordination.add_offsets(identity, group.group_id)
-            await coordination.commit_offsets(identity, offsets, group)
-        except ClientError as error:
-            self._failed(error)
-            raise
-
-    async def _end(self, *, is_commit: bool) -> None:
-        coordination, transaction = self._coordination, self._in_transaction
-        assert coordination is not None
-        try:
-            if transaction.is_known_to_coordinator:
-                await coordination.end(self._identities.current, is_commit=is_commit)
-            if transaction.needs_epoch:
-                await self._initialise()
-        except ClientError as error:
-            if not is_commit or isinstance(error, ProducerFenced):
-                self._sender.end(error)
-                transaction.end(error)
-            self._failed(error)
-            raise
-        except BaseException as error:
-            # Nobody knows how it ended: the next producer with this id finds out.
-            transaction.end(ClientError("the end of a transaction was cancelled"))
-            self._sender.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
-            raise
-        transaction.move(State.READY)
-
-    async def _initialise(self) -> None:
-        """A newer epoch, under which all numbers begin anew."""
-        coordination, transaction = self._coordination, self._in_transaction
-        assert coordination is not None
-        self._identities.take(await coordination.initialise(self._identities.current))
-        transaction.needs_epoch = False
-        if transaction.state is State.NEW:
-            transaction.move(State.READY)
-
-    def _failed(self, error: ClientError) -> None:
-        if isinstance(error, ProducerFenced):
-            self._sender.end(error)
-            self._in_transaction.end(error)
-        else:
-            self._in_transaction.doom(error)
+        await self._in_transaction.send_offsets(offsets, group)
 
     @property
-    def _in_transaction(self) -> Transaction:
-        if self._transaction is None:
+    def _in_transaction(self) -> Transactions:
+        if self._transactions is None:
             raise ClientError("a producer needs a transactional_id for transactions")
-        return self._transaction
-
-
-def _acks(acks: str | int) -> int:
-    if acks in ("all", "-1"):
-        return ALL_IN_SYNC
-    if isinstance(acks, str) and not acks.isdigit():
-        raise SettingsError(f"acks={acks} is neither 'all' nor 0 or 1")
-    return int(acks)
-
-
-def _compression(compression: str | Compression) -> Compression:
-    if isinstance(compression, Compression):
-        return compression
-    try:
-        return Compression[compression.upper()]
-    except KeyError:
-        codecs = ", ".join(codec.name.lower() for codec in Compression)
-        raise SettingsError(f"compression={compression} is none of {codecs}") from None
+        return self._transactions

@@ -76,3 +76,23 @@ class ProducerSettings:
     @property
     def wants_idempotence(self) -> bool:
         return self.idempotence is not False
+
+
+def acks_of(acks: str | int) -> int:
+    """As the wire has it. Raises SettingsError."""
+    if acks in ("all", "-1"):
+        return ALL_IN_SYNC
+    if isinstance(acks, str) and not acks.isdigit():
+        raise SettingsError(f"acks={acks} is neither 'all' nor 0 or 1")
+    return int(acks)
+
+
+def compression_of(compression: str | Compression) -> Compression:
+    """By its name, or itself. Raises SettingsError."""
+    if isinstance(compression, Compression):
+        return compression
+    try:
+        return Compression[compression.upper()]
+    except KeyError:
+        codecs = ", ".join(codec.name.lower() for codec in Compression)
+        raise SettingsError(f"compression={compression} is none of {codecs}") from None

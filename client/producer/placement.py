@@ -1,0 +1,134 @@
+"""Where a record goes: what is known of its topic, and which partition is chosen.
+
+Invariants: a topic is asked for once, however many wait for it; none is known before there is a
+producer id, if records are numbered. `KnownTopic.queues` is the accumulator's own list, which grows
+when metadata tell of more partitions.
+
+Mirrors: KafkaProducer.waitOnMetadata and partition; BuiltInPartitioner, whose arithmetic is in
+`partitioners.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import trio
+
+from ..cluster import Cluster
+from ..errors import ClientError, Unsupported
+from .accumulator import Accumulator
+from .coordination import idempotent_identity
+from .identities import Identities
+from .partition_queue import PartitionQueue
+from .partitioners import StickyPartitioner, partition_for
+from .settings import ProducerSettings
+
+# From topic, key, value, the number of partitions, and those that have a leader.
+Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int, Sequence[int]], int]
+
+
+class KnownTopic(NamedTuple):
+    """What is needed for each record."""
+
+    queues: list[PartitionQueue]
+    sticky: StickyPartitioner
+
+
+class Placement:
+    """`known` has the topics that were learnt."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        accumulator: Accumulator,
+        identities: Identities,
+        *,
+        partitioner: Partitioner | None,
+        ignore_keys: bool,
+        is_adaptive: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._accumulator = accumulator
+        self._identities = identities
+        self._partitioner = partitioner
+        self._ignore_keys, self._is_adaptive = ignore_keys, is_adaptive
+        self._learning = trio.Lock()
+        self.known: dict[str, KnownTopic] = {}
+
+    def choose(
+        self,
+        topic: str,
+        known: KnownTopic,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        size: int,
+    ) -> int:
+        """The partition of a record; `partition` if it is named. Raises ClientError."""
+        count = len(known.queues)
+        if partition is not None:
+            if not 0 <= partition < count:
+                raise ClientError(f"topic {topic!r} has no partition {partition}")
+            return partition
+        if self._partitioner is not None:
+            chosen = self._partitioner(topic, key, value, count, self._available(topic))
+            if not 0 <= chosen < count:
+                raise ClientError(f"the partitioner chose {chosen} of {count} partitions")
+            return chosen
+        if key is not None and not self._ignore_keys:
+            return partition_for(key, count)
+        chosen = self.stick(topic, known, size)
+        known.sticky.taken_bytes += size
+        return chosen
+
+    def stick(self, topic: str, known: KnownTopic, size: int) -> int:
+        """Where a record that chooses nothing goes."""
+        sticky = known.sticky
+        if sticky.current >= 0:
+            batch = known.queues[sticky.current].open
+            if batch is not None and batch.size + size <= self._accumulator.full_bytes:
+                return sticky.current
+        if not sticky.is_done(size):
+            return sticky.current
+        available = self._available(topic)
+        busy = [len(known.queues[p].batches) for p in available] if self._is_adaptive else []
+        return sticky.choose(len(known.queues), available, busy)
+
+    def _available(self, topic: str) -> list[int]:
+        found = self._cluster.cache.topic(topic)
+        return [] if found is None else found.available
+
+    async def learn(self, topic: str) -> KnownTopic:
+        """Its leaders, and a producer id. Raises ClientError."""
+        async with self._learning:
+            known = self.known.get(topic)
+            if known is not None:
+                return known
+            with trio.move_on_after(self._settings.max_block_ms / 1000):
+                found = await self._cluster.led_topic(
+                    topic, create_missing=True, any_partition=True
+                )
+                if self._settings.transactional_id is None and self._identities.is_wanted:
+                    await self._take_identity(topic)
+                queues = self._accumulator.queues(topic, len(found.partitions))
+                draw = functools.partial(random.getrandbits, 31)
+                sticky = StickyPartitioner(self._settings.batch_size, draw)
+                self.known[topic] = KnownTopic(queues, sticky)
+                return self.known[topic]
+        raise ClientError(
+            f"nothing is known of topic {topic!r} after {self._settings.max_block_ms} ms"
+        )
+
+    async def _take_identity(self, topic: str) -> None:
+        try:
+            self._identities.take(await idempotent_identity(self._cluster, topic))
+        except Unsupported as error:
+            if self._settings.idempotence:
+                raise
+            self._identities.give_up()
+            self._cluster.tell(f"what must be sent again may be written twice: {error}")

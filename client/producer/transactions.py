@@ -1,0 +1,134 @@
+"""The calls of a transactional producer: begin, commit, abort, offsets of a group, and the epoch.
+
+`transaction.py` is what they decide with, `coordination.py` what they ask.
+Invariant: whatever ends a call, a cancellation included, the transaction's state says what is known
+then: it has ended, it can be aborted, or (fenced, or nobody knows how it ended) it is the last one.
+
+Mirrors: KafkaProducer's transactional methods, TransactionManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import trio
+
+from ..errors import ClientError, ProducerFenced
+from .coordination import Coordination, GroupMetadata, Offsets
+from .identities import Identities
+from .sender import Sender
+from .settings import ProducerSettings
+from .transaction import State, Transaction
+
+
+class Transactions:
+    """Of one producer; `flush` waits until all that it has is settled."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        coordination: Coordination,
+        transaction: Transaction,
+        identities: Identities,
+        sender: Sender,
+        flush: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._settings = settings
+        self._coordination = coordination
+        self._transaction = transaction
+        self._identities = identities
+        self._sender = sender
+        self._flush = flush
+
+    async def initialise(self) -> None:
+        """A newer epoch, under which all numbers begin anew. Raises ClientError."""
+        transaction = self._transaction
+        self._identities.take(await self._coordination.initialise(self._identities.current))
+        transaction.needs_epoch = False
+        if transaction.state is State.NEW:
+            transaction.move(State.READY)
+
+    @property
+    def is_under_way(self) -> bool:
+        """It has begun, and not been ended by the user."""
+        return self._transaction.state in (State.OPEN, State.DOOMED)
+
+    @asynccontextmanager
+    async def block(self) -> AsyncIterator[None]:
+        """Begin; commit at the end of the block, or abort. Raises ClientError."""
+        self.begin()
+        try:
+            yield
+            await self.commit()
+        except BaseException:
+            with trio.move_on_after(self._settings.max_block_ms / 1000, shield=True):
+                if self.is_under_way:
+                    with suppress(ClientError):
+                        await self.abort()
+            raise
+
+    def begin(self) -> None:
+        """Raises ClientError."""
+        self._transaction.begin()
+
+    async def commit(self) -> None:
+        """See `Producer.commit_transaction`."""
+        transaction = self._transaction
+        transaction.check_open("commit")
+        await self._flush()
+        transaction.check_open("commit")
+        transaction.move(State.COMMITTING)
+        await self._end(is_commit=True)
+
+    async def abort(self) -> None:
+        """See `Producer.abort_transaction`."""
+        transaction = self._transaction
+        if not self.is_under_way:
+            transaction.check_open("abort")
+        transaction.move(State.ABORTING)
+        with suppress(ClientError):
+            await self._flush()
+        await self._end(is_commit=False)
+
+    async def send_offsets(self, offsets: Offsets, group: GroupMetadata | str) -> None:
+        """See `Producer.send_offsets`."""
+        transaction = self._transaction
+        transaction.check_open("send offsets")
+        if isinstance(group, str):
+            group = GroupMetadata(group)
+        identity = self._identities.current
+        try:
+            transaction.has_offsets = True
+            await self._coordination.add_offsets(identity, group.group_id)
+            await self._coordination.commit_offsets(identity, offsets, group)
+        except ClientError as error:
+            self._failed(error)
+            raise
+
+    async def _end(self, *, is_commit: bool) -> None:
+        transaction = self._transaction
+        try:
+            if transaction.is_known_to_coordinator:
+                await self._coordination.end(self._identities.current, is_commit=is_commit)
+            if transaction.needs_epoch:
+                await self.initialise()
+        except ClientError as error:
+            if not is_commit or isinstance(error, ProducerFenced):
+                self._sender.end(error)
+                transaction.end(error)
+            self._failed(error)
+            raise
+        except BaseException as error:
+            # Nobody knows how it ended: the next producer with this id finds out.
+            transaction.end(ClientError("the end of a transaction was cancelled"))
+            self._sender.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
+            raise
+        transaction.move(State.READY)
+
+    def _failed(self, error: ClientError) -> None:
+        if isinstance(error, ProducerFenced):
+            self._sender.end(error)
+            self._transaction.end(error)
+        else:
+            self._transaction.doom(error)
