@@ -17,7 +17,11 @@ from .transaction import State, Transaction
 
 
 class Upkeep:
-    """`coordination` and `transaction` None: without a transactional id."""
+    """`coordination` and `transaction` None: without a transactional id.
+
+    Invariant: it wakes the sender only with news; the sender's rounds ask for more, so that the two
+    would wake each other for ever.
+    """
 
     def __init__(
         self,
@@ -46,11 +50,11 @@ class Upkeep:
                 topics = [queue.topic for queue in self._accumulator.busy]
                 if topics:
                     await self._take_identity(topics[0])
-            self._sender.wake()
 
     async def _take_identity(self, topic: str) -> None:
         try:
             self._identities.take(await idempotent_identity(self._cluster, topic))
+            self._sender.wake()
         except (LoginError, Refused, Unsupported) as error:
             self._sender.end(error)
         except ClientError:  # nobody answers at the moment
