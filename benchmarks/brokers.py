@@ -402,7 +402,7 @@ def takes_connections(host: str, port: int) -> bool:
 def free_ports(count: int) -> int:
     """The first of `count` ports in a row, below those that Linux gives to clients."""
     while True:
-        first = random.randrange(10_000, 31_000)
+        first = random.randrange(10_000, 19_000)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for port in range(first, first + count):
                 probe = stack.enter_context(socket.socket())

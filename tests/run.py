@@ -82,7 +82,7 @@ SPARK_BY_HAND = [
 TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 COMPUTING = ["-n", "2"]
-WAITING_A_LITTLE, WAITING = ["-n", "3"], ["-n", "4"]
+WAITING = ["-n", "4"]
 # Files side by side: the tests of one share a broker.
 BY_FILE = ["--dist=loadfile"]
 # As on a machine without epoll, sendfile and /proc.
@@ -153,17 +153,17 @@ def stages() -> list[Stage]:
             "test",
             ["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
-        Stage("faults", "test", [*pytest, *WAITING_A_LITTLE, "tests/faults"], beside=True),
-        Stage(
-            "torture",
-            "test",
-            [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
-            beside=True,
-        ),
         Stage(
             "records, interpreted",
             "test",
             ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
+            beside=True,
+        ),
+        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
+        Stage(
+            "torture",
+            "test",
+            [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
             beside=True,
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),

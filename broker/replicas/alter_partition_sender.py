@@ -9,6 +9,7 @@ Mirrors kafka.server.DefaultAlterPartitionManager and KafkaZkClient.propagateLog
 """
 
 import logging
+from collections.abc import Iterable, Sequence
 
 import trio
 
@@ -25,6 +26,7 @@ from .settled_replicas import SettledReplicas
 logger = logging.getLogger("pybroker.broker.isr")
 
 RETRY_DELAY_MS = 50
+MOST_NAMED = 10  # in a line of the log: a broker that falls behind can leave thousands of ISRs
 
 
 class AlterPartitionSender:
@@ -86,9 +88,22 @@ class AlterPartitionSender:
             response = AlterPartitionResponse(error_code=ErrorCode.NETWORK_EXCEPTION)
         assert isinstance(response, AlterPartitionResponse)
         now_ms = self._replicas.clock()
+        decisions = self._proposals.answered(response)
         with self._replicas.settling as manager:
-            for decided in self._proposals.answered(response):
+            for decided in decisions:
                 manager.isr_changes.altered(*decided, now_ms)
+        _tell([(change, isr) for change, error, isr, _ in decisions if error is ErrorCode.NONE])
         if response.error_code != ErrorCode.NONE:
             logger.info("AlterPartition: %s", ErrorCode(response.error_code).name)
             await trio.sleep(RETRY_DELAY_MS / 1000)
+
+
+def _tell(changes: Sequence[tuple[AlterIsr, Iterable[int]]]) -> None:
+    if not changes:
+        return
+    named = "; ".join(
+        f"{change.topic}-{change.partition} is {','.join(map(str, isr))}"
+        for change, isr in changes[:MOST_NAMED]
+    )
+    more = f"; and {len(changes) - MOST_NAMED} more" if len(changes) > MOST_NAMED else ""
+    logger.info("ISR changed: %s%s", named, more)

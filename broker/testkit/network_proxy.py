@@ -34,7 +34,7 @@ CLIENT, BROKER, ZOOKEEPER = "client", "broker", "zookeeper"
 UNKNOWN = "unknown"
 ZOOKEEPER_PORT = 2181  # where a server's is left out
 # Below those that systems give to outgoing connections, so that nobody gets one of them by chance.
-LOWEST_PORT, HIGHEST_PORT = 10_000, 32_000
+LOWEST_PORT, HIGHEST_PORT = 10_000, 20_000
 MAX_TRIES = 200
 _RESET = pack("ii", 1, 0)  # SO_LINGER: close with a reset
 

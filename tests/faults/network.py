@@ -35,12 +35,12 @@ def follower_cut_off(scenario: Scenario, sever: Callable[[int, int], None]) -> N
     scenario.in_sync()
 
 
-@case(quick=True)
+@case(quick=True, lags=True)
 def link_between_leader_and_follower_cut(scenario: Scenario) -> None:
     follower_cut_off(scenario, scenario.cluster.cut)
 
 
-@case()
+@case(lags=True)
 def link_between_leader_and_follower_silent(scenario: Scenario) -> None:
     """The connections stay and carry nothing."""
     follower_cut_off(scenario, scenario.cluster.silence)

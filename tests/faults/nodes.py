@@ -86,7 +86,7 @@ def rolling_restart(scenario: Scenario) -> None:
     scenario.make_progress()
 
 
-@case()
+@case(lags=True)
 def follower_paused(scenario: Scenario) -> None:
     """It leaves the ISR after the lag limit and comes back when it runs again."""
     node = scenario.follower()

@@ -74,4 +74,4 @@ def schedule(seed: int) -> Case:
             scenario.in_sync()
             scenario.make_progress()
 
-    return Case(f"schedule-{seed}", script)
+    return Case(f"schedule-{seed}", script, lags=True)

@@ -16,7 +16,7 @@ def zookeeper_killed_and_back_at_once(scenario: Scenario) -> None:
     scenario.in_sync()
 
 
-@case(zookeepers=ALL_ZOOKEEPERS)
+@case(zookeepers=ALL_ZOOKEEPERS, lags=True)
 def zookeeper_away_for_longer_than_sessions(scenario: Scenario) -> None:
     scenario.cluster.kill_zookeeper()
     scenario.under_load_for(SESSION_TIMEOUT_SECONDS + 2 * LAG_LIMIT_SECONDS)

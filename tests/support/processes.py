@@ -27,6 +27,10 @@ LEFT_OUT = ""  # as a config's value: Kafka's default, not that of the tests
 PYBROKER = [sys.executable, "-P", "-m", "pybroker"]
 
 
+# Below them are those that our clusters for others' tests take, and benchmarks: neither knows of a
+# port that somebody will listen on again.
+LOWEST_PORT, HIGHEST_PORT = 20_000, 32_000
+
 # Sockets in Linux's abstract namespace: a port's name there says that this test process has it.
 _claims: list[contextlib.ExitStack] = []
 
@@ -47,7 +51,7 @@ def free_port(count: int = 1) -> int:
     processes are kept off it until this one ends.
     """
     while True:
-        first = random.randrange(10_000, 32_000)
+        first = random.randrange(LOWEST_PORT, HIGHEST_PORT)
         with contextlib.ExitStack() as claims:
             try:
                 for port in range(first, first + count):
