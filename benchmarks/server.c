@@ -192,13 +192,16 @@ static void serve(char *frame, size_t size) {
     answer(correlation, name, name_size, index, append(partition, batch, batch_size));
 }
 
-static void send_answers(int fd) {
-    for (size_t sent = 0; sent < answers_held;) {
-        ssize_t done = send(fd, answers + sent, answers_held - sent, MSG_NOSIGNAL);
-        if (done <= 0) fail("send");
+/* Whether the connection is still there. */
+static int send_answers(int fd) {
+    size_t held = answers_held;
+    answers_held = 0;
+    for (size_t sent = 0; sent < held;) {
+        ssize_t done = send(fd, answers + sent, held - sent, MSG_NOSIGNAL);
+        if (done <= 0) return 0;
         sent += done;
     }
-    answers_held = 0;
+    return 1;
 }
 
 /* Whether the connection is still there. */
@@ -214,14 +217,13 @@ static int receive(Line *line) {
         size = be32toh(size);
         if (size > BUFFER_BYTES - 4) fail("a request is too long");
         if (line->held - at < 4 + (size_t)size) break;
-        if (answers_held > ANSWERS_BYTES - MAX_ANSWER) send_answers(line->fd);
+        if (answers_held > ANSWERS_BYTES - MAX_ANSWER && !send_answers(line->fd)) return 0;
         serve(line->buffer + at + 4, size);
         at += 4 + size;
     }
     line->held -= at;
     memmove(line->buffer, line->buffer + at, line->held);
-    send_answers(line->fd);
-    return 1;
+    return send_answers(line->fd);
 }
 
 int main(int argc, char **argv) {
