@@ -470,8 +470,11 @@ def test_a_wrong_line_ends_it(place: Place, topic: str) -> None:
 
 
 def test_a_transaction_of_lines(place: Place, topic: str) -> None:
-    words = ("produce", topic, "--partition", "0", "--transactional-id", f"z-{topic}")
-    place.commands.text(*words, stdin="one\ntwo\n")
+    run, name = place.commands, f"z-{topic}"
+    words = ("produce", topic, "--partition", "0", "--transactional-id", name)
+    run.text(*words, stdin="one\ntwo\n")
+    # A commit is answered when it is decided; where its end is for readers, its markers say.
+    wait_for(lambda: run.json("transactions", "describe", name)[0]["state"] == "CompleteCommit")
     read = (topic, "--partition", "0", "-o", "5", "--until", "end", "--committed")
     assert lines(place, *read) == ["one", "two"]
 
