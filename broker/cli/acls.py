@@ -16,6 +16,7 @@ import click
 from ...client.admin.acls import Acl, Acls
 from ...client.cluster import Cluster
 from ...protocol.messages.security import DeleteAclsFilter, DescribeAclsRequest
+from ..security.acl_words import acl_words
 from ..security.authorizer import (
     CLUSTER_NAME,
     WILDCARD,
@@ -202,7 +203,7 @@ def add(
             await Acls(cluster).create(creations)
 
     run_client(run)
-    _show([_row(acl) for acl in creations], "added", as_json=as_json)
+    _show([acl_words(acl) for acl in creations], "added", as_json=as_json)
 
 
 def _pattern(resource: Resource, prefix: bool) -> PatternType:
@@ -268,7 +269,9 @@ def list_command(
 
     async def run() -> list[dict[str, str]]:
         async with Cluster(bootstrap, security=security) as cluster:
-            return [_row(acl) for request in requests for acl in await Acls(cluster).list(request)]
+            return [
+                acl_words(acl) for request in requests for acl in await Acls(cluster).list(request)
+            ]
 
     found = run_client(run)  # one may concern several of the resources
     _show([row for at, row in enumerate(found) if row not in found[:at]], "", as_json=as_json)
@@ -334,21 +337,9 @@ def remove(
 
     async def run() -> list[dict[str, str]]:
         async with Cluster(bootstrap, security=security) as cluster:
-            return [_row(acl) for acl in await Acls(cluster).delete(filters)]
+            return [acl_words(acl) for acl in await Acls(cluster).delete(filters)]
 
     _show(run_client(run), "removed", as_json=as_json)
-
-
-def _row(acl: Acl) -> dict[str, str]:
-    return {
-        "permission": AclPermission(acl.permission).name.lower(),
-        "principal": acl.principal,
-        "operation": AclOperation(acl.operation).name.lower(),
-        "resource": ResourceType(acl.resource_type).name.lower().replace("_", "-"),
-        "name": acl.resource_name,
-        "pattern": PatternType(acl.pattern_type).name.lower(),
-        "host": acl.host,
-    }
 
 
 def _show(rows: list[dict[str, str]], done: str, *, as_json: bool) -> None:

@@ -177,7 +177,11 @@ def _read_properties(
     try:
         profile = _profile(context) if path is None else None
         if path is None and profile is None:
-            return _local_login(context.params.get("bootstrap", ""), context.meta.get(LOCAL_USER))
+            return _local_login(
+                context.params.get("bootstrap", ""),
+                context.meta.get(LOCAL_USER),
+                context.params.get("data_dir") or cluster_state.default_data_dir(),
+            )
         found = read_properties(path or profile or Path())
     except AddressError as error:
         raise click.BadParameter(str(error)) from None
@@ -185,23 +189,23 @@ def _read_properties(
     return found
 
 
-def _local_login(bootstrap: str, user: str | None) -> dict[str, str]:
-    """Into the secured cluster in the default data directory, if that is who is spoken to."""
+def _local_login(bootstrap: str, user: str | None, data_dir: Path) -> dict[str, str]:
+    """Into the secured cluster in the data directory, if that is who is spoken to."""
     try:
-        state = _local_cluster(bootstrap)
+        state = _local_cluster(bootstrap, data_dir)
         found = SecurityFiles(Path(state.data_dir)).client_settings(user or ADMIN) if state else {}
     except cluster_state.ClusterError:
         found = {}
     if user is not None and not found:
         raise UserError(
-            f"--as {user} is for the local secured cluster in $PYBROKER_DATA_DIR or ~/.pybroker, "
-            f"and {bootstrap} is not it; name a file with --command-config"
+            f"--as {user} is for the local secured cluster in {data_dir}, and {bootstrap} is not "
+            "it; name a file with --command-config"
         )
     return found
 
 
-def _local_cluster(bootstrap: str) -> cluster_state.ClusterState | None:
-    state = cluster_state.load(cluster_state.default_data_dir().absolute())
+def _local_cluster(bootstrap: str, data_dir: Path) -> cluster_state.ClusterState | None:
+    state = cluster_state.load(data_dir.absolute())
     is_it = state.secured and bool(_addresses(bootstrap) & _addresses(state.bootstrap))
     return state if is_it else None
 
@@ -213,7 +217,7 @@ def keep_local_password(bootstrap: str, user: str, password: str) -> None:
     if user not in (ADMIN, USER):
         return
     with contextlib.suppress(cluster_state.ClusterError):
-        state = _local_cluster(bootstrap)
+        state = _local_cluster(bootstrap, cluster_state.default_data_dir())
         if state is not None:
             files = SecurityFiles(Path(state.data_dir))
             files.keep_password(user, password)

@@ -34,7 +34,24 @@ from .groups import group_details, group_list, order_group
 from .live import TooMany
 from .messages import produce_message, read_messages
 from .nodes import node_command
+from .security import (
+    acl_list,
+    order_acl,
+    order_quota,
+    order_token,
+    order_user,
+    quota_list,
+    token_list,
+    user_list,
+)
 from .topics import order_topic, topic_configs, topic_details, topic_list
+from .transactions import (
+    hanging_transactions,
+    order_transaction,
+    producers_of,
+    transaction_details,
+    transaction_list,
+)
 
 KINDS: Final = {
     "html": "text/html; charset=utf-8",
@@ -92,6 +109,16 @@ def _reading(collector: Collector) -> list[Route]:
         _asks("/api/series", lambda _: _series(collector)),
         _asks("/api/groups", lambda _: group_list(collector)),
         _asks("/api/group", lambda request: group_details(collector, named(request))),
+        _asks("/api/transactions", lambda _: transaction_list(collector)),
+        _asks("/api/transaction", lambda request: transaction_details(collector, named(request))),
+        _asks("/api/producers", lambda request: producers_of(collector, request.query_params)),
+        _asks(
+            "/api/hanging", lambda request: hanging_transactions(collector, request.query_params)
+        ),
+        _asks("/api/acls", lambda _: acl_list(collector)),
+        _asks("/api/users", lambda _: user_list(collector)),
+        _asks("/api/quotas", lambda _: quota_list(collector)),
+        _asks("/api/tokens", lambda _: token_list(collector)),
     ]
 
 
@@ -114,6 +141,11 @@ def _writing(collector: Collector) -> list[Route]:
         orders("/api/topics/order", order_topic),
         orders("/api/messages/produce", produce_message),
         orders("/api/groups/order", order_group),
+        orders("/api/transactions/order", order_transaction),
+        orders("/api/acls/order", order_acl),
+        orders("/api/users/order", order_user),
+        orders("/api/quotas/order", order_quota),
+        orders("/api/tokens/order", order_token),
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 BODY_MAX_BYTES: Final = 16 * 1024 * 1024
+NUMBER_CHARACTERS_MAX: Final = 20  # of 64 bits
 
 
 class Wrong(Exception):
@@ -49,3 +50,10 @@ def number(found: dict[str, Any], name: str, default: int | None = None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63:
         raise Wrong(f"{name} is a whole number")
     return value
+
+
+def whole(given: str) -> int:
+    """A number out of a query. Raises Wrong."""
+    if not given.removeprefix("-").isdecimal() or len(given) > NUMBER_CHARACTERS_MAX:
+        raise Wrong(f"{given!r} is not a whole number")
+    return int(given)

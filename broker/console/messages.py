@@ -17,7 +17,7 @@ from ...client.consumer.consumer import Consumer
 from ...client.consumer.received import Received
 from ...client.producer.producer import Producer
 from ...protocol.topics import TopicPartition
-from .asked import Wrong, number, optional_text, text
+from .asked import Wrong, number, optional_text, text, whole
 from .collector import Collector
 from .expressions import BadExpression, compiled
 
@@ -43,7 +43,7 @@ async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[
     if chosen and not (chosen.isdecimal() and int(chosen) < len(parts)):
         raise Wrong(f"{topic!r} has no partition {chosen}")
     places = [(topic, int(chosen))] if chosen else [(topic, n) for n in range(len(parts))]
-    limit = min(max(_whole(asked.get("limit", "50")), 1), RECORDS_MAX)
+    limit = min(max(whole(asked.get("limit", "50")), 1), RECORDS_MAX)
     wanted = _filter(asked.get("text", ""), asked.get("where", ""))
     offsets = collector.admin.records.offsets
     led = [place for place in places if (one := parts[place[1]]) and one.leader >= 0]
@@ -68,12 +68,6 @@ async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[
     }
 
 
-def _whole(given: str) -> int:
-    if not given.lstrip("-").isdecimal():
-        raise Wrong(f"{given!r} is not a whole number")
-    return int(given)
-
-
 async def _positions(
     collector: Collector,
     asked: Mapping[str, str],
@@ -89,9 +83,9 @@ async def _positions(
     elif start == "end":
         found = {place: end - limit for place, end in ends.items()}
     elif start == "offset":
-        found = dict.fromkeys(ends, _whole(value))
+        found = dict.fromkeys(ends, whole(value))
     elif start == "time":
-        at_time = await collector.admin.records.offsets(dict.fromkeys(ends, _whole(value)))
+        at_time = await collector.admin.records.offsets(dict.fromkeys(ends, whole(value)))
         found = {p: one.offset if one.offset >= 0 else ends[p] for p, one in at_time.all().items()}
     elif start == "positions":
         try:

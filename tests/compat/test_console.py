@@ -23,10 +23,12 @@ from pybroker.client.cluster import Cluster
 from pybroker.client.producer.producer import Producer
 from pybroker.testing import KafkaCluster
 from tests.support.browser import browser_page, chromium, console_process
+from tests.support.hanging import hang, transactional
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+CONFIG = {"transaction.partition.verification.enable": "false"}  # so that one can hang
 PICTURES = os.environ.get("PYBROKER_PICTURES")
 
 
@@ -49,7 +51,7 @@ class Seen(NamedTuple):
 def seen() -> Iterator[Seen]:
     chromium()
     with (
-        KafkaCluster(brokers=3, metrics_port=0) as kafka,
+        KafkaCluster(brokers=3, metrics_port=0, config=CONFIG) as kafka,
         console_process(kafka.data_dir, "--console-write") as address,
         browser_page() as page,
     ):
@@ -177,6 +179,53 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     expect(page.locator("main")).to_contain_text("there are no groups")
 
 
+def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    page = seen.page
+    topic = seen.kafka.topic("paid", partitions=2)
+    payer = transactional(seen.kafka.bootstrap, "payments-1")
+    payer.begin_transaction()
+    payer.produce(topic, b"open", partition=0)
+    payer.flush()
+    hang(seen.kafka.bootstrap, topic, 1, "forgotten")
+    seen.open("transactions")
+    page.get_by_label("Ids that have").fill("payments")
+    page.get_by_label("only open ones").check()
+    expect(page.get_by_role("link", name="payments-1")).to_be_visible()
+    expect(page.get_by_role("link", name="forgotten")).to_have_count(0)
+    hanging = page.locator("section", has=page.get_by_role("heading", name="Hanging"))
+    hanging.get_by_label("Topic").fill(topic)
+    hanging.get_by_label("Nobody has written").fill("0")
+    hanging.get_by_role("button", name="Look for them").click()
+    expect(hanging.locator("tbody tr")).to_have_count(1)
+    writers = page.locator("section", has=page.get_by_role("heading", name="Active producers"))
+    writers.get_by_label("Topic").fill(topic)
+    writers.get_by_label("Partition").fill("1")
+    writers.get_by_role("button", name="Show").click()
+    expect(writers.locator("tbody .late")).to_have_text("0")
+    seen.keep_picture("transactions")
+    hanging.get_by_role("button", name="abort").click()
+    expect(hanging).to_contain_text("no transaction is hanging")
+    expect(writers.locator("tbody .late")).to_have_count(0)
+    page.get_by_role("link", name="payments-1").click()
+    expect(page.locator(".facts")).to_contain_text("Ongoing")
+    expect(page.locator("main tbody")).to_contain_text(topic)
+    page.get_by_role("button", name="Shut out and abort").click()
+    expect(page.locator(".facts")).to_contain_text("Empty")
+    expect(page.locator("main tbody")).to_contain_text("nothing is open")
+
+
+def test_what_a_cluster_without_security_refuses_is_said_in_a_line(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    seen.open("security")
+    refusals = seen.page.locator("p.late", has_text="cannot list")
+    expect(refusals).to_have_count(2)
+    expect(refusals.first).to_contain_text("SECURITY_DISABLED")
+    expect(refusals.last).to_contain_text("DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")
+
+
 async def send(bootstrap: str, value: bytes) -> None:
     async with Producer(bootstrap) as producer:
         await producer.send("orders", value)
@@ -198,7 +247,16 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
     from playwright.sync_api import expect
 
     for theme in ("Dark", "Light"):
-        for place in ("cluster", "topics", "topics/orders", "messages/orders", "groups", "plots"):
+        for place in (
+            "cluster",
+            "topics",
+            "topics/orders",
+            "messages/orders",
+            "groups",
+            "transactions",
+            "security",
+            "plots",
+        ):
             seen.open(place)
             expect(seen.page.locator("main table").first).to_be_visible()
             found = Axe().run(seen.page)

@@ -6,7 +6,9 @@ import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
 import { messagesPage } from "./messages.js";
 import { plotsPage } from "./plots.js";
+import { securityPage } from "./security.js";
 import { topicsPage } from "./topics.js";
+import { transactionsPage } from "./transactions.js";
 
 // Name in the address -> title and the page: a function of its place and the rest of the address,
 // which returns what ends it.
@@ -15,6 +17,8 @@ const PAGES = {
   topics: ["Topics", topicsPage],
   messages: ["Messages", messagesPage],
   groups: ["Groups", groupsPage],
+  transactions: ["Transactions", transactionsPage],
+  security: ["Security", securityPage],
   plots: ["Plots", plotsPage],
 };
 

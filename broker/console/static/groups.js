@@ -31,8 +31,7 @@ function oneGroup(main, name) {
   const summary = h("div"), members = h("div"), partitions = h("div");
   const states = [], trends = new Map();
   const history = h("ol", { class: "timeline" });
-  const [topic, endChoice] = topicChoice("", () => {});
-  topic.querySelector("input").required = false;
+  const [topic, endChoice] = topicChoice("", () => {}, false);
   fill(main, h("h1", {}, `Group ${name}`), summary,
     h("p", {}, h("a", { href: link("groups") }, "All groups"), " · ", h("button", { type: "button", onclick: () => copy(`pybroker groups describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
     h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))),

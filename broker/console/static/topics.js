@@ -11,11 +11,18 @@ export function topicsPage(main, [name]) {
   return name ? oneTopic(main, name) : allTopics(main);
 }
 
-// Calls `draw` now and every few seconds until the page is left; returns what ends that.
+// Calls `draw` now and every few seconds until the page is left; returns what ends that. What fails
+// again and again is told once.
 export function repeat(draw, everyMs = EVERY_MS) {
-  let timer, isOver = false;
+  let timer, isOver = false, told = "";
   const turn = async () => {
-    try { await draw(); } catch (error) { tell(error.message, true); }
+    try {
+      await draw();
+      told = "";
+    } catch (error) {
+      if (error.message !== told) tell(error.message, true);
+      told = error.message;
+    }
     if (!isOver) timer = setTimeout(turn, everyMs);
   };
   turn();
@@ -172,11 +179,15 @@ function changes(name) {
     }));
 }
 
+let lists = 0;
+
 // A choice among the topics that there are.
-export function topicChoice(chosen, onchange) {
-  const list = h("datalist", { id: "topics" });
+export function topicChoice(chosen, onchange, required = true) {
+  lists += 1;
+  const id = `topics-${lists}`;
+  const list = h("datalist", { id });
   const draw = () => fill(list, [...state.topics.keys()].sort().slice(0, 2000).map((name) => h("option", { value: name })));
   draw();
   const end = follow((kinds) => { if (kinds.has("all") || kinds.has("cluster")) draw(); });
-  return [h("label", {}, "Topic", h("input", { list: "topics", value: chosen ?? "", onchange, required: true }), list), end];
+  return [h("label", {}, "Topic", h("input", { list: id, value: chosen ?? "", onchange, required }), list), end];
 }
