@@ -17,7 +17,8 @@ from __future__ import annotations
 import socket
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from math import inf
 from types import TracebackType
 from typing import TypeAlias, TypeVar, cast
 
@@ -53,13 +54,13 @@ Question: TypeAlias = Message | Callable[[int], Message]
 
 
 class _Awaited:
-    """A request on its way, and whoever waits for its answer."""
+    """A request on its way; `tell` is called once there is an answer, or an error."""
 
-    __slots__ = ("answer", "error", "is_dropped", "sent", "settled")
+    __slots__ = ("answer", "error", "is_dropped", "sent", "tell")
 
-    def __init__(self, sent: SentRequest) -> None:
+    def __init__(self, sent: SentRequest, tell: Callable[[], None]) -> None:
         self.sent = sent
-        self.settled = trio.Event()
+        self.tell = tell
         self.answer: Message | None = None
         self.error: BaseException | None = None
         self.is_dropped = False
@@ -81,7 +82,7 @@ class Connection:
         self._is_sending = False  # a task is bringing that out
         self._tasks: set[trio.CancelScope] = set()
         self._turn = trio.Lock()  # held by whoever waits for room, or for a new stream
-        self._progress = trio.Event()  # set, and made anew, when an answer has come
+        self._progress: trio.Event | None = None  # if somebody waits: set when an answer has come
         self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
         self._serves_us = False  # it has answered more than ApiVersions, which anyone may ask
         self.is_open = True
@@ -143,27 +144,36 @@ class Connection:
         return answer
 
     def post(
-        self, key: ApiKey, message: Question, answer_class: type[R]
-    ) -> Callable[[float], Awaitable[R]]:
-        """Send a request at once; what is returned waits for its answer, so many seconds.
+        self,
+        key: ApiKey,
+        message: Question,
+        answer_class: type[R],
+        tell: Callable[[R | ClientError], None],
+    ) -> None:
+        """Send a request at once; `tell` hears its answer, or why there is none, where that is
+        found out: it must neither wait nor raise.
 
-        For whoever must know the order in which requests leave. Raises ClientError, as does the
-        wait.
+        For whoever must know the order in which requests leave, and looks after their time itself
+        (`give_up`). Raises ClientError if it is not sent: then `tell` hears nothing of it.
         """
         assert not self.must_wait
         version = self.version(key)
-        awaited = self._begin(message(version) if callable(message) else message, version)
+        sent = self._send(message(version) if callable(message) else message, version)
 
-        async def wait(timeout_seconds: float) -> R:
-            with trio.move_on_after(timeout_seconds):
-                answer = await self._answer_to(awaited)
-                assert isinstance(answer, answer_class)
-                self._serves_us = True
-                return answer
-            self._fail(trio.TooSlowError())
-            raise self._failed(trio.TooSlowError())
+        def told() -> None:
+            if awaited.error is not None:
+                tell(self._failed(awaited.error))
+                return
+            assert isinstance(awaited.answer, answer_class)
+            self._serves_us = True
+            tell(awaited.answer)
 
-        return wait
+        awaited = _Awaited(sent, told)
+        self._in_flight.append(awaited)
+
+    def give_up(self) -> None:
+        """An answer did not come in its time: all that is on its way fails, as in `close`."""
+        self._fail(trio.TooSlowError())
 
     async def tell(self, key: ApiKey, message: Question) -> None:
         """Send a request that has no answer (a Produce with acks=0). Raises ClientError."""
@@ -171,7 +181,7 @@ class Connection:
         await self.wait_for_turn()
         self._send(message(version) if callable(message) else message, version)
         while self._is_sending and self.is_open:
-            await self._progress.wait()
+            await self._wait_for_progress()
         await trio.lowlevel.checkpoint()
 
     async def agree_on_versions(self) -> None:
@@ -198,6 +208,7 @@ class Connection:
 
     async def _exchange(self, version: int, message: Message, timeout_seconds: float) -> Message:
         awaited: _Awaited | None = None
+        settled = trio.Event()
         steps = -1
         while steps != self._frames.steps:
             steps = self._frames.steps
@@ -205,20 +216,16 @@ class Connection:
                 if awaited is None:
                     if self.must_wait:
                         await self.wait_for_turn()
-                    awaited = self._begin(message, version)
-                return await self._answer_to(awaited)
-        self._fail(trio.TooSlowError())
+                    awaited = _Awaited(self._send(message, version), settled.set)
+                    self._in_flight.append(awaited)
+                return await self._answer_to(awaited, settled)
+        self.give_up()
         raise self._failed(trio.TooSlowError())
 
-    def _begin(self, message: Message, version: int) -> _Awaited:
-        awaited = _Awaited(self._send(message, version))
-        self._in_flight.append(awaited)
-        return awaited
-
-    async def _answer_to(self, awaited: _Awaited) -> Message:
+    async def _answer_to(self, awaited: _Awaited, settled: trio.Event) -> Message:
         awaited.is_dropped = False
         try:
-            await awaited.settled.wait()
+            await settled.wait()
         finally:
             awaited.is_dropped = awaited.answer is None
         if awaited.answer is not None:
@@ -232,7 +239,7 @@ class Connection:
         return (
             len(self._in_flight) >= MAX_IN_FLIGHT
             or self._turn.locked()
-            or trio.current_time() >= self._link.good_until
+            or (self._link.good_until < inf and trio.current_time() >= self._link.good_until)
         )
 
     async def wait_for_turn(self) -> None:
@@ -242,10 +249,10 @@ class Connection:
         """
         async with self._turn:
             while self.is_open and len(self._in_flight) >= MAX_IN_FLIGHT:
-                await self._progress.wait()
+                await self._wait_for_progress()
             if self.is_open and trio.current_time() >= self._link.good_until:
                 while self.is_open and (self._in_flight or self._is_sending):
-                    await self._progress.wait()
+                    await self._wait_for_progress()
                 if self.is_open:
                     await self._renew()
 
@@ -320,13 +327,20 @@ class Connection:
             awaited.sent.drop(frame)
         else:
             awaited.answer = awaited.sent.read(frame)
-            awaited.settled.set()
         self._in_flight.popleft()
         self._show_progress()
+        if not awaited.is_dropped:
+            awaited.tell()
 
     def _show_progress(self) -> None:
-        self._progress.set()
-        self._progress = trio.Event()
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
+
+    async def _wait_for_progress(self) -> None:
+        if self._progress is None:
+            self._progress = trio.Event()
+        await self._progress.wait()
 
     # The end
 
@@ -337,11 +351,12 @@ class Connection:
         self._stop_tasks()
         self._link.close()
         self._outgoing.clear()
-        for awaited in self._in_flight:
-            awaited.error = error
-            awaited.settled.set()
+        failed = list(self._in_flight)
         self._in_flight.clear()
         self._show_progress()
+        for awaited in failed:
+            awaited.error = error
+            awaited.tell()
 
     def _stop_tasks(self) -> None:
         for scope in self._tasks:

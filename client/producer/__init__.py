@@ -6,7 +6,7 @@ from .interceptors import Interceptor, OutgoingRecord
 from .partitioners import murmur2, partition_for
 from .placement import Partitioner
 from .producer import Producer
-from .sender import ProducerMetrics
+from .settlement import ProducerMetrics
 
 __all__ = [
     "Delivery",

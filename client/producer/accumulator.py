@@ -37,6 +37,7 @@ class Accumulator:
         self.limits = limits
         self.full_bytes = max(0, limits.batch_bytes - BATCH_OVERHEAD_BYTES)  # of the records
         self.held_bytes = 0
+        self.most_bytes = limits.buffer_bytes
         self.flushes = 0  # how many wait for all that there is
         self.waiting_for_room = 0
         self._queues: dict[str, list[PartitionQueue]] = {}
@@ -59,7 +60,7 @@ class Accumulator:
         return [batch for queue in self._busy for batch in queue.batches]
 
     def has_room(self, size: int) -> bool:
-        return self.held_bytes + size <= self.limits.buffer_bytes or not self.held_bytes
+        return self.held_bytes + size <= self.most_bytes or not self.held_bytes
 
     def open_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
         """Another one; the last takes no more."""

@@ -3,13 +3,14 @@
 Invariants: interceptors are asked in their order; each hears once of a record, whatever it was sent
 with; a record whose batch was split is not done by that.
 
-Mirrors: ProducerInterceptor, ProducerInterceptors. Leaves out: taking what an interceptor
-raises away from the caller.
+What `on_acknowledgement` raises is told and changes nothing; what `on_send` raises is the caller's.
+
+Mirrors: ProducerInterceptor, ProducerInterceptors; the latter also logs what `on_send` raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ..errors import ClientError
@@ -41,10 +42,11 @@ class Interceptor(Protocol):
 
 
 class Interceptors:
-    """Those of one producer."""
+    """Those of one producer; `tell` is given a line about one that fails."""
 
-    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+    def __init__(self, interceptors: Sequence[Interceptor], tell: Callable[[str], None]) -> None:
         self._interceptors = tuple(interceptors)
+        self._tell = tell
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
         """What becomes of a record before it is enqueued."""
@@ -65,6 +67,9 @@ class Interceptors:
             except ClientError as failure:
                 error = failure
             for interceptor in self._interceptors:
-                interceptor.on_acknowledgement(metadata, error)
+                try:
+                    interceptor.on_acknowledgement(metadata, error)
+                except Exception as failure:
+                    self._tell(f"an interceptor failed: {failure!r}")
 
         batch.watchers.append(told)

@@ -25,22 +25,24 @@ from ...protocol.records.record import SimpleRecord
 from ..cluster import Cluster, now_ms
 from ..errors import ClientError, ProducerClosed, SettingsError
 from ..security.connector import Reach
-from .accumulator import Accumulator, Limits, size_of
+from .accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Limits, size_of
 from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata, outcomes_of
 from .identities import Identities
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
 from .placement import Partitioner, Placement
 from .ready_batch import ReadyBatch
-from .sender import ProducerMetrics, Sender
+from .sender import Sender
 from .settings import Options, ProducerSettings, acks_of, compression_of
+from .settlement import ProducerMetrics, Settlement
 from .transaction import Transaction
 from .transactions import Transactions
 from .upkeep import Upkeep
 
 _now = time.time
 
-YIELD_BYTES = 64 * 1024  # as much may be enqueued before others have a turn
+YIELD_BYTES = 256 * 1024  # as much may be enqueued before others have a turn (milliseconds)
+RECORD_TURN_BYTES = 40  # that a record counts for beside its size
 
 
 class Producer:
@@ -102,7 +104,9 @@ class Producer:
             else bootstrap
         )
         self._has_partitioner = partitioner is not None
-        self._interceptors = Interceptors(interceptors) if interceptors else None
+        self._interceptors = (
+            Interceptors(interceptors, self._cluster.tell) if interceptors else None
+        )
         limits = Limits(
             batch_bytes=self._settings.batch_size,
             linger_ms=self._settings.linger_ms,
@@ -117,12 +121,16 @@ class Producer:
         )
         self._transaction = Transaction() if is_transactional else None
         coordination = Coordination(self._cluster, self._settings) if is_transactional else None
+        self._settlement = Settlement(
+            self._cluster, self._settings, self._accumulator, self._transaction, random.random
+        )
         self._sender = Sender(
             self._cluster,
             self._settings,
             self._accumulator,
             self._identities,
             self._transaction,
+            self._settlement,
             random.random,
         )
         self._upkeep = Upkeep(
@@ -130,6 +138,7 @@ class Producer:
             self._accumulator,
             self._identities,
             self._sender,
+            self._settlement,
             coordination,
             self._transaction,
         )
@@ -140,7 +149,7 @@ class Producer:
                 coordination,
                 self._transaction,
                 self._identities,
-                self._sender,
+                self._settlement,
                 self.flush,
             )
         self._placement = Placement(
@@ -152,7 +161,9 @@ class Producer:
             ignore_keys=ignore_keys,
             is_adaptive=adaptive,
         )
+        self._known = self._placement.known
         self._since_turn = 0  # bytes
+        self._most_bytes = self._settings.max_request_size  # of a record
         self._nurseries = trio.open_nursery()
         self._nursery: trio.Nursery | None = None
         self._sending = trio.CancelScope(shield=True)
@@ -186,9 +197,7 @@ class Producer:
                 await self._finish(kind is None)
         finally:
             self._is_open = False
-            closed = ProducerClosed("the producer has ended")
-            self._sender.end(closed)
-            self._sender.give_up_in_flight(closed)
+            self._sender.end(ProducerClosed("the producer has ended"))
             self._sending.cancel()
             try:
                 await self._nurseries.__aexit__(None, None, None)
@@ -253,19 +262,20 @@ class Producer:
             topic, value, key, partition, headers, timestamp_ms = self._interceptors.on_send(
                 OutgoingRecord(topic, value, key, partition, headers, timestamp_ms)
             )
-        if headers:
+        size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0)
+        if headers or key:
             headers = tuple(headers)
-        size = size_of(key, value, headers)
+            size = size_of(key, value, headers)
         accumulator = self._accumulator
         if self._since_turn > YIELD_BYTES:
             self._since_turn = 0
             await trio.lowlevel.checkpoint()
-        if not self._is_open or self._sender.fatal or size > self._settings.max_request_size:
+        if not self._is_open or size > self._most_bytes or self._settlement.fatal:
             self._check_taken(topic, size)
-        known = self._placement.known.get(topic)
+        known = self._known.get(topic)
         if known is None:
             known = await self._placement.learn(topic)
-        if accumulator.held_bytes + size > self._settings.buffer_memory:
+        if accumulator.held_bytes + size > accumulator.most_bytes:
             await self._wait_for_room(size)
             self._check_taken(topic, size)
         if timestamp_ms is None:
@@ -289,17 +299,20 @@ class Producer:
         # Nothing waits from here on.
         queue = known.queues[partition]
         batch = queue.open
+        opened_ms = 0
         if batch is None or batch.size + size > accumulator.full_bytes:
-            batch = accumulator.open_batch(queue, now_ms())
-            self._sender.wake()
+            opened_ms = now_ms()
+            batch = accumulator.open_batch(queue, opened_ms)
         records = batch.records
         delivery = Delivery(batch, len(records), timestamp_ms)
         records.append((timestamp_ms, key, value, headers))
         batch.size += size
         accumulator.held_bytes += size
-        self._since_turn += size
+        self._since_turn += size + RECORD_TURN_BYTES
         if self._interceptors:
             self._interceptors.watch(delivery, batch)
+        if opened_ms:
+            self._sender.send_full(queue, opened_ms)
         return delivery
 
     async def send_all(self, topic: str, records: Iterable[SimpleRecord]) -> list[RecordMetadata]:
@@ -378,7 +391,7 @@ class Producer:
     def metrics(self) -> ProducerMetrics:
         """As of now."""
         return replace(
-            self._sender.metrics,
+            self._settlement.metrics,
             held_bytes=self._accumulator.held_bytes,
             waiting_for_room=self._accumulator.waiting_for_room,
         )
@@ -396,8 +409,8 @@ class Producer:
         """Raises ClientError if no record of this size is taken."""
         if not self._is_open:
             raise ProducerClosed("use a producer inside its `async with`")
-        if self._sender.fatal is not None:
-            raise self._sender.fatal
+        if self._settlement.fatal is not None:
+            raise self._settlement.fatal
         if size > self._settings.max_request_size:
             raise ClientError(
                 f"a record of {size} bytes for topic {topic!r} is larger than max_request_size "

@@ -1,8 +1,9 @@
 """Brings batches to the leaders of their partitions, and answers back.
 
-One round after the other looks at all that waits and sends what may go, without waiting itself; a
-task waits for each answer, one opens each connection, one asks for metadata. They wake the next
-round.
+One round after the other looks at all that waits and sends what may go, without waiting itself. A
+full batch does not wait for a round if nothing comes before it (`send_full`), and answers are taken
+where they are read (`_take_answer`): neither costs a switch of tasks. A task opens each connection.
+Whatever else may let a batch go wakes the next round.
 Invariants: the batches of a partition leave in their order; at most MAX_REQUESTS are on their way
 to a broker; whatever happens to a request, each of its batches is settled or waits again.
 
@@ -12,81 +13,50 @@ Mirrors: Sender, NetworkClient.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import trio
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
     PartitionProduceData,
-    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
 from ...protocol.records.compression import Compression
-from ...protocol.records.record import NO_SEQUENCE
-from ..cluster import Cluster, LeaderlessWait, now_ms
+from ..cluster import Cluster, now_ms
 from ..connection import Connection
-from ..errors import (
-    ClientError,
-    DeliveryTimeout,
-    LoginError,
-    ProducerFenced,
-    Refused,
-    SettingsError,
-    TransactionAborted,
-    Unsupported,
-)
-from ..metadata import Leader, backoff_ms
-from ..refusals import NotAllowed
+from ..errors import ClientError, LoginError, SettingsError, TransactionAborted, Unsupported
+from ..metadata import backoff_ms
 from ..releases import HEADERS_SINCE, ZSTD_SINCE, too_old
 from .accumulator import Accumulator
 from .batch import Batch, Outcome
 from .identities import Identities
-from .partition_queue import PartitionQueue, Verdict
+from .metadata_keeper import MetadataKeeper
+from .partition_queue import PartitionQueue
 from .settings import ProducerSettings
+from .settlement import Settlement
 from .transaction import Transaction
 
 MAX_REQUESTS = 5  # to one broker
 FIRST_WITH_BATCHES = 3  # of Produce: before it, brokers take message sets
 FIRST_WITH_ZSTD = 7
-METADATA_PAUSE_SECONDS = 0.1
 MAX_PAUSE_MS = 60_000  # of a round that nothing wakes
+ROOM_SHARE = 8  # such a part of the memory is free before who waited for room goes on
 OVERDUE_MS = 2_000  # an answer: others are asked who leads by now
-
-# After these somebody else leads, or will.
-_MOVED = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
 
 Sent: TypeAlias = list[tuple[PartitionQueue, Batch]]
 
 
-@dataclass(slots=True)
-class ProducerMetrics:
-    """Since the start; sizes in bytes, `held_bytes` and `waiting_for_room` at the moment."""
+class _Request(NamedTuple):
+    """One on its way; times in ms."""
 
-    records: int = 0  # acknowledged, or sent with acks=0
-    failed_records: int = 0
-    batches: int = 0
-    requests: int = 0
-    sent_bytes: int = 0
-    retries: int = 0
-    request_ms: int = 0  # the sum of all answered requests
-    held_bytes: int = 0
-    waiting_for_room: int = 0
+    began_ms: int
+    deadline_ms: int
+    share: Sent
 
 
 class _Link:
@@ -98,7 +68,8 @@ class _Link:
         self.failures = 0
         self.retry_at_ms = 0
         self.requests = 0  # on their way
-        self.unanswered: dict[int, tuple[int, Sent]] = {}  # since when, and what; by a number
+        self.has_more = False  # there were batches for more of them
+        self.unanswered: dict[int, _Request] = {}  # those with an answer to come, by a number
 
 
 class Sender:
@@ -111,6 +82,7 @@ class Sender:
         accumulator: Accumulator,
         identities: Identities,
         transaction: Transaction | None,
+        settlement: Settlement,
         roll: Callable[[], float],
     ) -> None:
         self._cluster = cluster
@@ -118,30 +90,25 @@ class Sender:
         self._accumulator = accumulator
         self._identities = identities
         self._transaction = transaction
+        self._settlement = settlement
         self._roll = roll
         self._links: defaultdict[int, _Link] = defaultdict(_Link)
         self.upkeep_wanted = trio.Event()
         self._awake = trio.Event()
-        self._stale = trio.Event()
-        self._room = trio.Event()
         self._due_ms = 0  # when a round must come, whatever else wakes one
-        self._trouble = ""  # the last one, for whoever gives up
+        self._sleeps_until_ms = 0
+        self._number = 0  # of the last request
         self._nursery: trio.Nursery | None = None
-        self.fatal: Exception | None = None  # nothing can be sent any more
-        self.metrics = ProducerMetrics()
 
     def wake(self) -> None:
         """Something has changed that may let a batch go."""
         self._awake.set()
 
-    def want_metadata(self, topic: str) -> None:
-        self._cluster.cache.mark_stale(topic)
-        self._stale.set()
-
     async def run(self) -> None:
         """Until it is cancelled."""
+        keeper = MetadataKeeper(self._cluster, self._accumulator, self._settlement, self.wake)
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._keep_metadata)
+            self._nursery.start_soon(keeper.run)
             self._nursery.start_soon(self._watch_for_silence)
             while True:
                 self._awake = trio.Event()
@@ -149,53 +116,66 @@ class Sender:
                 self._due_ms = now + MAX_PAUSE_MS
                 self._round(now)
                 due = min(self._due_ms, self._accumulator.next_due_ms(now) or self._due_ms)
+                self._sleeps_until_ms = due
                 with trio.move_on_after((due - now) / 1000):
                     await self._awake.wait()
 
     async def wait_for_room(self, size: int) -> None:
-        """Until so many bytes can be held."""
+        """Until so many bytes can be held, and some more: nobody is to wait for each batch."""
+        settlement = self._settlement
+        size += self._settings.buffer_memory // ROOM_SHARE
         self._accumulator.waiting_for_room += 1
         self.wake()
         try:
-            while not self._accumulator.has_room(size) and self.fatal is None:
-                await self._room.wait()
+            while not self._accumulator.has_room(size) and settlement.fatal is None:
+                await settlement.room.wait()
         finally:
             self._accumulator.waiting_for_room -= 1
 
     def end(self, error: Exception) -> None:
-        """Nothing goes any more: all that waits fails with this, and all that comes."""
-        self.fatal = self.fatal or error
-        self.drop_waiting(error)
-        self._show_room()
+        """All that is here fails with this, answered or not, and all that comes."""
+        self._settlement.end(error)
+        for link in self._links.values():
+            link.unanswered.clear()
+        self._settlement.give_up_in_flight(error)
 
-    def drop_waiting(self, error: Exception) -> None:
-        """What has not left yet fails with this."""
-        for queue in self._accumulator.busy:
-            for batch in list(queue.batches):
-                if not batch.is_in_flight:
-                    self._fail(queue, batch, error)
-
-    def give_up_in_flight(self, error: Exception) -> None:
-        """Those whose answers nobody will wait for any more."""
-        for queue in self._accumulator.busy:
-            for batch in list(queue.batches):
-                if batch.is_in_flight:
-                    queue.unanswered(batch)
-                self._fail(queue, batch, error)
+    def send_full(self, queue: PartitionQueue, now: int) -> None:
+        """Another batch of this queue has begun: what is full goes, if nothing comes before it."""
+        transaction = self._transaction
+        leader = self._cluster.cache.leader(queue.topic, queue.partition)
+        if (
+            leader is None
+            or self._settlement.fatal is not None
+            or (transaction is not None and not transaction.may_send(queue.topic, queue.partition))
+            or not self._identities.prepare(queue)
+        ):
+            self.wake()
+            return
+        chosen = self._accumulator.ready(queue, now)
+        if chosen is queue.open:
+            chosen = None  # it is to have more than its first record
+        if chosen is not None:
+            self._send_to(leader.broker_id, [(queue, chosen)], now)
+        if min(self._due_ms, now + self._settings.linger_ms) < self._sleeps_until_ms:
+            self.wake()
 
     # Rounds
 
     def _round(self, now: int) -> None:
         accumulator, transaction = self._accumulator, self._transaction
-        if self.fatal is not None:
-            self.drop_waiting(self.fatal)
+        if self._settlement.fatal is not None:
+            self._settlement.drop_waiting(self._settlement.fatal)
         elif self._identities.is_wanted:
             self.upkeep_wanted.set()
         if transaction is not None and transaction.is_lost:
             why = f": {transaction.error}" if transaction.error else ""
-            self.drop_waiting(TransactionAborted(f"the transaction is not committed{why}"))
+            self._settlement.drop_waiting(
+                TransactionAborted(f"the transaction is not committed{why}")
+            )
+        for link in self._links.values():
+            self._look_at_deadlines(link, now)
         for queue, batch in accumulator.expired(now):
-            self._fail(queue, batch, self._too_late(batch))
+            self._settlement.fail(queue, batch, self._settlement.too_late(batch))
         ready: defaultdict[int, Sent] = defaultdict(list)
         for queue in accumulator.busy:
             if transaction is not None and not transaction.may_send(queue.topic, queue.partition):
@@ -207,7 +187,7 @@ class Sender:
                 continue
             leader = self._cluster.cache.leader(queue.topic, queue.partition)
             if leader is None:
-                self.want_metadata(queue.topic)
+                self._settlement.want_metadata(queue.topic)
             else:
                 ready[leader.broker_id].append((queue, chosen))
         for broker_id, found in ready.items():
@@ -236,6 +216,7 @@ class Sender:
                 share.append(found.pop(0))
             if not self._send(link, connection, share, now):
                 return
+        link.has_more |= bool(found)
 
     def _sendable(self, found: Sent, connection: Connection) -> Sent:
         """What this broker can be told; the rest fails."""
@@ -245,7 +226,7 @@ class Sender:
             if error is None:
                 can_be.append((queue, batch))
             else:
-                self._fail(queue, batch, error)
+                self._settlement.fail(queue, batch, error)
         return can_be
 
     def _objection(self, batch: Batch, connection: Connection) -> ClientError | None:
@@ -263,25 +244,41 @@ class Sender:
     def _send(self, link: _Link, connection: Connection, share: Sent, now: int) -> bool:
         """False if that cannot be."""
         for queue, batch in share:
-            self.metrics.retries += batch.attempts > 0
+            self._settlement.metrics.retries += batch.attempts > 0
             queue.start(batch, is_numbered=self._identities.is_used)
             self._accumulator.take_turn(queue)
         if not self._settings.acks:
             link.requests += 1
             self._start(self._tell, link, connection, share)
             return True
+        oldest = min([batch.created_ms for _, batch in share])
+        deadline = min(
+            now + self._settings.request_timeout_ms, oldest + self._settings.delivery_timeout_ms
+        )
+        self._number = number = self._number + 1
+        link.requests += 1
+        link.unanswered[number] = _Request(now, deadline, share)
+        self._due_ms = min(self._due_ms, deadline)
         try:
-            answer = connection.post(
-                ApiKey.PRODUCE, lambda version: self._request(share, version), ProduceResponse
+            connection.post(
+                ApiKey.PRODUCE,
+                partial(self._request, share),
+                ProduceResponse,
+                partial(self._take_answer, link, number),
             )
         except ClientError as error:
-            for queue, batch in share:
-                self._unanswered(queue, batch, error, now)
-            self.wake()
+            self._take_answer(link, number, error)
             return False
-        link.requests += 1
-        self._start(self._take_answer, link, share, answer, now)
         return True
+
+    def _look_at_deadlines(self, link: _Link, now: int) -> None:
+        deadline = min((one.deadline_ms for one in link.unanswered.values()), default=None)
+        if deadline is None or link.connection is None:
+            return
+        if deadline <= now:
+            link.connection.give_up()
+        else:
+            self._due_ms = min(self._due_ms, deadline)
 
     def _request(self, share: Sent, version: int) -> ProduceRequest:
         settings = self._settings
@@ -295,9 +292,9 @@ class Sender:
                 )
             else:
                 data = batch.build_old(settings.compression, settings.compression_level)
-            self.metrics.sent_bytes += len(data)
+            self._settlement.metrics.sent_bytes += len(data)
             topics[queue.topic].append(PartitionProduceData(index=queue.partition, records=data))
-        self.metrics.requests += 1
+        self._settlement.metrics.requests += 1
         return ProduceRequest(
             transactional_id=settings.transactional_id,
             acks=settings.acks,
@@ -316,134 +313,45 @@ class Sender:
         for queue, batch in share:
             queue.returned(batch)
             if error is None:
-                self._succeed(queue, batch, Outcome())
+                self._settlement.succeed(queue, batch, Outcome())
             else:
-                self._fail(queue, batch, error)
-                self.want_metadata(queue.topic)
+                self._settlement.fail(queue, batch, error)
+                self._settlement.want_metadata(queue.topic)
         self.wake()
 
-    async def _take_answer(
-        self,
-        link: _Link,
-        share: Sent,
-        answer: Callable[[float], Awaitable[ProduceResponse]],
-        began: int,
+    def _take_answer(
+        self, link: _Link, number: int, response: ProduceResponse | ClientError
     ) -> None:
-        oldest = min(batch.created_ms for _, batch in share)
-        left = min(
-            self._settings.request_timeout_ms, oldest + self._settings.delivery_timeout_ms - began
-        )
-        link.unanswered[id(share)] = began, share
-        try:
-            response = await answer(max(left, 1) / 1000)
-        except ClientError as error:
-            del link.unanswered[id(share)]
-            link.requests -= 1
-            for queue, batch in share:
-                self._unanswered(queue, batch, error, now_ms())
+        request = link.unanswered.pop(number, None)
+        if request is None:
+            return  # the producer has ended
+        link.requests -= 1
+        now = now_ms()
+        if isinstance(response, ClientError):
+            for queue, batch in request.share:
+                self._settlement.unanswered(queue, batch, response, now)
+            self.wake()
+            return
+        link.failures = 0
+        self._settlement.metrics.request_ms += now - request.began_ms
+        results = {
+            (topic.name, part.index): part
+            for topic in response.responses
+            for part in topic.partition_responses
+        }
+        has_more, link.has_more = link.has_more, False
+        for queue, batch in request.share:
+            result = results.get((queue.topic, queue.partition))
+            if result is None:
+                missing = ClientError("an answer leaves out a partition")
+                self._settlement.unanswered(queue, batch, missing, now)
+                has_more = True
+            elif not self._settlement.answered(queue, batch, result, now):
+                has_more = True
+        if has_more or len(request.share) > 1:
+            self.wake()
         else:
-            del link.unanswered[id(share)]
-            link.requests -= 1
-            link.failures = 0
-            now = now_ms()
-            self.metrics.request_ms += now - began
-            results = {
-                (topic.name, part.index): part
-                for topic in response.responses
-                for part in topic.partition_responses
-            }
-            for queue, batch in share:
-                result = results.get((queue.topic, queue.partition))
-                if result is None:
-                    missing = ClientError("an answer leaves out a partition")
-                    self._unanswered(queue, batch, missing, now)
-                else:
-                    self._answered(queue, batch, result, now)
-        self.wake()
-
-    # What becomes of a batch
-
-    def _unanswered(
-        self, queue: PartitionQueue, batch: Batch, error: ClientError, now: int
-    ) -> None:
-        queue.unanswered(batch)
-        self._trouble = str(error)
-        self.want_metadata(queue.topic)
-        self._again(queue, batch, now)
-
-    def _answered(
-        self, queue: PartitionQueue, batch: Batch, result: PartitionProduceResponse, now: int
-    ) -> None:
-        queue.returned(batch)
-        code = ErrorCode(result.error_code)
-        verdict = queue.judge(batch, code, is_transactional=self._transaction is not None)
-        if verdict is Verdict.WRITTEN:
-            offset = result.base_offset if code is ErrorCode.NONE else -1
-            self._succeed(queue, batch, Outcome(offset, result.log_append_time_ms))
-        elif verdict is Verdict.SPLIT:
-            queue.split(batch)
-        elif verdict is Verdict.FAILED:
-            self._fail(queue, batch, self._refusal(batch, code, result))
-        else:
-            self._trouble = result.error_message or code.description
-            if code in _MOVED:
-                told = result.current_leader
-                leader = Leader(told.leader_id, told.leader_epoch)
-                if not self._cluster.cache.learn_leader(queue.topic, queue.partition, leader):
-                    self.want_metadata(queue.topic)
-            self._again(queue, batch, now)
-
-    def _again(self, queue: PartitionQueue, batch: Batch, now: int) -> None:
-        if self.fatal is not None:
-            self._fail(queue, batch, self.fatal)
-        elif now - batch.created_ms >= self._settings.delivery_timeout_ms:
-            self._fail(queue, batch, self._too_late(batch))
-        else:
-            batch.retry_at_ms = now + backoff_ms(batch.attempts, self._roll())
-
-    def _succeed(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
-        self.metrics.batches += 1
-        self.metrics.records += len(batch.records)
-        self._settle(queue, batch, outcome)
-
-    def _fail(self, queue: PartitionQueue, batch: Batch, error: Exception) -> None:
-        self.metrics.failed_records += len(batch.records)
-        if self._transaction is not None:
-            is_numbered = batch.sequence != NO_SEQUENCE
-            self._transaction.batch_failed(error, is_numbered=is_numbered)
-        self._settle(queue, batch, Outcome(error=error))
-
-    def _settle(self, queue: PartitionQueue, batch: Batch, outcome: Outcome) -> None:
-        self._accumulator.settle(queue, batch, outcome)
-        self._show_room()
-
-    def _show_room(self) -> None:
-        self._room.set()
-        self._room = trio.Event()
-
-    def _too_late(self, batch: Batch) -> DeliveryTimeout:
-        why = f": {self._trouble}" if self._trouble else ""
-        return DeliveryTimeout(
-            f"{batch.topic}-{batch.partition} does not take the records within "
-            f"{self._settings.delivery_timeout_ms} ms{why}"
-        )
-
-    def _refusal(
-        self, batch: Batch, code: ErrorCode, result: PartitionProduceResponse
-    ) -> ClientError:
-        if code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
-            fenced = ProducerFenced(
-                f"another producer has this transactional id: {code.name}", code
-            )
-            if self._transaction is not None:
-                self.fatal = fenced
-            return fenced
-        refusal = self._cluster.asks("write", batch.topic).refusal(code)
-        if refusal is not None:
-            return NotAllowed(refusal, code)
-        why = result.error_message or code.description
-        where = f"{batch.topic}-{batch.partition}"
-        return Refused(f"{where} does not take the records: {why} ({code.name})", code)
+            self.send_full(request.share[0][0], now)
 
     # Connections and metadata
 
@@ -453,31 +361,18 @@ class Sender:
             if link.connection.must_wait:
                 await link.connection.wait_for_turn()
         except (LoginError, SettingsError) as error:
-            self.end(error)
+            self._settlement.end(error)
         except ClientError as error:
-            self._trouble = str(error)
+            self._settlement.trouble = str(error)
             link.failures += 1
             link.retry_at_ms = now_ms() + backoff_ms(link.failures, self._roll())
             for queue in self._accumulator.busy:
                 leader = self._cluster.cache.leader(queue.topic, queue.partition)
                 if leader is not None and leader.broker_id == broker_id:
-                    self.want_metadata(queue.topic)
+                    self._settlement.want_metadata(queue.topic)
         finally:
             link.is_opening = False
             self.wake()
-
-    async def _keep_metadata(self) -> None:
-        waits: dict[str, LeaderlessWait] = {}
-        while True:
-            with trio.move_on_after(MAX_PAUSE_MS / 1000):
-                await self._stale.wait()
-            self._stale = trio.Event()
-            topics = {queue.topic for queue in self._accumulator.busy}
-            names = self._cluster.cache.to_ask(sorted(topics), now_ms())
-            if names:
-                await self._ask_metadata(names, waits)
-                self.wake()
-                await trio.sleep(METADATA_PAUSE_SECONDS)
 
     async def _watch_for_silence(self) -> None:
         """Leave a paused broker once others lead: what it was sent goes to them.
@@ -488,64 +383,13 @@ class Sender:
             await trio.sleep(OVERDUE_MS / 2000)
             latest = now_ms() - OVERDUE_MS
             for broker_id, link in self._links.items():
-                late = [share for began, share in link.unanswered.values() if began <= latest]
+                late = [one.share for one in link.unanswered.values() if one.began_ms <= latest]
                 for queue in {queue for share in late for queue, _ in share}:
                     leader = self._cluster.cache.leader(queue.topic, queue.partition)
                     if leader is None or leader.broker_id == broker_id:
-                        self.want_metadata(queue.topic)
+                        self._settlement.want_metadata(queue.topic)
                     elif self._identities.is_used and link.connection is not None:
                         link.connection.close()
-
-    async def _ask_metadata(self, names: Sequence[str], waits: dict[str, LeaderlessWait]) -> None:
-        try:
-            answer = await self._cluster.metadata(names, create_missing=True)
-        except (LoginError, SettingsError) as error:
-            self.end(error)
-            return
-        except ClientError as error:
-            self._trouble = str(error)
-            self._stale.set()
-            return
-        for topic in answer.topics:
-            name, code = topic.name or "", ErrorCode(topic.error_code)
-            refusal = self._cluster.asks("describe", name).refusal(code)
-            if refusal is not None:
-                self._fail_topic(name, NotAllowed(refusal, code))
-                continue
-            known = self._cluster.cache.topic(name)
-            if known is not None:
-                self._accumulator.queues(name, len(known.leaders))
-            if code is not ErrorCode.NONE:
-                # Of a topic that was there, whatever it is: a broker that has just started and has
-                # not heard of the others wants to create it, and finds no brokers to do so.
-                self._trouble = f"topic {name!r}: {code.description}"
-                self.want_metadata(name)
-                continue
-            wanted = [
-                queue.partition
-                for queue in self._accumulator.busy
-                if queue.topic == name and self._cluster.cache.leader(name, queue.partition) is None
-            ]
-            if not wanted:
-                waits.pop(name, None)
-                continue
-            try:
-                waits.setdefault(name, LeaderlessWait(self._cluster.tell)).go_on(topic, wanted)
-            except ClientError as error:
-                for queue in self._accumulator.busy:
-                    if queue.topic == name and queue.partition in wanted:
-                        self._fail_waiting(queue, error)
-            self.want_metadata(name)
-
-    def _fail_topic(self, name: str, error: ClientError) -> None:
-        for queue in self._accumulator.busy:
-            if queue.topic == name:
-                self._fail_waiting(queue, error)
-
-    def _fail_waiting(self, queue: PartitionQueue, error: ClientError) -> None:
-        for batch in list(queue.batches):
-            if not batch.is_in_flight:
-                self._fail(queue, batch, error)
 
     # Tasks
 

@@ -17,8 +17,8 @@ import trio
 from ..errors import ClientError, ProducerFenced
 from .coordination import Coordination, GroupMetadata, Offsets
 from .identities import Identities
-from .sender import Sender
 from .settings import ProducerSettings
+from .settlement import Settlement
 from .transaction import State, Transaction
 
 
@@ -31,14 +31,14 @@ class Transactions:
         coordination: Coordination,
         transaction: Transaction,
         identities: Identities,
-        sender: Sender,
+        settlement: Settlement,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._coordination = coordination
         self._transaction = transaction
         self._identities = identities
-        self._sender = sender
+        self._settlement = settlement
         self._flush = flush
 
     async def initialise(self) -> None:
@@ -115,20 +115,20 @@ class Transactions:
                 await self.initialise()
         except ClientError as error:
             if not is_commit or isinstance(error, ProducerFenced):
-                self._sender.end(error)
+                self._settlement.end(error)
                 transaction.end(error)
             self._failed(error)
             raise
         except BaseException as error:
             # Nobody knows how it ended: the next producer with this id finds out.
             transaction.end(ClientError("the end of a transaction was cancelled"))
-            self._sender.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
+            self._settlement.end(ClientError(f"the end of a transaction was cancelled: {error!r}"))
             raise
         transaction.move(State.READY)
 
     def _failed(self, error: ClientError) -> None:
         if isinstance(error, ProducerFenced):
-            self._sender.end(error)
+            self._settlement.end(error)
             self._transaction.end(error)
         else:
             self._transaction.doom(error)

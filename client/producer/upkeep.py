@@ -13,6 +13,7 @@ from .accumulator import Accumulator
 from .coordination import Coordination, idempotent_identity
 from .identities import Identities
 from .sender import Sender
+from .settlement import Settlement
 from .transaction import State, Transaction
 
 
@@ -29,6 +30,7 @@ class Upkeep:
         accumulator: Accumulator,
         identities: Identities,
         sender: Sender,
+        settlement: Settlement,
         coordination: Coordination | None,
         transaction: Transaction | None,
     ) -> None:
@@ -36,6 +38,7 @@ class Upkeep:
         self._accumulator = accumulator
         self._identities = identities
         self._sender = sender
+        self._settlement = settlement
         self._coordination = coordination
         self._transaction = transaction
 
@@ -56,7 +59,7 @@ class Upkeep:
             self._identities.take(await idempotent_identity(self._cluster, topic))
             self._sender.wake()
         except (LoginError, Refused, Unsupported) as error:
-            self._sender.end(error)
+            self._settlement.end(error)
         except ClientError:  # nobody answers at the moment
             await trio.sleep(RETRY_BACKOFF_SECONDS)
             self._sender.upkeep_wanted.set()
@@ -69,9 +72,9 @@ class Upkeep:
                 await self._coordination.add_partitions(self._identities.current, places)
             except ClientError as error:
                 if isinstance(error, ProducerFenced):
-                    self._sender.end(error)
+                    self._settlement.end(error)
                 transaction.doom(error)
-                self._sender.drop_waiting(error)
+                self._settlement.drop_waiting(error)
                 return
             transaction.added.update(places)
             transaction.missing.difference_update(places)

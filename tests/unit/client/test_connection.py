@@ -189,6 +189,33 @@ async def test_without_an_answer_in_time_all_fail(peer: Peer, autojump_clock: Mo
         assert 7 <= trio.current_time() - began < 8
 
 
+async def test_who_posts_hears_in_order_and_once(peer: Peer) -> None:
+    """Answers, and of those that do not come in time why; what is not sent is not heard of."""
+    heard = list[tuple[int, int | str]]()
+
+    def post(number: int) -> None:
+        def tell(answer: HeartbeatResponse | ClientError) -> None:
+            what = str(answer) if isinstance(answer, ClientError) else answer.throttle_time_ms
+            heard.append((number, what))
+
+        request = HeartbeatRequest(group_id="g", generation_id=number, member_id="m")
+        connection.post(ApiKey.HEARTBEAT, request, HeartbeatResponse, tell)
+
+    async with meeting(peer) as connection:
+        for number in range(4):
+            post(number)
+        await peer.wait_for(4)
+        await peer.answer(2)
+        await wait_all_tasks_blocked()
+        assert heard == [(0, 0), (1, 1)]
+        connection.give_up()
+        silence = "the connection to h:9092 failed: no answer in time"
+        assert heard[2:] == [(2, silence), (3, silence)]
+        with pytest.raises(ConnectionFailed, match="is closed"):
+            post(4)
+        assert len(heard) == 4
+
+
 async def test_no_more_than_so_many(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "MAX_IN_FLIGHT", 3)
     log = list[int]()

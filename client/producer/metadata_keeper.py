@@ -1,0 +1,96 @@
+"""Asks who leads the partitions that have batches, when something has shown that it changed.
+
+Mirrors: NetworkClient.DefaultMetadataUpdater, as far as a producer needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from ...protocol.errors import ErrorCode
+from ..cluster import Cluster, LeaderlessWait, now_ms
+from ..errors import ClientError, LoginError, SettingsError
+from ..refusals import NotAllowed
+from .accumulator import Accumulator
+from .settlement import Settlement
+
+PAUSE_SECONDS = 0.1
+LONGEST_WAIT_SECONDS = 60  # then ages are looked at
+
+
+class MetadataKeeper:
+    """`wake` is called when leaders are known."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        settlement: Settlement,
+        wake: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._settlement = settlement
+        self._wake = wake
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        waits: dict[str, LeaderlessWait] = {}
+        while True:
+            with trio.move_on_after(LONGEST_WAIT_SECONDS):
+                await self._settlement.stale.wait()
+            self._settlement.stale = trio.Event()
+            topics = {queue.topic for queue in self._accumulator.busy}
+            names = self._cluster.cache.to_ask(sorted(topics), now_ms())
+            if names:
+                await self._ask(names, waits)
+                self._wake()
+                await trio.sleep(PAUSE_SECONDS)
+
+    async def _ask(self, names: Sequence[str], waits: dict[str, LeaderlessWait]) -> None:
+        try:
+            answer = await self._cluster.metadata(names, create_missing=True)
+        except (LoginError, SettingsError) as error:
+            self._settlement.end(error)
+            return
+        except ClientError as error:
+            self._settlement.trouble = str(error)
+            self._settlement.stale.set()
+            return
+        for topic in answer.topics:
+            name, code = topic.name or "", ErrorCode(topic.error_code)
+            refusal = self._cluster.asks("describe", name).refusal(code)
+            if refusal is not None:
+                self._fail_topic(name, NotAllowed(refusal, code))
+                continue
+            known = self._cluster.cache.topic(name)
+            if known is not None:
+                self._accumulator.queues(name, len(known.leaders))
+            if code is not ErrorCode.NONE:
+                # Of a topic that was there, whatever it is: a broker that has just started and has
+                # not heard of the others wants to create it, and finds no brokers to do so.
+                self._settlement.trouble = f"topic {name!r}: {code.description}"
+                self._settlement.want_metadata(name)
+                continue
+            wanted = [
+                queue.partition
+                for queue in self._accumulator.busy
+                if queue.topic == name and self._cluster.cache.leader(name, queue.partition) is None
+            ]
+            if not wanted:
+                waits.pop(name, None)
+                continue
+            try:
+                waits.setdefault(name, LeaderlessWait(self._cluster.tell)).go_on(topic, wanted)
+            except ClientError as error:
+                for queue in self._accumulator.busy:
+                    if queue.topic == name and queue.partition in wanted:
+                        self._settlement.drop_waiting_in(queue, error)
+            self._settlement.want_metadata(name)
+
+    def _fail_topic(self, name: str, error: ClientError) -> None:
+        for queue in self._accumulator.busy:
+            if queue.topic == name:
+                self._settlement.drop_waiting_in(queue, error)
