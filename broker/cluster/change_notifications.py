@@ -22,7 +22,8 @@ from ...protocol.zookeeper.operations import Delete, GetChildren, GetData, Sessi
 from ...replication.controller import znodes
 
 if TYPE_CHECKING:
-    from .zookeeper_client import WatchKind, ZooKeeperClient
+    from .zookeeper_client import ZooKeeperClient
+    from .zookeeper_watches import WatchKind
 
 logger = logging.getLogger(__name__)
 

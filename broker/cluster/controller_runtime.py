@@ -35,7 +35,8 @@ from ...replication.controller.request_batch import (
 )
 from .broker_connection import REQUEST_TIMEOUT_MS, BrokerConnection, Connect, connect_plaintext
 from .control_channel import ControlChannel
-from .zookeeper_client import SessionEvent, WatchKind, ZooKeeperClient
+from .zookeeper_client import SessionEvent, ZooKeeperClient
+from .zookeeper_watches import WatchKind
 
 if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics

@@ -1,4 +1,4 @@
-"""ZooKeeper for the broker: kazoo behind an async interface. The only module that knows kazoo.
+"""ZooKeeper for the broker: kazoo behind an async interface, and nobody outside knows of it.
 
 Job: perform the operations of `protocol.zookeeper.operations`, pipelined and in order; drive
 flows; call back on the trio loop when a watch fires; tell the session's changes.
@@ -6,12 +6,10 @@ flows; call back on the trio loop when a watch fires; tell the session's changes
   are sent again once connected, for as long as the session lives (as Kafka's ZooKeeperClient).
 - A session that is gone raises `SessionExpired` in every waiting caller. kazoo then opens a new
   session by itself; `session_events` tells both, in order.
-- kazoo forgets its watches when the connection drops. Here they are kept, and after a reconnect
-  every one of them fires once: its owner reads again and sees what it may have missed.
-- Arming a watch that is armed already does nothing: one change calls an owner back once.
+- Watches outlive a lost connection (`zookeeper_watches`).
 
 Invariants: callbacks and session events run on the trio loop only; kazoo's threads do nothing
-but hand over. The chroot is added and removed here, so that no one else knows of it.
+but hand over.
 
 Who this broker is, it proves on every connection before anything else: kazoo sends the login itself
 before it takes from its queue, and here a connection counts only once a first read was answered
@@ -31,31 +29,20 @@ from typing import Any, TypeVar
 import trio
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient
-from kazoo.protocol import serialization
-from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent, ZnodeStat
+from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
-from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
-    Check,
-    Create,
-    Delete,
     Exists,
     Flow,
-    GetChildren,
-    GetData,
-    Multi,
     SessionExpired,
-    SetData,
-    WriteOperation,
     ZkOperation,
     ZkResult,
-    ZkStat,
     create_recursive,
 )
+from .kazoo_operations import KazooOperations, data_bytes
 from .kazoo_parts import (
     TlsHandler,
-    acl_of,
     keep_session_when_cut,
     quiet_logger,
     sasl_options,
@@ -67,6 +54,7 @@ from .zookeeper_security import (
     NO_SECURITY,
     ZooKeeperSecurity,
 )
+from .zookeeper_watches import WatchCallback, ZooKeeperWatches
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -83,8 +71,6 @@ RECONNECT_DELAY_S = 0.05
 RECONNECT_MAX_DELAY_S = 1.0
 REFUSED_DELAY_S = 1.0  # as Kafka's ZooKeeperClient waits after a failed login
 NO_SESSION = (0, b"\0" * 16)
-_EPHEMERAL = 1
-_SEQUENTIAL = 2
 
 
 class SessionEvent(Enum):
@@ -93,32 +79,10 @@ class SessionEvent(Enum):
     EXPIRED = "expired"
 
 
-class WatchKind(Enum):
-    DATA = "data"
-    CHILDREN = "children"
-
-
-WatchCallback = Callable[[WatchKind, str], None]
-
-
 class ZooKeeperUnavailable(Exception):
     """No ensemble member answered within the connection timeout, or it will not have us."""
 
 
-_ERROR_CODES: dict[type[Exception], ZkCode] = {
-    kazoo_errors.NoNodeError: ZkCode.NO_NODE,
-    kazoo_errors.NodeExistsError: ZkCode.NODE_EXISTS,
-    kazoo_errors.BadVersionError: ZkCode.BAD_VERSION,
-    kazoo_errors.NotEmptyError: ZkCode.NOT_EMPTY,
-    kazoo_errors.NoAuthError: ZkCode.NO_AUTH,
-    kazoo_errors.NoChildrenForEphemeralsError: ZkCode.NO_CHILDREN_FOR_EPHEMERALS,
-    kazoo_errors.RolledBackError: ZkCode.RUNTIME_INCONSISTENCY,
-    kazoo_errors.RuntimeInconsistency: ZkCode.RUNTIME_INCONSISTENCY,
-    kazoo_errors.InvalidACLError: ZkCode.INVALID_ACL,
-    kazoo_errors.AuthFailedError: ZkCode.AUTH_FAILED,
-    kazoo_errors.BadArgumentsError: ZkCode.BAD_ARGUMENTS,
-    kazoo_errors.MarshallingError: ZkCode.MARSHALLING_ERROR,
-}
 _REFUSED = (kazoo_errors.AuthFailedError, kazoo_errors.SessionClosedRequireSaslError)
 _CONNECTION_LOST = (
     kazoo_errors.ConnectionLoss,
@@ -141,7 +105,6 @@ class ZooKeeperClient:
         hosts, slash, chroot = connect.partition("/")
         self.connect = connect
         self.security = security
-        self._chroot = "/" + chroot.strip("/") if slash and chroot.strip("/") else ""
         self._token = trio.lowlevel.current_trio_token()
         self._connected = trio.Event()
         self._session = NO_SESSION
@@ -151,7 +114,7 @@ class ZooKeeperClient:
         self._refused = trio.Event()
         self._starting = trio.Lock()  # kazoo is started and stopped by one thread at a time
         self._closed = False
-        self._watches: set[tuple[WatchKind, str, WatchCallback]] = set()
+        self._watches = ZooKeeperWatches(self._token)
         self._rearm = False
         self._listeners: list[trio.MemorySendChannel[SessionEvent]] = []
         self._tls = TlsHandler(security.tls) if security.tls is not None else None
@@ -173,6 +136,8 @@ class ZooKeeperClient:
             ),
             logger=quiet_logger(),
         )
+        root = "/" + chroot.strip("/") if slash and chroot.strip("/") else ""
+        self._operations = KazooOperations(self._kazoo, root, security)
         keep_session_when_cut(self._kazoo._connection)
         self._kazoo.add_listener(self._state_changed)
 
@@ -264,7 +229,7 @@ class ZooKeeperClient:
             self._tell(SessionEvent.CONNECTED)
             if self._rearm:
                 self._rearm = False
-                self._fire_all_watches()
+                self._watches.fire_all()
 
     async def _connect_again(self) -> None:
         is_started = False
@@ -301,10 +266,11 @@ class ZooKeeperClient:
                 f"no ZooKeeper answered at {self.connect} within {connection_timeout_ms} ms"
                 + (f": {problem}" if problem else "")
             )
-        if self._chroot:
-            chroot, self._chroot = self._chroot, ""
+        chroot = self._operations.chroot
+        if chroot:
+            self._operations.chroot = ""
             await self.run(create_recursive(chroot))
-            self._chroot = chroot
+            self._operations.chroot = chroot
 
     def _refusal(self) -> str:
         if self.security.digest or self.security.sasl:
@@ -317,6 +283,7 @@ class ZooKeeperClient:
     async def close(self) -> None:
         """End the session: its ephemeral nodes vanish at once."""
         self._closed = True
+        self._watches.close()
         self._generation_ended.set()
         with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
             async with self._starting:
@@ -360,7 +327,7 @@ class ZooKeeperClient:
             lost = []
             for index, answer in zip(chunk, answers, strict=True):
                 if isinstance(answer, _CONNECTION_LOST):
-                    self._not_armed(operations[index], on_watch)
+                    self._watches.not_armed(operations[index], on_watch)
                     lost.append(index)
                 elif isinstance(answer, kazoo_errors.SessionExpiredError):
                     raise SessionExpired
@@ -371,6 +338,14 @@ class ZooKeeperClient:
                 await trio.sleep(RECONNECT_DELAY_S)
             remaining = lost + rest
         return [result for result in results if result is not None]
+
+    def _result(
+        self, operation: ZkOperation, answer: Any, on_watch: WatchCallback | None
+    ) -> ZkResult:
+        result = self._operations.result(operation, answer)
+        if not result.ok and not isinstance(operation, Exists):  # which waits for what is not there
+            self._watches.not_armed(operation, on_watch)
+        return result
 
     async def execute_one(
         self, operation: ZkOperation, on_watch: WatchCallback | None = None
@@ -405,10 +380,11 @@ class ZooKeeperClient:
 
         ends = perf_counter() + SUBMIT_SECONDS
         for index, operation in enumerate(operations):
-            if _data_bytes(operation) > MAX_REQUEST_BYTES:
+            if data_bytes(operation) > MAX_REQUEST_BYTES:
                 deliver(index, kazoo_errors.BadArgumentsError())
                 continue
-            pending = self._submit(operation, on_watch)
+            watcher = self._watches.arm(operation, on_watch)
+            pending = self._operations.submit(operation, watcher)
             pending.rawlink(self._hand_over(index, deliver))
             if perf_counter() > ends:
                 await trio.lowlevel.checkpoint()
@@ -427,122 +403,6 @@ class ZooKeeperClient:
                 logger.debug("an answer of ZooKeeper came after the loop ended")
 
         return completed
-
-    def _submit(self, operation: ZkOperation, on_watch: WatchCallback | None) -> Any:
-        kazoo = self._kazoo
-        if isinstance(operation, Multi):
-            transaction = kazoo.transaction()
-            for part in operation.operations:
-                self._add_to_transaction(transaction, part)
-            return transaction.commit_async()
-        path = self._chroot + operation.path if operation.path != "/" else self._chroot or "/"
-        if isinstance(operation, GetData):
-            return kazoo.get_async(path, self._watch(operation, WatchKind.DATA, on_watch))
-        if isinstance(operation, Exists):
-            return kazoo.exists_async(path, self._watch(operation, WatchKind.DATA, on_watch))
-        if isinstance(operation, GetChildren):
-            watch = self._watch(operation, WatchKind.CHILDREN, on_watch)
-            return kazoo.get_children_async(path, watch)
-        if isinstance(operation, Create):
-            return kazoo.create_async(
-                path,
-                operation.data,
-                acl=acl_of(operation.path, self.security),
-                ephemeral=operation.ephemeral,
-                sequence=operation.sequential,
-            )
-        if isinstance(operation, SetData):
-            return kazoo.set_async(path, operation.data, operation.version)
-        return kazoo.delete_async(path, operation.version)
-
-    def _add_to_transaction(self, transaction: Any, part: WriteOperation) -> None:
-        path = self._chroot + part.path
-        if isinstance(part, Create):
-            # Transaction.create() refuses null data, which Kafka writes into its inner nodes.
-            flags = part.ephemeral * _EPHEMERAL | part.sequential * _SEQUENTIAL
-            request = serialization.Create(path, part.data, acl_of(part.path, self.security), flags)
-            transaction.operations.append(request)
-        elif isinstance(part, SetData):
-            transaction.set_data(path, part.data, part.version)
-        elif isinstance(part, Delete):
-            transaction.delete(path, part.version)
-        else:
-            assert isinstance(part, Check)
-            transaction.check(path, part.version)
-
-    def _result(
-        self, operation: ZkOperation, answer: Any, on_watch: WatchCallback | None
-    ) -> ZkResult:
-        if isinstance(operation, Multi):
-            if isinstance(answer, Exception):
-                return ZkResult(_code_of(answer))
-            parts = tuple(self._part_result(part) for part in answer)
-            failed = [p.code for p in parts if not p.ok]
-            real = [code for code in failed if code is not ZkCode.RUNTIME_INCONSISTENCY]
-            return ZkResult((real or failed or [ZkCode.OK])[0], results=parts)
-        if isinstance(answer, Exception):
-            result = ZkResult(_code_of(answer))
-        elif isinstance(operation, GetData):
-            data, stat = answer
-            result = ZkResult(data=data, stat=_stat(stat))
-        elif isinstance(operation, Exists):
-            result = ZkResult(ZkCode.OK if answer else ZkCode.NO_NODE, stat=_stat(answer))
-        elif isinstance(operation, GetChildren):
-            result = ZkResult(children=tuple(sorted(answer)))
-        else:
-            result = self._part_result(answer)
-        if not result.ok and not isinstance(operation, Exists):
-            self._not_armed(operation, on_watch)
-        return result
-
-    def _part_result(self, answer: Any) -> ZkResult:
-        if isinstance(answer, Exception):
-            return ZkResult(_code_of(answer))
-        if isinstance(answer, ZnodeStat):
-            return ZkResult(stat=_stat(answer))
-        if isinstance(answer, str):
-            return ZkResult(path=answer[len(self._chroot) :])
-        return ZkResult()
-
-    # Watches
-
-    def _watch(
-        self, operation: GetData | Exists | GetChildren, kind: WatchKind, on_watch: Any
-    ) -> Callable[[WatchedEvent], None] | None:
-        if not operation.watch:
-            return None
-        assert on_watch is not None, "a watch needs someone to tell"
-        path = operation.path
-        if (kind, path, on_watch) in self._watches:
-            return None  # it is armed, or has fired and its owner is about to hear of it
-        # From now on, not from the answer on: it may have fired before somebody looks at that.
-        self._watches.add((kind, path, on_watch))
-
-        def fired(event: WatchedEvent) -> None:  # on a thread of kazoo
-            if event.type == EventType.NONE:
-                return  # the connection is lost; `_apply_state` takes care of all watches
-            try:
-                self._token.run_sync_soon(self._fire, kind, path, on_watch)
-            except trio.RunFinishedError:
-                logger.debug("a watch fired after the loop ended")
-
-        return fired
-
-    def _not_armed(self, operation: ZkOperation, on_watch: WatchCallback | None) -> None:
-        """A read failed or was lost with its connection, and its watch, if it had one, with it."""
-        if isinstance(operation, GetData | Exists | GetChildren) and operation.watch:
-            assert on_watch is not None
-            self._watches.discard((_kind(operation), operation.path, on_watch))
-
-    def _fire(self, kind: WatchKind, path: str, on_watch: WatchCallback) -> None:
-        self._watches.discard((kind, path, on_watch))
-        if not self._closed:
-            on_watch(kind, path)
-
-    def _fire_all_watches(self) -> None:
-        watches, self._watches = self._watches, set()
-        for kind, path, on_watch in watches:
-            on_watch(kind, path)
 
 
 def open_zookeeper(
@@ -576,34 +436,3 @@ def open_zookeeper(
 async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
-
-
-def _kind(operation: GetData | Exists | GetChildren) -> WatchKind:
-    return WatchKind.CHILDREN if isinstance(operation, GetChildren) else WatchKind.DATA
-
-
-def _data_bytes(operation: ZkOperation) -> int:
-    """What it would have ZooKeeper store."""
-    parts = operation.operations if isinstance(operation, Multi) else (operation,)
-    return sum(len(part.data or b"") for part in parts if isinstance(part, Create | SetData))
-
-
-def _code_of(error: Exception) -> ZkCode:
-    code = _ERROR_CODES.get(type(error))
-    if code is None:
-        logger.warning("unexpected answer of ZooKeeper: %r", error)
-        return ZkCode.SYSTEM_ERROR
-    return code
-
-
-def _stat(stat: ZnodeStat | None) -> ZkStat | None:
-    if stat is None:
-        return None
-    return ZkStat(
-        czxid=stat.czxid,
-        ctime_ms=stat.ctime,
-        version=stat.version,
-        cversion=stat.cversion,
-        ephemeral_owner=stat.ephemeralOwner,
-        child_count=stat.numChildren,
-    )

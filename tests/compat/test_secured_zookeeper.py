@@ -92,7 +92,7 @@ def acls_below(client: ZooKeeperClient) -> dict[str, list[str]]:
     """As whom the broker is, which may see all of them."""
     found = {}
     for path in PATHS:
-        acls, _ = client._kazoo.get_acls(client._chroot + path)
+        acls, _ = client._kazoo.get_acls(client._operations.chroot + path)
         found[path] = sorted(f"{one.id.scheme}:{one.id.id}={one.perms}" for one in acls)
     return found
 

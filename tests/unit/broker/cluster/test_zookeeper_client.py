@@ -13,11 +13,11 @@ from pybroker.broker.cluster.registration import release_previous_session, save_
 from pybroker.broker.cluster.zookeeper_client import (
     MAX_REQUEST_BYTES,
     SessionEvent,
-    WatchKind,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
+from pybroker.broker.cluster.zookeeper_watches import WatchKind
 from pybroker.protocol.zookeeper.constants import ZkCode
 from pybroker.protocol.zookeeper.operations import (
     Check,

@@ -11,12 +11,12 @@ import trio
 from pybroker.broker.cluster.dead_sessions import CannotClose, close_sessions, passwords
 from pybroker.broker.cluster.zookeeper_client import (
     SessionEvent,
-    WatchKind,
     ZooKeeperClient,
     ZooKeeperUnavailable,
     open_zookeeper,
 )
 from pybroker.broker.cluster.zookeeper_security import ZooKeeperSecurity
+from pybroker.broker.cluster.zookeeper_watches import WatchKind
 from pybroker.broker.config import KafkaConfig
 from pybroker.broker.server import run_broker
 from pybroker.broker.zookeeper.server import NotLoopback, serve_zookeeper
