@@ -9,7 +9,7 @@ Mirrors: MirrorMaker's herder of one pair of clusters, with its connectors.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
 import trio
@@ -19,6 +19,7 @@ from ..cluster import Cluster
 from ..consumer.options import ConsumerOptions
 from ..errors import ClientError, LoginError, Refused, SettingsError
 from ..producer import Producer
+from .assigning import Assigning
 from .compacted_topics import topic_tail
 from .copying import Copying
 from .emitting import write_heartbeat, write_syncs
@@ -29,7 +30,8 @@ from .positions import read_positions, write_positions
 from .reader import SourceReader
 from .settings import NEVER, ClusterSettings, FlowSettings
 from .stats import FlowStats
-from .topics import TopicKeeper, partition_count
+from .topic_plan import OwnTopic, own_topics
+from .topics import TopicKeeper, create_own, partition_count
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -43,12 +45,24 @@ Job = Callable[[], Awaitable[object]]
 
 
 class Flow:
-    """`run` it; `stats` says how it goes."""
+    """`run` it; `stats` says how it goes. Heartbeats at the target are told of when they are new:
+    flows that come from there have them to copy."""
 
-    def __init__(self, settings: FlowSettings, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: FlowSettings,
+        tell: Callable[[str], None],
+        on_new_heartbeats: Callable[[], None] = lambda: None,
+    ) -> None:
         self.settings = settings
         self.stats = FlowStats(settings.source.alias, settings.target.alias, settings.copies)
         self._tell_anyone = tell
+        self._on_new_heartbeats = on_new_heartbeats
+        self._look = trio.Event()  # at topics, without waiting for the interval's end
+
+    def look(self) -> None:
+        """At the source's topics: there are new ones."""
+        self._look.set()
 
     def _tell(self, line: str) -> None:
         self.stats.trouble = line
@@ -98,44 +112,71 @@ class Flow:
             writer = await self._cluster(stack, flow.target, "producer")
             side = await stack.enter_async_context(Producer(writer))
             keeper = TopicKeeper(flow, source, target, self._tell)
+            assigning = Assigning(flow, writer, self.stats)
             async with trio.open_nursery() as nursery:
+                start = nursery.start_soon
+                if flow.copies:  # what else is needed comes side by side with the topics
+                    start(self._keep_topics, keeper, assigning)
+                new = await self._create_own()
+                if HEARTBEATS in new:
+                    self._on_new_heartbeats()
                 if flow.heartbeats != NEVER:
-                    nursery.start_soon(self._beat, keeper, side)
+                    beat = functools.partial(write_heartbeat, flow, side, self.stats)
+                    start(_repeat, flow.heartbeats, beat)
                 if flow.copies:
-                    await self._copy(stop, keeper, writer, side)
+                    is_new = flow.positions_topic in new
+                    await self._copy(stop, keeper, assigning, writer, side, is_new=is_new)
                 else:
                     self.stats.state = "running"
                     await stop.wait()
                 nursery.cancel_scope.cancel()
 
-    async def _beat(self, keeper: TopicKeeper, side: Producer) -> None:
+    async def _keep_topics(self, keeper: TopicKeeper, assigning: Assigning) -> None:
+        while True:
+            self._look = trio.Event()
+            await keeper.refresh(assigning.take)
+            with trio.move_on_after(self.settings.refresh_topics):
+                await self._look.wait()
+
+    async def _create_own(self) -> set[str]:
+        """The mirror's own topics; the names of those that were missing."""
         flow = self.settings
-        await keeper.create_own(keeper.target, HEARTBEATS, flow.heartbeats_factor)
-        await _repeat(flow.heartbeats, functools.partial(write_heartbeat, flow, side, self.stats))
+        new: set[str] = set()
+
+        async def create(of: ClusterSettings, topics: Sequence[OwnTopic]) -> None:
+            async with AsyncExitStack() as stack:
+                new.update(await create_own(await self._cluster(stack, of, "admin"), topics))
+
+        async with trio.open_nursery() as nursery:
+            for of, topics in zip((flow.source, flow.target), own_topics(flow), strict=True):
+                if topics:
+                    nursery.start_soon(create, of, topics)
+        return new
 
     async def _cluster(self, stack: AsyncExitStack, of: ClusterSettings, role: str) -> Cluster:
         cluster = Cluster(of.bootstrap, self._tell, security=of.login[role])
         return await stack.enter_async_context(cluster)
 
     async def _copy(
-        self, stop: trio.Event, keeper: TopicKeeper, writer: Cluster, side: Producer
+        self,
+        stop: trio.Event,
+        keeper: TopicKeeper,
+        assigning: Assigning,
+        writer: Cluster,
+        side: Producer,
+        *,
+        is_new: bool,
     ) -> None:
+        """`is_new`: nobody has written positions down before."""
         flow = self.settings
-        target = keeper.target
         syncs = OffsetSyncs(flow.max_offset_lag)
         async with AsyncExitStack() as stack:
-            async with trio.open_nursery() as nursery:
-                if flow.emits_syncs:
-                    place = keeper.source if flow.syncs_at_source else target
-                    create = functools.partial(keeper.create_own, place, flow.syncs_topic)
-                    nursery.start_soon(create, flow.syncs_factor)
-                await keeper.create_own(
-                    target, flow.positions_topic, flow.positions_factor, flow.positions_partitions
-                )
             # Before positions are read: it ends what another one has left open.
             producer = await stack.enter_async_context(_producer(flow, writer))
-            count = await partition_count(target, flow.positions_topic)
-            positions = await read_positions(flow, count)
+            positions: dict[TopicPartition, int] = {}
+            if flow.is_exactly_once or not is_new:
+                count = await partition_count(keeper.target, flow.positions_topic)
+                positions = await read_positions(flow, count)
             reader = SourceReader(
                 await self._cluster(stack, flow.source, "consumer"),
                 _consumer_options(flow),
@@ -152,9 +193,7 @@ class Flow:
                 nursery.start_soon(reader.run)
                 self.stats.state = "running"
                 start = nursery.start_soon
-                assign = functools.partial(self._assign, reader, positions)
-                refresh = functools.partial(keeper.refresh, assign)
-                start(_now_and_then, flow.refresh_topics, refresh)
+                assigning.begin(reader, positions)
                 measure = functools.partial(self._measure, reader, copying, positions)
                 start(_repeat, LAG_SECONDS, measure)
                 if flow.sync_configs != NEVER:
@@ -184,8 +223,6 @@ class Flow:
             start(_repeat, flow.flush_seconds, _promoting(syncs))
             if flow.checkpoints == NEVER:
                 return
-            topic = flow.policy.checkpoints_topic(flow.source.alias)
-            await keeper.create_own(keeper.target, topic, flow.checkpoints_factor)
             where = flow.source if flow.syncs_at_source else flow.target
             async with topic_tail(where, flow.syncs_topic, 1) as tail:
                 groups = GroupKeeper(
@@ -196,18 +233,6 @@ class Flow:
                 start(_repeat, flow.checkpoints, groups.write_checkpoints)
                 await _repeat(flow.sync_groups, groups.sync_offsets)
                 await trio.sleep_forever()
-
-    def _assign(
-        self,
-        reader: SourceReader,
-        positions: Mapping[TopicPartition, int],
-        copied: Sequence[TopicPartition],
-    ) -> None:
-        """Topics and partitions that are new; those that are gone are not read any more."""
-        self.stats.topics = len({topic for topic, _ in copied})
-        self.stats.partition_count = len(copied)
-        if set(copied) != set(reader.assigned):
-            reader.assign({place: positions.get(place, -1) for place in copied})
 
     async def _measure(
         self, reader: SourceReader, copying: Copying, positions: dict[TopicPartition, int]

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.topics import TopicPartition
-from ..admin.admin import Admin
-from ..admin.group_offsets import CommittedOffset
+from ..admin.group_offsets import CommittedOffset, GroupOffsets
+from ..admin.groups import Groups
 from ..cluster import Cluster
 from ..consumer.received import Received
 from ..errors import ClientError
@@ -103,23 +103,23 @@ class GroupKeeper:
     async def sync_offsets(self) -> None:
         """Commit at the target what the checkpoints say, for groups that are idle there."""
         groups = [group for group in self._checkpoints.groups if group in self._groups]
-        described = await Admin(self._target).groups.describe(groups)
+        described = await Groups(self._target).describe(groups)
         for group, there in described.values.items():
             committed = await self._offsets(self._target, group) if there.state == IDLE else {}
             wanted = self._checkpoints.to_commit(group, there.state, committed)
             if not wanted:
                 continue
-            results = await Admin(self._target).group_offsets.alter(group, wanted)
+            results = await GroupOffsets(self._target).alter(group, wanted)
             for error in results.errors.values():
                 if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:  # it has members by now
                     self._tell(f"group {group!r}: {error}")
                     break
 
     async def _listed(self) -> list[str]:
-        results = await Admin(self._source).groups.list()
+        results = await Groups(self._source).list()
         for error in results.errors.values():
             self._tell(str(error))
         return sorted({each.group_id for some in results.values.values() for each in some})
 
     async def _offsets(self, cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
-        return (await Admin(cluster).group_offsets.list(group)).values
+        return (await GroupOffsets(cluster).list(group)).values

@@ -6,6 +6,7 @@ Mirrors: MirrorMaker.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import trio
@@ -21,8 +22,16 @@ class Mirror:
     whoever wonders why something does not happen."""
 
     def __init__(self, settings: MirrorSettings, tell: Callable[[str], None]) -> None:
-        self.flows = [Flow(each, tell) for each in settings.flows]
+        self.flows = [
+            Flow(each, tell, functools.partial(self._look, each.target.alias))
+            for each in settings.flows
+        ]
         self._tell = tell
+
+    def _look(self, alias: str) -> None:
+        for flow in self.flows:
+            if flow.settings.source.alias == alias:
+                flow.look()
 
     @property
     def stats(self) -> list[FlowStats]:

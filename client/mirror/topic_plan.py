@@ -8,13 +8,14 @@ Mirrors: MirrorSourceConnector.computeAndCreateTopicPartitions, targetConfig, ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...protocol.topics import TopicPartition
 from ..admin.acls import Acl
 from ..admin.configs import Alteration, ConfigEntry, ConfigOperation, ConfigSource
-from .settings import FlowSettings
+from .policies import HEARTBEATS
+from .settings import NEVER, FlowSettings
 
 TOPIC: Final = 2  # the numbers are those of the wire
 LITERAL: Final = 3
@@ -22,6 +23,37 @@ ALL_OPERATIONS: Final = 2
 READ: Final = 3
 WRITE: Final = 4
 ALLOW: Final = 3
+
+# Of topics that are created at once: the first are there soon, and all of them after few requests.
+FIRST_PARTITIONS: Final = 8
+MOST_PARTITIONS: Final = 128
+
+
+class OwnTopic(NamedTuple):
+    """One that the mirror itself needs."""
+
+    name: str
+    replication_factor: int
+    partitions: int = 1
+
+
+def own_topics(flow: FlowSettings) -> tuple[list[OwnTopic], list[OwnTopic]]:
+    """Those at the source, and those at the target."""
+    at_source: list[OwnTopic] = []
+    at_target: list[OwnTopic] = []
+    if flow.copies:
+        at_target.append(
+            OwnTopic(flow.positions_topic, flow.positions_factor, flow.positions_partitions)
+        )
+        if flow.emits_syncs:
+            place = at_source if flow.syncs_at_source else at_target
+            place.append(OwnTopic(flow.syncs_topic, flow.syncs_factor))
+            if flow.checkpoints != NEVER:
+                checkpoints = flow.policy.checkpoints_topic(flow.source.alias)
+                at_target.append(OwnTopic(checkpoints, flow.checkpoints_factor))
+    if flow.heartbeats != NEVER:
+        at_target.append(OwnTopic(HEARTBEATS, flow.heartbeats_factor))
+    return at_source, at_target
 
 
 class TopicPlan(NamedTuple):
@@ -114,3 +146,18 @@ def target_acls(flow: FlowSettings, acls: Sequence[Acl]) -> list[Acl]:
             )
         )
     return found
+
+
+def portions(counts: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Topics with their numbers of partitions, by name; each time twice as many partitions, up to a
+    limit that only a single topic goes beyond."""
+    most = FIRST_PARTITIONS
+    some: dict[str, int] = {}
+    for topic, count in sorted(counts.items()):
+        if some and sum(some.values()) + count > most:
+            yield some
+            some = {}
+            most = min(2 * most, MOST_PARTITIONS)
+        some[topic] = count
+    if some:
+        yield some

@@ -7,7 +7,7 @@ Mirrors: MirrorSourceConnector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import trio
@@ -15,19 +15,27 @@ import trio
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.security import DescribeAclsRequest
 from ...protocol.topics import TopicPartition
-from ..admin.admin import Admin
-from ..admin.configs import ConfigEntry, ConfigResource, ResourceKind
+from ..admin.acls import Acls
+from ..admin.configs import ConfigEntry, ConfigResource, Configs, ResourceKind
 from ..admin.results import Results
-from ..admin.topics import NewTopic
+from ..admin.topics import NewTopic, Topics
 from ..cluster import Cluster, retrying
 from ..errors import Refused
 from .settings import FlowSettings
-from .topic_plan import TOPIC, config_changes, created_configs, plan_topics, target_acls
+from .topic_plan import (
+    TOPIC,
+    OwnTopic,
+    config_changes,
+    created_configs,
+    plan_topics,
+    portions,
+    target_acls,
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-TOPICS_AT_ONCE = 25
+TOPICS_AT_ONCE = 25  # of which configs are asked
 ANY = 1  # in filters of ACLs
 
 
@@ -41,52 +49,69 @@ class TopicKeeper:
         self.source, self.target = source, target
         self._tell = tell
         self._told: set[str] = set()
-        self._known = trio.Event()  # what is there at both ends was looked at
+        self._is_looked_at = trio.Event()  # all that was missing at first is there
         self.copied: list[TopicPartition] = []  # those that are there at both ends
 
-    async def refresh(self, on_news: Callable[[list[TopicPartition]], None]) -> None:
+    async def refresh(self, on_news: Callable[[list[TopicPartition]], Awaitable[None]]) -> None:
         """Create and grow what the target lacks; `on_news` is told what can be copied, also while
         that goes on."""
         flow = self._flow
-        source = await _partition_counts(self.source)
-        there = await _partition_counts(self.target)
+        counts: dict[Cluster, dict[str, int]] = {}
 
-        def tell() -> None:
+        async def count(cluster: Cluster) -> None:
+            counts[cluster] = await _partition_counts(cluster)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count, self.source)
+            nursery.start_soon(count, self.target)
+        source, there = counts[self.source], counts[self.target]
+
+        async def tell() -> None:
             self.copied = plan_topics(flow, source, there).copied
-            on_news(self.copied)
-            self._known.set()
+            await on_news(self.copied)
 
         plan = plan_topics(flow, source, there)
-        tell()
-        for some in _portions(sorted(plan.to_create)):
-            made = await self._create({topic: source[topic] for topic in some})
-            there.update(made)
-            tell()
+        await tell()
+        async with trio.open_nursery() as nursery:
+            ready, to_create = trio.open_memory_channel[list[NewTopic]](0)
+            nursery.start_soon(self._describe, plan.to_create, ready)
+            async for topics in to_create:
+                there.update(await self._create(topics))
+                await tell()
         if plan.to_grow:
             there.update(await self._grow(plan.to_grow))
-            tell()
+            await tell()
+        self._is_looked_at.set()
 
-    async def _create(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """The partitions of those that are there now, by their names at the target."""
+    async def _describe(
+        self, counts: Mapping[str, int], ready: trio.MemorySendChannel[list[NewTopic]]
+    ) -> None:
+        """Topics of the source with their numbers of partitions, as the target is to have them."""
         flow = self._flow
-        configs = await self._configs(self.source, list(counts))
-        topics = [
-            NewTopic(
-                flow.remote(topic),
-                count,
-                flow.replication_factor,
-                configs=created_configs(flow, configs.get(topic, ())),
-            )
-            for topic, count in counts.items()
-        ]
-        results = await Admin(self.target).topics.create(topics)
+        async with ready:
+            for some in portions(counts):
+                configs = await self._configs(self.source, list(some))
+                topics = [
+                    NewTopic(
+                        flow.remote(topic),
+                        count,
+                        flow.replication_factor,
+                        configs=created_configs(flow, configs.get(topic, ())),
+                    )
+                    for topic, count in some.items()
+                ]
+                await ready.send(topics)
+
+    async def _create(self, topics: Sequence[NewTopic]) -> dict[str, int]:
+        """The partitions of those that are there now."""
+        results = await Topics(self.target).create(topics)
         self._tell_errors(results, but=ErrorCode.TOPIC_ALREADY_EXISTS)
         return {topic.name: topic.partitions for topic in topics if topic.name in results.values}
 
     async def _grow(self, counts: Mapping[str, int]) -> dict[str, int]:
         """As `_create`, once a broker that is asked knows of the new partitions."""
         totals = {self._flow.remote(topic): count for topic, count in counts.items()}
-        results = await Admin(self.target).topics.add_partitions(totals)
+        results = await Topics(self.target).add_partitions(totals)
         self._tell_errors(results, but=ErrorCode.INVALID_PARTITIONS)
         left = {name: totals[name] for name in results.values}
         async for _ in retrying():
@@ -98,7 +123,7 @@ class TopicKeeper:
 
     async def sync_configs(self) -> int:
         """Of the topics that are copied; how many were changed."""
-        await self._known.wait()
+        await self._is_looked_at.wait()
         flow = self._flow
         changed = 0
         for some in _portions(sorted({topic for topic, _ in self.copied})):
@@ -111,7 +136,7 @@ class TopicKeeper:
                 and (found := config_changes(flow, ours.get(topic, ()), theirs[remote]))
             }
             if changes:
-                self._tell_errors(await Admin(self.target).configs.alter(changes))
+                self._tell_errors(await Configs(self.target).alter(changes))
                 changed += len(changes)
         return changed
 
@@ -127,10 +152,10 @@ class TopicKeeper:
             permission_type=ANY,
         )
         try:
-            found = await Admin(self.source).acls.list(wanted)
+            found = await Acls(self.source).list(wanted)
             acls = target_acls(self._flow, found)
             if acls:
-                await Admin(self.target).acls.create(acls)
+                await Acls(self.target).create(acls)
         except Refused as error:
             if error.code is not ErrorCode.SECURITY_DISABLED:
                 self._tell_once(str(error))
@@ -139,21 +164,9 @@ class TopicKeeper:
         self, cluster: Cluster, topics: Sequence[str]
     ) -> dict[str, tuple[ConfigEntry, ...]]:
         resources = [ConfigResource(ResourceKind.TOPIC, topic) for topic in topics]
-        results = await Admin(cluster).configs.describe(resources)
+        results = await Configs(cluster).describe(resources)
         self._tell_errors(results, but=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return {resource.name: found for resource, found in results.values.items()}
-
-    async def create_own(
-        self, cluster: Cluster, topic: str, replication_factor: int, partitions: int = 1
-    ) -> None:
-        """A compacted topic of the mirror's own, if it is not there."""
-        made = NewTopic(
-            topic, partitions, replication_factor, configs={"cleanup.policy": "compact"}
-        )
-        results = await Admin(cluster).topics.create([made])
-        error = results.errors.get(topic)
-        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise error
 
     def _tell_errors(self, results: Results[K, V], but: ErrorCode | None = None) -> None:
         for error in results.errors.values():
@@ -166,8 +179,20 @@ class TopicKeeper:
             self._tell(line)
 
 
+async def create_own(cluster: Cluster, topics: Sequence[OwnTopic]) -> set[str]:
+    """Those of the mirror's own topics that are missing, compacted; their names. Raises
+    ClientError."""
+    configs = {"cleanup.policy": "compact"}
+    made = [NewTopic(name, count, factor, configs=configs) for name, factor, count in topics]
+    results = await Topics(cluster).create(made)
+    for error in results.errors.values():
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise error
+    return set(results.values)
+
+
 async def partition_count(cluster: Cluster, topic: str) -> int:
-    """Of a topic that was just created. Raises ClientError."""
+    """Of a topic that may have been created a moment ago. Raises ClientError."""
     return len((await cluster.led_topic(topic, wait_for_missing=True)).partitions)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import trio
 
-from ..cluster import Cluster
+from ..cluster import Cluster, now_ms
 from ..errors import ClientError, Unsupported
 from .accumulator import Accumulator
 from .coordination import idempotent_identity
@@ -103,19 +103,20 @@ class Placement:
         found = self._cluster.cache.topic(topic)
         return [] if found is None else found.available
 
-    async def learn(self, topic: str) -> KnownTopic:
-        """Its leaders, and a producer id. Raises ClientError."""
+    async def learn(self, topic: str, partitions: int = 1) -> KnownTopic:
+        """Its leaders, and a producer id; once more, if there should be so many partitions.
+
+        Raises ClientError.
+        """
         async with self._learning:
             known = self.known.get(topic)
-            if known is not None:
+            if known is not None and len(known.queues) >= partitions:
                 return known
             with trio.move_on_after(self._settings.max_block_ms / 1000):
-                found = await self._cluster.led_topic(
-                    topic, create_missing=True, any_partition=True
-                )
+                count = await self._partition_count(topic, partitions)
                 if self._settings.transactional_id is None and self._identities.is_wanted:
                     await self._take_identity(topic)
-                queues = self._accumulator.queues(topic, len(found.partitions))
+                queues = self._accumulator.queues(topic, count)
                 draw = functools.partial(random.getrandbits, 31)
                 sticky = StickyPartitioner(self._settings.batch_size, draw)
                 self.known[topic] = KnownTopic(queues, sticky)
@@ -123,6 +124,15 @@ class Placement:
         raise ClientError(
             f"nothing is known of topic {topic!r} after {self._settings.max_block_ms} ms"
         )
+
+    async def _partition_count(self, topic: str, expected: int) -> int:
+        """Asked for, unless another user of the cluster has just been told."""
+        known = self._cluster.cache.topic(topic)
+        is_old = bool(self._cluster.cache.to_ask([topic], now_ms()))
+        if known is not None and known.available and len(known.leaders) >= expected and not is_old:
+            return len(known.leaders)
+        found = await self._cluster.led_topic(topic, create_missing=True, any_partition=True)
+        return len(found.partitions)
 
     async def _take_identity(self, topic: str) -> None:
         try:

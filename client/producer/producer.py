@@ -342,8 +342,7 @@ class Producer:
         self._check_taken(topic, 0)
         known = self._placement.known.get(topic)
         if known is None or partition >= len(known.queues):
-            self._placement.known.pop(topic, None)
-            known = await self._placement.learn(topic)
+            known = await self._placement.learn(topic, partition + 1)
             if partition >= len(known.queues):
                 raise ClientError(f"topic {topic!r} has no partition {partition}")
         if not self._accumulator.has_room(len(data)):

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from pybroker.client.admin.acls import Acl
 from pybroker.client.admin.configs import Alteration, ConfigEntry, ConfigOperation, ConfigSource
 from pybroker.client.admin.group_offsets import CommittedOffset
 from pybroker.client.mirror.checkpoints import Checkpoints
 from pybroker.client.mirror.formats import Checkpoint, OffsetSync
-from pybroker.client.mirror.settings import FlowSettings, read_settings
+from pybroker.client.mirror.settings import NEVER, FlowSettings, read_settings
 from pybroker.client.mirror.sync_store import SyncStore
 from pybroker.client.mirror.topic_plan import (
     ALL_OPERATIONS,
     ALLOW,
+    FIRST_PARTITIONS,
     LITERAL,
+    MOST_PARTITIONS,
     READ,
     TOPIC,
     WRITE,
+    OwnTopic,
     config_changes,
     created_configs,
+    own_topics,
     plan_topics,
+    portions,
     target_acls,
 )
 
@@ -45,6 +53,29 @@ def test_topics_are_created_and_grown() -> None:
     assert plan.to_create == {"new": 2}
     assert plan.to_grow == {"grows": 3}
     assert plan.copied == [("grows", 0), ("less", 0), ("same", 0)]
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=3), st.integers(1, 300), max_size=300))
+def test_topics_are_created_in_portions_that_grow(counts: dict[str, int]) -> None:
+    found = list(portions(counts))
+    assert [item for some in found for item in some.items()] == sorted(counts.items())
+    for number, some in enumerate(found):
+        most = min(FIRST_PARTITIONS << number, MOST_PARTITIONS)
+        assert len(some) == 1 or sum(some.values()) <= most
+        if number + 1 < len(found):  # the next one would not have fitted in
+            assert sum(some.values()) + next(iter(found[number + 1].values())) > most
+
+
+def test_the_mirrors_own_topics() -> None:
+    syncs, positions = OwnTopic("mm2-offset-syncs.B.internal", 3), "mm2-offsets.A.internal"
+    others = [OwnTopic("A.checkpoints.internal", 3), OwnTopic("heartbeats", 1)]
+    made = replace(flow(), heartbeats_factor=1)
+    assert own_topics(made) == ([syncs], [OwnTopic(positions, 3, 25), *others])
+    assert own_topics(replace(made, copies=False)) == ([], [OwnTopic("heartbeats", 1)])
+    at_target = [OwnTopic(positions, 3, 25), OwnTopic("mm2-offset-syncs.A.internal", 3), *others]
+    assert own_topics(replace(made, syncs_at_source=False)) == ([], at_target)
+    quiet = replace(made, emits_syncs=False, heartbeats=NEVER)
+    assert own_topics(quiet) == ([], [OwnTopic(positions, 3, 25)])
 
 
 def entry(name: str, value: str | None, source: ConfigSource) -> ConfigEntry:
