@@ -42,6 +42,7 @@ from .config import KafkaConfig
 from .config.tls_listeners import TlsListeners
 from .coordinators.group_lag import GroupLag
 from .coordinators.group_runtime import GroupRuntime, group_config
+from .coordinators.marker_writer import MarkerWriter
 from .coordinators.producer_ids import ProducerIds, allocate_from_controller
 from .coordinators.transaction_runtime import TransactionRuntime, transaction_config
 from .coordinators.transaction_verifier import TransactionVerifier
@@ -137,6 +138,7 @@ class Coordinators(NamedTuple):
     groups: GroupRuntime
     transactions: TransactionRuntime
     verifier: TransactionVerifier
+    markers: MarkerWriter
 
 
 class Parts(NamedTuple):
@@ -294,31 +296,34 @@ def _coordinators(
 ) -> Coordinators:
     config, clock = ground.config, ground.clock
     connect = ground.connectors.to(config.inter_broker_listener)
-    return Coordinators(
-        groups=GroupRuntime(
-            replicas,
-            group_config(config),
-            clock=clock,
-            commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
-            load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
-        ),
-        transactions=TransactionRuntime(
-            replicas,
-            transaction_config(config),
-            producer_ids,
-            listener=config.inter_broker_listener,
-            connect=connect,
-            clock=clock,
-            load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
-        ),
-        verifier=TransactionVerifier(
-            cache,
-            config.inter_broker_listener,
-            str(ground.broker_id),
-            connect=connect,
-            timeout_ms=config.get_int("request.timeout.ms"),
-        ),
+    request_timeout_ms = config.get_int("request.timeout.ms")
+    groups = GroupRuntime(
+        replicas,
+        group_config(config),
+        clock=clock,
+        commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
+        load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
     )
+    markers = MarkerWriter(replicas, groups.on_markers, request_timeout_ms)
+    transactions = TransactionRuntime(
+        replicas,
+        transaction_config(config),
+        producer_ids,
+        markers,
+        listener=config.inter_broker_listener,
+        connect=connect,
+        clock=clock,
+        load_buffer_bytes=config.get_int("transaction.state.log.load.buffer.size"),
+    )
+    verifier = TransactionVerifier(
+        cache,
+        config.inter_broker_listener,
+        str(ground.broker_id),
+        transactions.machine.verify_partitions,
+        connect=connect,
+        timeout_ms=request_timeout_ms,
+    )
+    return Coordinators(groups, transactions, verifier, markers)
 
 
 # Their handlers, and who hears of what
@@ -380,8 +385,7 @@ def _register_records(ground: Ground, parts: Parts) -> None:
     transactions = TransactionalProduce(replicas, verifier, verifies)
     register(ProduceHandler(replicas, transactions, spawn).handlers())
     register(TxnOffsetCommitHandler(groups, replicas, verifier, verifies).handlers())
-    timeout_ms = config.get_int("request.timeout.ms")
-    register(WriteTxnMarkersHandler(replicas, groups.on_markers, timeout_ms).handlers())
+    register(WriteTxnMarkersHandler(parts.coordinators.markers).handlers())
     register(DescribeProducersHandler(manager).handlers())
     longest_ms = config.get_int("transaction.max.timeout.ms")
     register_transaction_gauges(ground.metrics, manager, verifier, ground.clock, longest_ms)
@@ -428,7 +432,7 @@ def _register_cluster(ground: Ground, parts: Parts) -> None:
 
 def _register_coordinators(ground: Ground, parts: Parts) -> None:
     register, cache = parts.dispatcher.register, parts.cache
-    groups, transactions, _ = parts.coordinators
+    groups, transactions = parts.coordinators.groups, parts.coordinators.transactions
     find_coordinator = FindCoordinatorHandler(
         cache,
         auto_create_topic=parts.control.creator.auto_create_internal,

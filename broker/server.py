@@ -318,7 +318,7 @@ class Broker:
         self, services: Services, metrics_address: tuple[str, int] | None
     ) -> int | None:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
-        groups, transactions, verifier = parts.coordinators
+        groups, transactions, verifier, _ = parts.coordinators
         if parts.acls is not None:
             await services.start("acls", parts.acls.run, self.clock)
         await services.start("replicas", replicas.runtime.run)

@@ -1,16 +1,19 @@
 """Sends transaction markers: a task and a connection for each broker that leads partitions.
 
-Job: take what waits for a broker, send it as one WriteTxnMarkers v1, report the answer. The own
-broker is asked over a socket like every other. Whatever fails is reported as unanswered, and comes
-again from the coordinator, by then perhaps for another leader.
+Job: take what waits for a broker, send it as one WriteTxnMarkers v1, report the answer. Whatever
+fails is reported as unanswered, and comes again from the coordinator, by then perhaps for another
+leader. What this broker leads is written at once, some partitions at a time, and without a request,
+so that nothing of it can come late.
 
-Mirrors kafka.coordinator.transaction.TransactionMarkerChannelManager (the sender thread).
+Mirrors kafka.coordinator.transaction.TransactionMarkerChannelManager (the sender thread), which
+asks the own broker over a socket as well.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import trio
 
@@ -26,12 +29,15 @@ from ...protocol.messages.transactions import WriteTxnMarkersResponse
 from ...protocol.topics import TopicPartition
 from ...replication.metadata_cache import Endpoint, MetadataCache
 from ..cluster.broker_connection import BrokerConnection, ChannelError, Connect, connect_plaintext
+from .marker_writer import Marker, MarkerWriter
 
 logger = logging.getLogger("pybroker.broker.transactions")
 
 WRITE_TXN_MARKERS_VERSION = 1
 # As Kafka's, so that leaders know who sends (`handlers.write_txn_markers`).
 CLIENT_ID = "broker-{}-txn-marker-sender"
+# Of one transaction, in one go: about a millisecond.
+MAX_OWN_PARTITIONS = 50
 
 Results = Mapping[TopicPartition, ErrorCode]
 OnResults = Callable[[MarkerJob, Results], None]
@@ -46,14 +52,18 @@ class MarkerSender:
         cache: MetadataCache,
         listener: str,
         on_results: OnResults,
+        writer: MarkerWriter,
         *,
         timeout_ms: int,
         connect: Connect = connect_plaintext,
     ) -> None:
+        """`writer` writes into what this broker leads."""
+        self._broker_id = broker_id
         self._client_id = CLIENT_ID.format(broker_id)
         self._cache = cache
         self._listener = listener
         self._on_results = on_results
+        self._writer = writer
         self._timeout_ms = timeout_ms
         self._connect = connect
         self._wakes: dict[int, trio.Event] = {}
@@ -70,7 +80,10 @@ class MarkerSender:
         """Send the job's markers to the leaders of this moment."""
         routed = self.queues.add(job)
         for broker_id in routed.brokers:
-            self._wake(broker_id)
+            if broker_id == self._broker_id:
+                self._write_piece()
+            if self.queues.waits(broker_id):
+                self._wake(broker_id)
         if routed.gone:
             logger.info("%s is over for deleted partitions %s", job.transactional_id, routed.gone)
             self._report(job, routed.gone, ErrorCode.NONE)
@@ -96,9 +109,29 @@ class MarkerSender:
         if wake is None:
             assert self._nursery is not None, "the marker sender does not run"
             self._wakes[broker_id] = trio.Event()
-            self._nursery.start_soon(self._send_to, broker_id)
+            is_own = broker_id == self._broker_id
+            self._nursery.start_soon(self._write_rest if is_own else self._send_to, broker_id)
         else:
             wake.set()
+
+    async def _write_rest(self, broker_id: int) -> None:
+        """What is too much to be written at once."""
+        while True:
+            if self.queues.waits(broker_id):
+                self._write_piece()
+                await trio.lowlevel.checkpoint()
+            else:
+                self._wakes[broker_id] = trio.Event()
+                await self._wakes[broker_id].wait()
+
+    def _write_piece(self) -> None:
+        job = self.queues.take_piece(self._broker_id, MAX_OWN_PARTITIONS)
+        marker = Marker(job.producer_id, job.producer_epoch, job.coordinator_epoch, job.committed)
+        try:
+            self._writer.write(marker, job.partitions, partial(self._on_results, job))
+        except Exception:
+            logger.exception("Writing markers of %s failed", job.transactional_id)
+            self._on_results(job, {})
 
     async def _send_to(self, broker_id: int) -> None:
         connection: BrokerConnection | None = None

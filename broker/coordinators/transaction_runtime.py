@@ -36,6 +36,7 @@ from ..cluster.broker_connection import Connect, connect_plaintext
 from ..replicas.settled_replicas import SettledReplicas
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 from .marker_sender import MarkerSender, Results
+from .marker_writer import MarkerWriter
 
 if TYPE_CHECKING:
     from ..cluster.zookeeper_client import ZooKeeperClient
@@ -82,6 +83,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         replicas: SettledReplicas,
         config: TransactionConfig,
         producer_ids: ProducerIds,
+        marker_writer: MarkerWriter,
         *,
         listener: str,
         clock: Callable[[], int],
@@ -106,6 +108,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
             replicas.manager.metadata,
             listener,
             self._markers_answered,
+            marker_writer,
             timeout_ms=config.request_timeout_ms,
             connect=connect,
         )

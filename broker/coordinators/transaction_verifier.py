@@ -3,7 +3,8 @@
 A `Question` names a transaction and partitions; its `on_answer` gets the partitions that do not
 belong to it, each with its error (none: all do). Questions to one coordinator wait while one
 request to it is under way and then go out together, in AddPartitionsToTxn with verify_only, over
-one connection a broker (also to the own one). There is one question a transactional id in a
+one connection a broker. The own coordinator is asked at once and without a request; Kafka makes no
+difference. There is one question a transactional id in a
 request: of two that wait, the one with the higher epoch stays and the other's producer is fenced;
 of two with the same epoch the later stays, since it is the client's retry.
 
@@ -47,6 +48,9 @@ VERIFYING_VERSION = 4
 _API_VERSIONS_VERSION = 2
 
 Answer = Mapping[TopicPartition, ErrorCode]
+# The own coordinator: (transactional id, producer id, producer epoch, partitions) to an error for
+# each of them, NONE included.
+VerifyHere = Callable[[str, int, int, Iterable[TopicPartition]], Answer]
 
 
 class Question:
@@ -100,6 +104,7 @@ class TransactionVerifier:
         metadata: MetadataCache,
         listener: str,
         client_id: str,
+        verify_here: VerifyHere,
         *,
         connect: Connect = connect_plaintext,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
@@ -108,6 +113,7 @@ class TransactionVerifier:
         self._metadata = metadata
         self._listener = listener
         self._client_id = client_id
+        self._verify_here = verify_here
         self._connect = connect
         self._timeout_ms = timeout_ms
         self._channels: dict[int, _Channel] = {}
@@ -120,17 +126,28 @@ class TransactionVerifier:
             await trio.sleep_forever()
 
     def ask(self, question: Question) -> None:
-        """Answered at once if no coordinator is known, else later."""
+        """Answered at once if the coordinator is this broker's, or none is known; else later."""
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id is None or self._nursery is None:
             self.count_failures(question)
             question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        if broker_id == self._metadata.broker_id:
+            self._answer_here(question)
             return
         channel = self._channels.get(broker_id)
         if channel is None:
             channel = self._channels[broker_id] = _Channel(self, broker_id)
             self._nursery.start_soon(channel.run)
         channel.add(question)
+
+    def _answer_here(self, question: Question) -> None:
+        verified = self._verify_here(
+            question.transactional_id, question.producer_id, question.producer_epoch, question.keys
+        )
+        errors = {key: question.error_for(error) for key, error in verified.items() if error}
+        self.failure_count += len(errors)
+        question.on_answer(errors)  # what goes wrong there is answered by whoever has asked
 
     def count_failures(self, question: Question) -> None:
         self.failure_count += len(question.keys)

@@ -97,8 +97,6 @@ class TransactionalProduce:
             return
         body: ProduceRequest = request.body
         assert body.transactional_id is not None
-        # In the connection's buffer they would not outlive this call for sure.
-        entries = {key: bytearray(records) for key, records in entries.items()}
         waiting = _Waiting(request, entries, guards, refused, append)
         self._verifier.ask(
             Question(
@@ -110,12 +108,14 @@ class TransactionalProduce:
                 knows_abortable=request.api_version >= _FIRST_VERSION_WITH_ABORTABLE,
             )
         )
+        if not waiting.is_over:
+            waiting.keep()
 
 
 class _Waiting:
     """A produce request while its transaction is verified."""
 
-    __slots__ = ("append", "entries", "guards", "refused", "request")
+    __slots__ = ("append", "entries", "guards", "is_over", "refused", "request")
 
     def __init__(
         self,
@@ -130,8 +130,15 @@ class _Waiting:
         self.guards = guards
         self.refused = refused
         self.append = append
+        self.is_over = False
+
+    def keep(self) -> None:
+        """In the connection's buffer the records may not outlive the handler's call."""
+        for key, records in self.entries.items():
+            self.entries[key] = bytearray(records)
 
     def verified(self, errors: Answer) -> None:
+        self.is_over = True
         for key, error in errors.items():
             if key in self.guards:
                 self.refused[key] = produce_error(error)

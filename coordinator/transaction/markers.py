@@ -77,6 +77,16 @@ class MarkerQueues:
             jobs.append(queue.popleft())
         return jobs
 
+    def take_piece(self, broker_id: int, most: int) -> MarkerJob:
+        """The job at the front, with at most so many of its partitions; the rest stays there."""
+        queue = self._queues[broker_id]
+        job = queue.popleft()
+        if len(job.partitions) <= most:
+            return job
+        partitions = sorted(job.partitions)
+        queue.appendleft(job._replace(partitions=frozenset(partitions[most:])))
+        return job._replace(partitions=frozenset(partitions[:most]))
+
     def unload(self, log_partition: int) -> None:
         """This broker does not coordinate the transactions of this partition any more."""
         for broker_id, queue in self._queues.items():

@@ -8,9 +8,11 @@ in `coordinator_runtime` and its two heirs, `marker_sender` and `transaction_ver
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pybroker.broker.coordinators.coordinator_runtime import REPLICATION_POLL_MS
+from pybroker.broker.coordinators.marker_writer import Errors, Marker
 from pybroker.broker.coordinators.transaction_verifier import VERIFYING_VERSION, Question, _request
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.core import Reply as GroupReply
@@ -47,6 +49,7 @@ REQUEST_TIMEOUT_MS = 1_500
 LOAD_BYTES = 2_000
 LONGEST_LOAD_STEP_MS = 30
 MARKER_PAUSE_MS = 5
+MAX_OWN_PARTITIONS = 1
 
 
 class _AppendWait:
@@ -202,7 +205,10 @@ class SimulatedTransactions(SimulatedCoordinator):
     def _send_markers(self, job: MarkerJob) -> None:
         routed = self.queues.add(job)
         for broker_id in routed.brokers:
-            self._pump(broker_id)
+            if broker_id == self.broker.broker_id:
+                self._write_piece()
+            else:
+                self._pump(broker_id)
         for partitions, error in (
             (routed.gone, ErrorCode.NONE),
             (routed.leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -212,6 +218,20 @@ class SimulatedTransactions(SimulatedCoordinator):
                 results = dict.fromkeys(partitions, error)
                 self.machine.markers_answered(part, results, self.now_ms)
                 self.perform()
+
+    def _write_piece(self) -> None:
+        """As `MarkerSender`: the first of what this broker leads at once, the rest bit by bit."""
+        own = self.broker.broker_id
+        if not self.queues.waits(own):
+            return
+        job = self.queues.take_piece(own, MAX_OWN_PARTITIONS)
+        marker = Marker(job.producer_id, job.producer_epoch, job.coordinator_epoch, job.committed)
+        self.broker.markers.write(marker, job.partitions, partial(self._written, job))
+        self.later(0, self._write_piece)
+
+    def _written(self, job: MarkerJob, errors: Errors) -> None:
+        self.machine.markers_answered(job, errors, self.now_ms)
+        self.perform()
 
     def _pump(self, broker_id: int) -> None:
         if broker_id in self._busy or not self.queues.waits(broker_id):
@@ -269,13 +289,23 @@ class SimulatedGroups(SimulatedCoordinator):
 class Verifier:
     """`broker.coordinators.transaction_verifier`, a request a question."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: TransactionalBroker) -> None:
         self._broker = broker
 
     def ask(self, question: Question) -> None:
         state = self._broker.manager.metadata.partition_state(TRANSACTIONS_TOPIC, 0)
         if state is None or not self._broker.manager.metadata.is_alive(state.leader):
             question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        if state.leader == self._broker.broker_id:
+            machine = self._broker.transactions.machine
+            verified = machine.verify_partitions(
+                question.transactional_id,
+                question.producer_id,
+                question.producer_epoch,
+                question.keys,
+            )
+            question.on_answer({key: question.error_for(e) for key, e in verified.items() if e})
             return
         self._broker.call(
             state.leader, _request([question]), VERIFYING_VERSION,

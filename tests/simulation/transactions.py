@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from pybroker.broker.coordinators.marker_writer import MarkerWriter
 from pybroker.broker.handlers.produce import ProduceHandler
 from pybroker.broker.handlers.transactional_produce import TransactionalProduce
 from pybroker.broker.handlers.transactions import TransactionHandlers
@@ -80,7 +81,8 @@ class TransactionalBroker(Broker):
         groups: Any = self.groups
         nothing: Any = None
         offsets = TxnOffsetCommitHandler(groups, replicas, verifier, lambda: True)
-        markers = WriteTxnMarkersHandler(replicas, self.groups.on_markers, REQUEST_TIMEOUT_MS)
+        self.markers = MarkerWriter(replicas, self.groups.on_markers, REQUEST_TIMEOUT_MS)
+        markers = WriteTxnMarkersHandler(self.markers)
         handlers = TransactionHandlers(
             transactions, nothing, self.manager.metadata, offsets_partition_for=lambda _group: 0
         )

@@ -124,8 +124,10 @@ class ReplicaCluster:
             )
         )
 
-    def publish(self, leader: int, *, topic: str = TOPIC, leader_epoch: int = 0) -> None:
-        """UpdateMetadata of partition 0 of a topic."""
+    def publish(
+        self, leader: int, *, topic: str = TOPIC, partition: int = 0, leader_epoch: int = 0
+    ) -> None:
+        """UpdateMetadata of one partition."""
         request = UpdateMetadataRequest(
             topic_states=[
                 UpdateMetadataTopicState(
@@ -133,7 +135,7 @@ class ReplicaCluster:
                     topic_id=TOPIC_ID,
                     partition_states=[
                         UpdateMetadataPartitionState(
-                            partition_index=0, leader=leader, leader_epoch=leader_epoch
+                            partition_index=partition, leader=leader, leader_epoch=leader_epoch
                         )
                     ],
                 )

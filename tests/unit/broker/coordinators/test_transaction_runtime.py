@@ -18,6 +18,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from pybroker.broker.coordinators.marker_sender import MAX_OWN_PARTITIONS
+from pybroker.broker.coordinators.marker_writer import MarkerWriter
 from pybroker.broker.coordinators.producer_ids import ProducerIds
 from pybroker.broker.coordinators.transaction_runtime import TransactionRuntime
 from pybroker.client.security.connector import Link
@@ -31,7 +33,7 @@ from pybroker.protocol.messages.transactions import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from pybroker.protocol.topics import TRANSACTIONS_TOPIC
+from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.coordinator_node import CoordinatorNode
@@ -121,10 +123,14 @@ class Node(CoordinatorNode[TransactionRuntime]):
     def __init__(self, directory: Path, leaders: Leaders, replicas: tuple[int, ...]) -> None:
         super().__init__(directory, replicas)
         self.producer_ids = ProducerIdsInMemory()
+        self.offsets_ended: list[tuple[int, frozenset[int], bool]] = []
         self.runtime = TransactionRuntime(
             self.replica_runtime,
             TransactionConfig(request_timeout_ms=1_000),
             self.producer_ids,
+            MarkerWriter(
+                self.replica_runtime, lambda *ended: self.offsets_ended.append(ended), 1_000
+            ),
             listener="PLAINTEXT",
             clock=self.clock,
             load_buffer_bytes=1 << 20,
@@ -135,6 +141,17 @@ class Node(CoordinatorNode[TransactionRuntime]):
     def state(self) -> TransactionState:
         (metadata,) = self.runtime.machine.transactions()
         return metadata.state
+
+    def lead_another(self, topic: str, partition: int) -> TopicPartition:
+        """This broker leads a partition of another topic, alone."""
+        self.cluster.publish(ME, topic=topic, partition=partition)
+        result = self.cluster.role(topic=topic, partition=partition)
+        assert result.error_code == E.NONE
+        self.replica_runtime.settle()
+        return topic, partition
+
+    def log_end(self, key: TopicPartition) -> int:
+        return self.cluster.manager.partitions[key].log.log_end_offset
 
     def init(self) -> Call:
         call = Call("InitProducerId")
@@ -217,6 +234,64 @@ async def test_markers_go_to_the_leaders(tmp_path: Path, autojump_clock: MockClo
             assert (marker.transaction_result, marker.coordinator_epoch) == (True, 0)
             assert [t.name for t in marker.topics] == [{2: "a", 3: "b"}[broker]]
         assert leaders.connections == 2  # one a destination, kept
+
+
+async def test_what_this_broker_leads_is_written_without_a_request(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """When EndTxn is answered the transaction is over, if nobody else is to be asked."""
+    async with a_node(tmp_path) as (node, leaders):
+        own = [node.lead_another("own", n) for n in range(2)]
+        offsets = node.lead_another(OFFSETS_TOPIC, 0)
+        call = node.init()
+        await until(lambda: not call.is_waiting)
+        for committed in (True, False):
+            assert node.add(*own, offsets).error is E.NONE
+            assert node.end(committed=committed).error is E.NONE
+            assert node.state is (S.COMPLETE_COMMIT if committed else S.COMPLETE_ABORT)
+        assert [node.log_end(key) for key in (*own, offsets)] == [2, 2, 2]
+        partitions = frozenset({0})
+        assert node.offsets_ended == [
+            (PRODUCER[0], partitions, True),
+            (PRODUCER[0], partitions, False),
+        ]
+        assert leaders.connections == 0
+
+        # With others as well, and with more than is written in one go.
+        many = [node.lead_another("many", n) for n in range(2 * MAX_OWN_PARTITIONS + 1)]
+        assert node.add(A, *many).error is E.NONE
+        assert node.end().error is E.NONE
+        assert [node.log_end(key) for key in many].count(1) == MAX_OWN_PARTITIONS
+        await until(lambda: node.state is S.COMPLETE_COMMIT)
+        assert {node.log_end(key) for key in many} == {1}
+        assert len(leaders.requests) == 1
+
+
+async def test_an_own_partition_that_is_gone_before_the_metadata_knows(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_node(tmp_path) as (node, _):
+        call = node.init()
+        await until(lambda: not call.is_waiting)
+        node.cluster.publish(ME, topic="own")  # it is not hosted here yet
+        assert node.add(("own", 0)).error is E.NONE
+        assert node.end().error is E.NONE
+        assert node.state is S.PREPARE_COMMIT
+        await until(lambda: node.runtime.machine.marker_retries == 1)
+        node.lead_another("own", 0)
+        await until(lambda: node.state is S.COMPLETE_COMMIT)
+
+
+async def test_a_writer_that_fails(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_node(tmp_path) as (node, _):
+        own = node.lead_another("own", 0)
+        call = node.init()
+        await until(lambda: not call.is_waiting)
+        node.add(own)
+        with patch.object(MarkerWriter, "write", side_effect=RuntimeError("a defect")):
+            assert node.end().error is E.NONE
+        assert node.state is S.PREPARE_COMMIT
+        await until(lambda: node.state is S.COMPLETE_COMMIT)
 
 
 async def test_a_leader_that_moves(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -98,9 +98,21 @@ class World:
         self.coordinator = coordinator
         self.metadata = metadata
         self.verifier = TransactionVerifier(
-            metadata, "INTERNAL", "1", connect=coordinator.connect, timeout_ms=1_000
+            metadata,
+            "INTERNAL",
+            "1",
+            self.verify_here,
+            connect=coordinator.connect,
+            timeout_ms=1_000,
         )
+        self.asked_here: list[tuple[str, int, int]] = []
         self.answers: dict[str, list[Errors]] = {}
+
+    def verify_here(
+        self, name: str, producer_id: int, epoch: int, keys: Iterable[tuple[str, int]]
+    ) -> Errors:
+        self.asked_here.append((name, producer_id, epoch))
+        return {key: ErrorCode(self.coordinator.error_of(*key)) for key in keys}
 
     def ask(
         self,
@@ -176,6 +188,26 @@ async def test_what_belongs_to_the_transaction_has_no_error() -> None:
             "a": [0],
             "b": [3],
         }
+
+
+async def test_the_own_coordinator_is_asked_at_once() -> None:
+    async with a_world() as world:
+        world.publish(alive=(1, 2), leader=1)
+        label = world.ask(epoch=4)
+        assert world.answers[label] == [{}]
+        world.coordinator.error_of = lambda topic, _: (
+            ErrorCode.TRANSACTION_ABORTABLE if topic == "b" else 0
+        )
+        for knows_abortable, answer in (
+            (True, ErrorCode.TRANSACTION_ABORTABLE),
+            (False, ErrorCode.INVALID_TXN_STATE),
+        ):
+            world.answers.clear()
+            world.ask(knows_abortable=knows_abortable)
+            assert world.answers[label] == [{B: answer}]
+        assert world.verifier.failure_count == 2
+        assert world.asked_here == [("t", 17, 4), ("t", 17, 0), ("t", 17, 0)]
+        assert world.coordinator.requests == []
 
 
 @pytest.mark.parametrize(

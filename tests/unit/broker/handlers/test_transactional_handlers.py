@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pybroker.broker.coordinators.marker_writer import MarkerWriter
 from pybroker.broker.coordinators.transaction_verifier import Question
 from pybroker.broker.handlers.describe_producers import DescribeProducersHandler
 from pybroker.broker.handlers.produce import ProduceHandler
@@ -44,8 +45,12 @@ UNTIL_ANSWERED = None
 class Questions(list[Question]):
     """Stands where the verifier does; the test answers."""
 
+    answers_at_once = False  # as the own coordinator does
+
     def ask(self, question: Question) -> None:
         self.append(question)
+        if self.answers_at_once:
+            question.answer({})
 
     def answer(self, error: ErrorCode | None = None) -> None:
         question = self.pop(0)
@@ -65,7 +70,7 @@ class Broker(HandlerBroker):
         self.produces = ProduceHandler(self.replica_runtime, transactions)
         self.ended: list[tuple[int, frozenset[int], bool]] = []
         self.markers = WriteTxnMarkersHandler(
-            self.replica_runtime, lambda *ended: self.ended.append(ended), 1_000
+            MarkerWriter(self.replica_runtime, lambda *ended: self.ended.append(ended), 1_000)
         )
         self.producers = DescribeProducersHandler(self.cluster.manager)
 
@@ -177,6 +182,14 @@ class TestProduce:
         assert results(call) == [(0, 0)]
         assert results(broker.send(1)) == [(0, 1)]
         assert not broker.questions
+
+    def test_the_own_coordinator_answers_at_once(self, broker: Broker) -> None:
+        broker.lead()
+        broker.cluster.role(partition=1)
+        broker.questions.answers_at_once = True
+        assert results(broker.send(0, 0)) == [(0, 0), (0, 0)]
+        assert results(broker.send(1)) == [(0, 1)]
+        assert len(broker.questions) == 1
 
     def test_after_the_marker_it_is_asked_again(self, broker: Broker) -> None:
         broker.lead()

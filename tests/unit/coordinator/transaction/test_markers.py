@@ -55,6 +55,18 @@ def test_a_request_is_not_boundless() -> None:
     ]
 
 
+def test_pieces_of_a_job() -> None:
+    many = [("t", n) for n in range(5)]
+    queues = MarkerQueues(lambda _: 1)
+    queues.add(job(*many))
+    queues.add(job(A, producer_id=8))
+    assert queues.take_piece(1, 2) == job(*many[:2])
+    assert queues.take_piece(1, 2) == job(*many[2:4])
+    assert queues.take_piece(1, 2) == job(many[4])
+    assert queues.take_piece(1, 2) == job(A, producer_id=8)
+    assert not queues.waits(1)
+
+
 def test_unloading_drops_what_waits() -> None:
     queues = MarkerQueues(LEADERS.get)
     queues.add(job(A, B))
