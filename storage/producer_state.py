@@ -15,11 +15,13 @@ Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, K
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import (
+    HEADER_SIZE,
     BatchHeader,
     ControlRecordType,
     EndTxnMarker,
@@ -127,6 +129,17 @@ class ProducerMemory(NamedTuple):
 
     completed: list[Transaction]
     batches: dict[int, tuple[int, tuple[BatchMetadata, ...]]]
+
+
+# A marker as all brokers write it. From the magic on: attributes, the count of records; of the one
+# record all up to the kind (length, attributes, deltas, length and version of the key), the kind,
+# length and version of the value, the coordinator's epoch, no headers.
+_MARKER = Struct(">b4xh34xi7sh3siB").unpack_from
+_MARKER_FORM = (2, 1, b"\x20\0\0\0\x08\0\0", b"\x0c\0\0", 0)
+_MARKER_BYTES = HEADER_SIZE + 17
+_MAGIC_POSITION = 16
+_MARKERS = {int(k): k for k in (ControlRecordType.ABORT, ControlRecordType.COMMIT)}
+_CODEC_BITS = 0x07
 
 
 class ProducerState:
@@ -416,6 +429,21 @@ def _expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
 
 def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
     """The marker in a control batch, None if compaction emptied it or it is of another kind."""
+    if len(buffer) == _MARKER_BYTES:
+        magic, attributes, count, head, kind, value, epoch, headers = _MARKER(
+            buffer, _MAGIC_POSITION
+        )
+        if (
+            (magic, count, head, value, headers) == _MARKER_FORM
+            and not attributes & _CODEC_BITS
+            and kind in _MARKERS
+        ):
+            return EndTxnMarker(_MARKERS[kind], epoch)
+    return read_end_txn_marker(buffer)
+
+
+def read_end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:
+    """As `end_txn_marker`, of any form."""
     for record in iter_records(buffer):
         kind = int.from_bytes((record.key or b"")[2:4], "big")
         if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):

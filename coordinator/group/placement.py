@@ -5,14 +5,21 @@ arithmetic to the bit: 31*h + c over UTF-16 code units in signed 32 bits, then U
 maps Integer.MIN_VALUE to 0.
 """
 
+from functools import lru_cache
+
 from ...protocol.java_hash import java_string_hash
 
 _MIN_INT32 = -(2**31)
+# The same ids come with each request. So many are remembered, unless they are longer than that.
+_REMEMBERED = 10_000
+_LONGEST_REMEMBERED = 256
+
+_remembered_hash = lru_cache(_REMEMBERED)(java_string_hash)
 
 
 def partition_for_key(key: str, partition_count: int) -> int:
     """The partition of the internal topic that owns `key` (a group or transactional id)."""
-    value = java_string_hash(key)
+    value = _remembered_hash(key) if len(key) <= _LONGEST_REMEMBERED else java_string_hash(key)
     return 0 if value == _MIN_INT32 else abs(value) % partition_count
 
 

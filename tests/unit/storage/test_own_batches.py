@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
+from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker.protocol.records.plain_batch import build_plain_batch
 from pybroker.protocol.records.record import SimpleRecord
@@ -25,8 +26,9 @@ BATCHES = [
 
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_byte_for_byte(batch: bytearray, policy: str) -> None:
-    config = config_of(cleanup_policy=policy)
+@pytest.mark.parametrize("codec", ["producer", "uncompressed"])
+def test_byte_for_byte(batch: bytearray, policy: str, codec: str) -> None:
+    config = config_of(cleanup_policy=policy, compression_type=codec)
     ours, theirs = bytearray(batch), bytearray(batch)
     header = stamp_own_batch(ours, config, 77, 5)
     valid = validate(theirs, config, 77, 5, 0, AppendOrigin.COORDINATOR, None, "t-0", True)
@@ -35,6 +37,11 @@ def test_byte_for_byte(batch: bytearray, policy: str) -> None:
     # One of them was read after the stamp, the other before it.
     assert header is not None
     assert header[3:] == valid[1][3:]
+
+
+def test_a_compressed_batch_in_a_topic_without_compression_is_validated() -> None:
+    batch = build_batch([SimpleRecord(5, b"k", b"v" * 99)], compression=Compression.GZIP)
+    assert stamp_own_batch(batch, config_of(compression_type="uncompressed"), 77, 5) is None
 
 
 @pytest.mark.parametrize(
