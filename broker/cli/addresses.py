@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,12 +73,10 @@ def bootstrap_of(profile: Path | None) -> str:
 
 
 def _ephemeral_clusters() -> list[cluster_state.ClusterState]:
-    """Those of ours that run in temporary directories."""
     found = []
-    for path in sorted(Path(tempfile.gettempdir()).glob("pybroker-*")):
-        with contextlib.suppress(cluster_state.ClusterError, OSError, ValueError, TypeError):
-            if path.stat().st_uid == os.getuid() and (path / cluster_state.STATE_FILE).exists():
-                found.append(cluster_state.load(path))
+    for path in cluster_state.ephemeral_directories():
+        with contextlib.suppress(cluster_state.ClusterError, ValueError, TypeError):
+            found.append(cluster_state.load(path))
     return found
 
 

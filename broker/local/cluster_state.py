@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -231,10 +232,22 @@ def forget(data_dir: Path) -> None:
 def check_claimed(data_dir: Path) -> None:
     """Raises ClusterError if no cluster is running on it."""
     if not is_claimed(data_dir):
+        elsewhere = "".join(f"; one runs on {path}" for path in ephemeral_directories())
         raise ClusterError(
-            f"no cluster is running on {data_dir}; start one with: "
+            f"no cluster is running on {data_dir}{elsewhere}; start one with: "
             f"pybroker start --data-dir {data_dir}"
         )
+
+
+def ephemeral_directories() -> list[Path]:
+    """Those in which clusters of ours run that keep nothing."""
+    found = []
+    for path in sorted(Path(tempfile.gettempdir()).glob("pybroker-*")):
+        with contextlib.suppress(ClusterError, OSError):
+            is_ours = path.stat().st_uid == os.getuid()
+            if is_ours and (path / STATE_FILE).exists() and is_claimed(path):
+                found.append(path)
+    return found
 
 
 def load(data_dir: Path) -> ClusterState:

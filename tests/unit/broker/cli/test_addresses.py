@@ -66,6 +66,8 @@ def test_the_only_ephemeral_cluster(home: Path, monkeypatch: pytest.MonkeyPatch)
     locks = [running(home / "tmp" / "pybroker-a", 1)]
     try:
         assert bootstrap_of(None) == "127.0.0.1:1"
+        said = CliRunner().invoke(main, ["stop"]).stderr
+        assert f"on {home / '.pybroker'}; one runs on {home / 'tmp' / 'pybroker-a'}" in said
         locks.append(running(home / "tmp" / "pybroker-b", 2))
         with pytest.raises(AddressError) as told:
             bootstrap_of(None)
