@@ -19,6 +19,7 @@ from ..local import cluster_state
 from ..local.cluster_state import ClusterError
 from .console_process import DEFAULT_PORT
 from .options import UserError, command_config_option, default_bootstrap, user_errors
+from .registry import registry_at
 
 if TYPE_CHECKING:
     from ..console.server import ConsoleOptions
@@ -63,6 +64,12 @@ Examples:
     help="Of a local cluster, whose nodes are shown too.  [default: that of the cluster, if it is "
     "the one in $PYBROKER_DATA_DIR or ~/.pybroker]",
 )
+@click.option(
+    "--registry-url",
+    "--registry",
+    metavar="URL",
+    help="Show Avro, Protobuf and JSON Schema as JSON; an extra.",
+)
 @click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
 @click.option(
     "--bootstrap-server",
@@ -78,6 +85,7 @@ def console(
     port: int,
     may_write: bool,
     data_dir: Path | None,
+    registry_url: str | None,
     attached: bool,
     bootstrap: str,
     security: dict[str, str],
@@ -88,7 +96,14 @@ def console(
     """
     from ..console.server import ConsoleOptions
 
-    options = ConsoleOptions(bootstrap, security, port, data_dir, may_write)
+    options = ConsoleOptions(
+        bootstrap=bootstrap,
+        security=security,
+        port=port,
+        data_dir=data_dir,
+        may_write=may_write,
+        registry=registry_at(registry_url) if registry_url else None,
+    )
     _run(_of_local_cluster(options), attached)
 
 

@@ -32,7 +32,7 @@ from .asked import Wrong, body_of
 from .collector import Collector
 from .groups import group_details, group_list, order_group
 from .live import TooMany
-from .messages import produce_message, read_messages
+from .messages import produce_message, read_content, read_messages
 from .nodes import node_command
 from .security import (
     acl_list,
@@ -106,6 +106,7 @@ def _reading(collector: Collector) -> list[Route]:
         _asks("/api/topic", lambda request: topic_details(collector, named(request))),
         _asks("/api/configs", lambda request: topic_configs(collector, named(request))),
         _asks("/api/messages", lambda request: read_messages(collector, request.query_params)),
+        _asks("/api/content", lambda request: read_content(collector, request.query_params)),
         _asks("/api/series", lambda _: _series(collector)),
         _asks("/api/groups", lambda _: group_list(collector)),
         _asks("/api/group", lambda request: group_details(collector, named(request))),
@@ -150,7 +151,8 @@ def _writing(collector: Collector) -> list[Route]:
 
 
 def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
-    """JSON for what a page asks; what the cluster refuses is a line with status 502."""
+    """JSON for what a page asks, or the answer that was made; what the cluster refuses is a line
+    with status 502."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -162,7 +164,7 @@ def _asks(path: str, answer: Answer, *, write: bool = False) -> Route:
             return JSONResponse({"error": str(error)}, 400)
         except (ClientError, ClusterError) as error:
             return JSONResponse({"error": str(error)}, 502)
-        return JSONResponse(found)
+        return found if isinstance(found, Response) else JSONResponse(found)
 
     return Route(path, endpoint, methods=["POST"] if write else ["GET"])
 

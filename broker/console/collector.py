@@ -25,6 +25,7 @@ from .live import Live
 from .measured import Measured, measured
 from .metrics_ports import read_all
 from .processes import Processes
+from .schemas import Schemas
 from .shared import Shared
 
 LOOK_SECONDS: Final = 0.4
@@ -34,7 +35,6 @@ ANSWER_SECONDS: Final = 2.0  # then another broker is asked
 NODES_SECONDS: Final = 1.0
 METRICS_SECONDS: Final = 2.0
 PLOTTED_APIS: Final = ("Produce", "Fetch", "Metadata")
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
 FIRST_THAT_NEED_NOT_CREATE: Final = 4  # of Metadata
 
 
@@ -51,10 +51,12 @@ class Collector:
         security: Mapping[str, str],
         data_dir: Path | None,
         facts: Mapping[str, Any],
+        schemas: Schemas,
     ) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self.admin = Admin(cluster)
         self.shared = Shared()
+        self.schemas = schemas
         self.security = security
         self.data_dir = data_dir
         self._processes = None if data_dir is None else Processes(data_dir)
@@ -73,11 +75,6 @@ class Collector:
         """Of the brokers that are there now, as far as is known."""
         known = [f"{one.host}:{one.port}" for one in self.view.brokers.values()]
         return ",".join(known) or str(self._facts["bootstrap"])
-
-    @property
-    def has_transactions(self) -> bool:
-        """Whether there ever was one here."""
-        return TRANSACTIONS_TOPIC in self.view.topics
 
     def everything(self) -> dict[str, Any]:
         """What a browser gets first."""
@@ -124,7 +121,7 @@ class Collector:
             known.insert(0, self._asked)
         for broker_id in known:
             try:
-                connection = await self._cluster.connection(broker_id, "console")
+                connection = await self.cluster.connection(broker_id, "console")
                 answer = await connection.request(
                     ApiKey.METADATA, _all_topics, MetadataResponse, timeout_seconds=ANSWER_SECONDS
                 )
@@ -134,9 +131,9 @@ class Collector:
             if {b.node_id: (b.host, b.port) for b in answer.brokers} != {
                 number: (one.host, one.port) for number, one in self.view.brokers.items()
             }:
-                await self._cluster.metadata([])  # where brokers are reached from now on
+                await self.cluster.metadata([])  # where brokers are reached from now on
             return answer
-        return await self._cluster.metadata(None)
+        return await self.cluster.metadata(None)
 
     def _take(self, new: ClusterView) -> None:
         old, self.view = self.view, new

@@ -10,30 +10,32 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import trio
+from starlette.responses import PlainTextResponse, Response
 
 from ...client.admin.records import EARLIEST, LATEST
-from ...client.consumer.consumer import Consumer
 from ...client.consumer.received import Received
 from ...client.producer.producer import Producer
 from ...protocol.topics import TopicPartition
 from .asked import Wrong, number, optional_text, text, whole
 from .collector import Collector
 from .expressions import BadExpression, compiled
+from .log_reader import Scan
+from .rows import Row
+from .schemas import Readable, Schemas
 
 RECORDS_MAX: Final = 500
-SCANNED_MAX: Final = 200_000
-READ_SECONDS: Final = 5.0
 SHOWN_BYTES: Final = 16 * 1024
 HEADERS_MAX: Final = 100
 HEX_BYTES: Final = 512
 
-Filter = Callable[[Received], bool]
+Filter = Callable[[Row], bool]
 
 
 async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[str, Any]:
     """`topic`; `partition` or all; `from`: beginning, end, offset, time, or positions to go on at;
-    `text` and `where` to filter by. Raises Wrong, ClientError.
+    `text` and `where` to filter by; `markers`: those of transactions, too.
+
+    Raises Wrong, ClientError.
     """
     topic = asked.get("topic", "")
     parts = collector.view.topics.get(topic)
@@ -42,30 +44,78 @@ async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[
     chosen = asked.get("partition", "")
     if chosen and not (chosen.isdecimal() and int(chosen) < len(parts)):
         raise Wrong(f"{topic!r} has no partition {chosen}")
-    places = [(topic, int(chosen))] if chosen else [(topic, n) for n in range(len(parts))]
+    numbers = [int(chosen)] if chosen else range(len(parts))
+    leaders = {(topic, n): one.leader for n in numbers if (one := parts[n]) and one.leader >= 0}
     limit = min(max(whole(asked.get("limit", "50")), 1), RECORDS_MAX)
-    wanted = _filter(asked.get("text", ""), asked.get("where", ""))
+    schemas = collector.schemas
+    wanted = _filter(
+        schemas, asked.get("text", ""), asked.get("where", ""), markers=bool(asked.get("markers"))
+    )
     offsets = collector.admin.records.offsets
-    led = [place for place in places if (one := parts[place[1]]) and one.leader >= 0]
-    ends = {p: f.offset for p, f in (await offsets(dict.fromkeys(led, LATEST))).all().items()}
-    begins = {p: f.offset for p, f in (await offsets(dict.fromkeys(led, EARLIEST))).all().items()}
+    ends = {p: f.offset for p, f in (await offsets(dict.fromkeys(leaders, LATEST))).all().items()}
+    begins = {
+        p: f.offset for p, f in (await offsets(dict.fromkeys(leaders, EARLIEST))).all().items()
+    }
+    stable = await offsets(dict.fromkeys(leaders, LATEST), read_committed=True)
+
+    async def prepare(rows: list[Row]) -> None:
+        await schemas.learn(part for row in rows for part in (row.record.key, row.record.value))
+
     positions = await _positions(collector, asked, begins, ends, limit)
     is_newest = asked.get("from", "end") == "end"
-    most = limit * len(positions) if is_newest else limit
-    found, positions, scanned = await _scan(collector, positions, ends, most, wanted)
-    if is_newest:
-        found = sorted(found, key=lambda one: (one.timestamp, one.offset))[-limit:]
-    open_from = {
-        p: one.offset
-        for p, one in (await offsets(dict.fromkeys(led, LATEST), read_committed=True)).all().items()
-    }
-    aborted = await _aborted(collector, found, open_from)
+    scan = Scan(
+        positions=positions,
+        ends=ends,
+        open_from={place: one.offset for place, one in stable.all().items()},
+        leaders=leaders,
+        limit=limit * len(positions) if is_newest else limit,
+        wanted=wanted,
+        prepare=prepare,
+    )
+    await scan.run(collector.cluster)
+    found = scan.found
+    if is_newest and len(positions) > 1:
+        found = sorted(found, key=lambda row: (row.record.timestamp, row.record.offset))
+    found = found[-limit:]
     return {
-        "records": [_shown(one, _state(one, open_from, aborted)) for one in found],
-        "positions": {str(place[1]): offset for place, offset in positions.items()},
-        "scanned": scanned,
-        "is_all": all(positions[place] >= ends[place] for place in positions),
+        "records": [_shown(schemas, row) for row in found],
+        "positions": {str(place[1]): offset for place, offset in scan.positions.items()},
+        "scanned": scan.scanned,
+        "is_all": all(scan.positions[place] >= ends[place] for place in scan.positions),
     }
+
+
+async def read_content(collector: Collector, asked: Mapping[str, str]) -> Response:
+    """All of `part`, the key or the value, of the record at `topic`, `partition` and `offset`: as
+    text by its schema, or with `raw` as a file of the bytes that were written.
+
+    Raises Wrong, ClientError.
+    """
+    place = (asked.get("topic", ""), whole(asked.get("partition", "")))
+    offset, part = whole(asked.get("offset", "")), asked.get("part", "value")
+    parts = collector.view.topics.get(place[0], ())
+    one = parts[place[1]] if 0 <= place[1] < len(parts) else None
+    if one is None or part not in ("key", "value"):
+        raise Wrong("there is no such partition, or no such part of a record")
+    scan = Scan(
+        positions={place: offset},
+        ends={place: offset + 1},
+        open_from={place: offset + 1},
+        leaders={place: one.leader},
+        limit=1,
+        wanted=lambda row: not row.is_marker,
+        prepare=lambda rows: collector.schemas.learn(getattr(row.record, part) for row in rows),
+    )
+    await scan.run(collector.cluster)
+    content = getattr(scan.found[0].record, part) if scan.found else None
+    if content is None:
+        raise Wrong(f"there is no {part} at offset {offset}")
+    if asked.get("raw"):
+        name = f"{part}-{place[1]}-{offset}.bin"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+    text_of = collector.schemas.read(content).content or b""
+    return PlainTextResponse(text_of.decode(errors="replace"))
 
 
 async def _positions(
@@ -98,92 +148,7 @@ async def _positions(
     return {place: min(max(offset, begins[place]), ends[place]) for place, offset in found.items()}
 
 
-async def _scan(
-    collector: Collector,
-    positions: dict[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    limit: int,
-    wanted: Filter,
-) -> tuple[list[Received], dict[TopicPartition, int], int]:
-    """Those that are wanted, where to go on, and how many were looked at."""
-    found: list[Received] = []
-    scanned = 0
-    positions = dict(positions)
-    unread = {place for place, offset in positions.items() if offset < ends[place]}
-    if not unread:
-        return found, positions, scanned
-    consumer = Consumer(collector.bootstrap, security=collector.security, auto_commit=False)
-    with trio.move_on_after(READ_SECONDS):
-        async with consumer:
-            await consumer.assign(unread)
-            for place in unread:
-                consumer.seek(place, positions[place])
-            while unread and len(found) < limit and scanned < SCANNED_MAX:
-                for one in await consumer.poll(0.5):
-                    place = (one.topic, one.partition)
-                    if len(found) >= limit or one.offset >= ends[place]:
-                        break
-                    scanned += 1
-                    positions[place] = one.offset + 1
-                    if wanted(one):
-                        found.append(one)
-                else:
-                    for place in unread:  # past what has no records: markers, compacted ones
-                        positions[place] = max(positions[place], consumer.position(place) or 0)
-                unread = {place for place in unread if positions[place] < ends[place]}
-    return found, positions, scanned
-
-
-async def _aborted(
-    collector: Collector, found: list[Received], open_from: Mapping[TopicPartition, int]
-) -> set[tuple[int, int]]:
-    """Those of the found that a reader of committed records does not see: partition, offset."""
-    below = {
-        (one.partition, one.offset)
-        for one in found
-        if one.offset < open_from.get((one.topic, one.partition), 0)
-    }
-    if not below or not collector.has_transactions:
-        return set()
-    first: dict[TopicPartition, int] = {}
-    last: dict[TopicPartition, int] = {}
-    for one in found:
-        place = (one.topic, one.partition)
-        first[place] = min(first.get(place, one.offset), one.offset)
-        last[place] = max(last.get(place, -1), one.offset)
-    seen: set[tuple[int, int]] = set()
-    consumer = Consumer(
-        collector.bootstrap,
-        security=collector.security,
-        auto_commit=False,
-        isolation_level="read_committed",
-    )
-    with trio.move_on_after(READ_SECONDS):
-        async with consumer:
-            unread = {p for p in first if first[p] < open_from.get(p, 0)}
-            await consumer.assign(unread)
-            for place in unread:
-                consumer.seek(place, first[place])
-            while unread:
-                seen |= {(one.partition, one.offset) for one in await consumer.poll(0.5)}
-                unread = {
-                    place
-                    for place in unread
-                    if (consumer.position(place) or 0) <= min(last[place], open_from[place] - 1)
-                }
-            return below - seen
-    return set()
-
-
-def _state(
-    one: Received, open_from: Mapping[TopicPartition, int], aborted: set[tuple[int, int]]
-) -> str:
-    if one.offset >= open_from.get((one.topic, one.partition), 0):
-        return "open"
-    return "aborted" if (one.partition, one.offset) in aborted else ""
-
-
-def _filter(words: str, where: str) -> Filter:
+def _filter(schemas: Schemas, words: str, where: str, *, markers: bool) -> Filter:
     """Raises Wrong."""
     try:
         meant = compiled(where) if where.strip() else None
@@ -191,23 +156,29 @@ def _filter(words: str, where: str) -> Filter:
         raise Wrong(str(error)) from None
     wanted = words.encode()
 
-    def holds(one: Received) -> bool:
+    def holds(row: Row) -> bool:
+        one = row.record
+        if row.is_marker:
+            return markers and not wanted and meant is None
+        if not wanted and meant is None:
+            return True
+        key, value = schemas.read(one.key).content, schemas.read(one.value).content
         if wanted:
-            parts = [one.key, one.value, *(part for pair in one.headers for part in pair)]
+            parts = [key, value, *(part for pair in one.headers for part in pair)]
             texts = (part.encode() if isinstance(part, str) else part for part in parts)
             if not any(part is not None and wanted in part for part in texts):
                 return False
-        return meant is None or meant(_fields(one))
+        return meant is None or meant(_fields(one, key, value))
 
     return holds
 
 
-def _fields(one: Received) -> dict[str, Any]:
+def _fields(one: Received, key: bytes | None, value: bytes | None) -> dict[str, Any]:
     """As expressions name them."""
     headers = {_name(name): _meant(content) for name, content in one.headers}
     return {
-        "key": _meant(one.key),
-        "value": _meant(one.value),
+        "key": _meant(key),
+        "value": _meant(value),
         "headers": headers,
         "offset": one.offset,
         "partition": one.partition,
@@ -228,27 +199,43 @@ def _meant(content: bytes | None) -> Any:
         return content.decode(errors="replace")
 
 
-def _shown(one: Received, state: str) -> dict[str, Any]:
+def _shown(schemas: Schemas, row: Row) -> dict[str, Any]:
+    one = row.record
     return {
         "partition": one.partition,
         "offset": one.offset,
         "timestamp": one.timestamp,
-        "key": shown_bytes(one.key),
-        "value": shown_bytes(one.value),
+        "key": _content(schemas.read(one.key), one.key),
+        "value": _content(schemas.read(one.value), one.value),
         "headers": [
             [_name(name)[:SHOWN_BYTES], shown_bytes(content)]
             for name, content in one.headers[:HEADERS_MAX]
         ],
-        "state": state,
+        "producer": row.producer,
+        "state": row.state,
+        "is_marker": row.is_marker,
     }
+
+
+def _content(readable: Readable, written: bytes | None) -> dict[str, Any] | None:
+    found = shown_bytes(readable.content)
+    if found is None or written is None:
+        return None
+    if readable.schema is not None:
+        found |= {"schema": readable.schema, "hex": written[:HEX_BYTES].hex(" ")}
+    return found | {"problem": readable.problem}
 
 
 def shown_bytes(content: bytes | None) -> dict[str, Any] | None:
     """Its size, its text if it is one, else its first bytes in hex; None is a tombstone."""
     if content is None:
         return None
-    found: dict[str, Any] = {"size": len(content), "hex": content[:HEX_BYTES].hex(" ")}
     cut = content[:SHOWN_BYTES]
+    found: dict[str, Any] = {
+        "size": len(content),
+        "hex": content[:HEX_BYTES].hex(" "),
+        "is_cut": len(cut) < len(content),
+    }
     try:
         found["text"] = cut.decode()
     except UnicodeDecodeError as error:
@@ -258,7 +245,8 @@ def shown_bytes(content: bytes | None) -> dict[str, Any] | None:
 
 
 async def produce_message(collector: Collector, asked: dict[str, Any]) -> dict[str, str]:
-    """`topic`, `key` and `value` (null: none), `headers`, `partition`.
+    """`topic`, `key` and `value` (null: none), `headers`, `partition`; `key_schema` and
+    `value_schema` are ids of the registry's.
 
     Raises Wrong, ClientError.
     """
@@ -270,11 +258,18 @@ async def produce_message(collector: Collector, asked: dict[str, Any]) -> dict[s
     if not isinstance(headers, dict):
         raise Wrong("headers is an object")
     partition = None if asked.get("partition") is None else number(asked, "partition")
+    contents = {"key": key, "value": value}
+    packed: dict[str, bytes | None] = {}
+    for part, written in contents.items():
+        packed[part] = None if written is None else written.encode()
+        if asked.get(f"{part}_schema") is not None:
+            schema = number(asked, f"{part}_schema")
+            packed[part] = await collector.schemas.write(schema, packed[part])
     async with Producer(collector.bootstrap, security=collector.security) as producer:
         told = await producer.send(
             topic,
-            None if value is None else value.encode(),
-            key=None if key is None else key.encode(),
+            packed["value"],
+            key=packed["key"],
             partition=partition,
             headers=[(str(name), str(content).encode()) for name, content in headers.items()],
         )

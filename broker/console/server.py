@@ -13,9 +13,11 @@ from typing import Any, Final, NamedTuple, cast
 import trio
 
 from ...client.cluster import Cluster
+from ...client.schemas import Registry
 from .access import Access
 from .app import application
 from .collector import Collector
+from .schemas import Schemas
 
 HOST: Final = "127.0.0.1"
 SECRET_BYTES: Final = 24
@@ -30,6 +32,7 @@ class ConsoleOptions(NamedTuple):
     port: int
     data_dir: Path | None = None
     may_write: bool = False
+    registry: Registry | None = None
 
 
 class CannotServe(Exception):
@@ -67,9 +70,12 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
         "bootstrap": options.bootstrap,
         "may_write": options.may_write,
         "is_local": options.data_dir is not None,
+        "has_registry": options.registry is not None,
     }
     async with Cluster(options.bootstrap, security=options.security) as cluster:
-        collector = Collector(cluster, options.security, options.data_dir, facts)
+        collector = Collector(
+            cluster, options.security, options.data_dir, facts, Schemas(options.registry)
+        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collector.run)
             app = application(access, collector)

@@ -24,6 +24,7 @@ from pybroker.client.producer.producer import Producer
 from pybroker.testing import KafkaCluster
 from tests.support.browser import browser_page, chromium, console_process
 from tests.support.hanging import hang, transactional
+from tests.support.schema_registry import schema_registry
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -52,7 +53,8 @@ def seen() -> Iterator[Seen]:
     chromium()
     with (
         KafkaCluster(brokers=3, metrics_port=0, config=CONFIG) as kafka,
-        console_process(kafka.data_dir, "--console-write") as address,
+        schema_registry() as registry,
+        console_process(kafka.data_dir, "--console-write", "--registry-url", registry) as address,
         browser_page() as page,
     ):
         kafka.topic("orders", partitions=3)
@@ -129,10 +131,12 @@ def test_records_are_written_found_and_shown_harmlessly(seen: Seen) -> None:
     write.get_by_label("Key", exact=True).fill(HOSTILE)
     write.get_by_label("no key").uncheck()
     write.get_by_label("Headers").fill('{"<b>trace</b>": "<i>1</i>"}')
-    write.get_by_label("Value").fill('{"user": "ada", "html": "<script>alert(1)</script>\\u202e"}')
+    write.get_by_label("Value", exact=True).fill(
+        '{"user": "ada", "html": "<script>alert(1)</script>\\u202e"}'
+    )
     write.get_by_role("button", name="Write").click()
     expect(page.locator("#told")).to_contain_text("written to orders")
-    write.get_by_label("Value").fill('{"user": "bob"}')
+    write.get_by_label("Value", exact=True).fill('{"user": "bob"}')
     write.get_by_role("button", name="Write").click()
     deadline = time.monotonic() + 30
     while not any(b"bob" in (record.value or b"") for record in seen.kafka.records("orders")):
@@ -157,6 +161,71 @@ def test_records_are_written_found_and_shown_harmlessly(seen: Seen) -> None:
     trio.run(send, seen.kafka.bootstrap, b"while it is followed")
     expect(page.locator("main tbody")).to_contain_text("while it is followed")
     page.get_by_label("follow what comes").uncheck()
+
+
+def test_values_of_schemas_and_large_ones_and_tombstones_are_shown(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    page = seen.page
+    topic = seen.kafka.topic("shapes", config={"max.message.bytes": 12_000_000})
+    trio.run(send_shapes, seen.kafka.bootstrap, topic)
+    seen.open(f"messages/{topic}")
+    write = page.locator("section", has=page.get_by_role("heading", name="Write a record"))
+    write.get_by_label("Schema of the value").fill("1")
+    write.get_by_label("Value", exact=True).fill('{"id": 7, "name": "by-avro"}')
+    write.get_by_role("button", name="Write").click()
+    expect(page.locator("#told")).to_contain_text("offset 4")
+    page.get_by_label("Where").fill("value.name == 'by-avro'")
+    page.get_by_role("button", name="Read").click()
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="record ").click()
+    expect(page.locator("main")).to_contain_text("by schema 1")
+    page.get_by_label("Where").fill("")
+    page.get_by_role("button", name="Read").click()
+    rows = page.locator("main tbody tr")
+    expect(rows).to_have_count(5)
+    expect(rows.nth(4)).to_contain_text("by-protobuf")
+    expect(rows.nth(3)).to_contain_text("tombstone")
+    rows.nth(2).get_by_role("button", name="record ").click()
+    expect(page.locator("main")).to_contain_text("there is no schema 99")
+    rows.nth(2).get_by_role("button", name="record ").click()
+    rows.nth(1).get_by_role("button", name="record ").click()
+    page.get_by_role("button", name="load all").click()
+    expect(page.locator("main")).to_contain_text("part 1 of 200")
+    page.get_by_role("button", name="Later part").click()
+    expect(page.locator("main")).to_contain_text("part 2 of 200")
+    page.get_by_role("button", name="Earlier part").click()
+    expect(page.locator("main")).to_contain_text("part 1 of 200")
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="download").last.click()
+    assert downloading.value.path().read_bytes() == LARGE
+
+
+def test_what_became_of_transactions_is_shown(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    page = seen.page
+    topic = seen.kafka.topic("booked")
+    payer = transactional(seen.kafka.bootstrap, "books-1")
+    for end, value in ((payer.commit_transaction, b"kept"), (payer.abort_transaction, b"not")):
+        payer.begin_transaction()
+        payer.produce(topic, value, b"key")
+        payer.flush()
+        end()
+    payer.begin_transaction()
+    payer.produce(topic, b"neither", b"key")
+    payer.flush()
+    seen.open(f"messages/{topic}")
+    rows = page.locator("main tbody tr")
+    expect(rows).to_have_count(5)
+    states = ["open", "marker: aborted", "aborted", "marker: committed", "committed"]
+    for number, state in enumerate(states):
+        expect(rows.nth(number).locator(".badge")).to_have_text(state)
+    seen.keep_picture("transaction-states")
+    page.get_by_label("ends of transactions").uncheck()
+    page.get_by_role("button", name="Read").click()
+    expect(rows).to_have_count(3)
+    payer.abort_transaction()
 
 
 def test_a_group_is_put_elsewhere(seen: Seen) -> None:
@@ -224,6 +293,22 @@ def test_what_a_cluster_without_security_refuses_is_said_in_a_line(seen: Seen) -
     expect(refusals).to_have_count(2)
     expect(refusals.first).to_contain_text("SECURITY_DISABLED")
     expect(refusals.last).to_contain_text("DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")
+
+
+LARGE = b"0123456789" * 1_000_000
+
+
+async def send_shapes(bootstrap: str, topic: str) -> None:
+    """By Protobuf's schema, a tombstone, by a schema that there is not, and 10 MB."""
+    protobuf = b"\0\0\0\0\3" + b"\4\0\0" + b"\n\x0bby-protobuf"
+    async with Producer(bootstrap, max_request_size=12_000_000) as producer:
+        for key, value in (
+            (b"one", protobuf),
+            (b"one", None),
+            (b"two", b"\0\0\0\0\x63?"),
+            (b"large", LARGE),
+        ):
+            await producer.send(topic, value, key=key)
 
 
 async def send(bootstrap: str, value: bytes) -> None:

@@ -31,8 +31,11 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u20
 const SHOWN_MAX = 20000;
 
 export function shown(text) {
-  const cut = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} … (${text.length} characters)` : text;
-  return cut.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return plain(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} … (${text.length} characters)` : text);
+}
+
+export function plain(text) {
+  return text.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 const UNITS = ["B", "kB", "MB", "GB", "TB"];

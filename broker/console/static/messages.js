@@ -1,10 +1,12 @@
 // Records: read from some place on, filtered, followed as they come, and written.
 
-import { bytes, copy, count, fill, h, save, scrolling, stamp } from "./dom.js";
-import { ask, order, state } from "./state.js";
+import { bytes, copy, count, fill, h, plain, save, scrolling, stamp } from "./dom.js";
+import { ask, askText, fileAddress, order, state } from "./state.js";
 import { doing, link, quoted, repeat, topicChoice } from "./topics.js";
 
 const KEPT = 1000;
+const PAGE = 50000; // characters
+const STATES = { open: "late", committed: "good", aborted: "bad" };
 const label = (title, input) => h("label", {}, title, input);
 const TAIL_MS = 700;
 
@@ -20,6 +22,7 @@ export function messagesPage(main, [name]) {
   const limit = h("input", { type: "number", min: 1, max: 500, value: 50 });
   const text = h("input", { type: "search" });
   const where = h("input", { type: "search", placeholder: "value.user == 'ada' and offset > 5", size: 34 });
+  const markers = h("input", { type: "checkbox", checked: true });
   const tail = h("input", { type: "checkbox", onchange: () => (tail.checked ? begin() : stop()) });
   const list = h("div"), status = h("p", { role: "status", class: "soft" });
   const more = h("button", { type: "button", disabled: true, onclick: () => read(true) }, "Go on");
@@ -28,7 +31,7 @@ export function messagesPage(main, [name]) {
     h("section", {},
       h("form", { onsubmit: (event) => { event.preventDefault(); tail.checked = false; stop(); read(false); } },
         topic, label("Partition", partition), label("From", from), label("At", at), label("At most", limit), label("That have the text", text), label("Where", where),
-        h("button", {}, "Read"), h("label", { class: "inline" }, tail, "follow what comes"),
+        h("button", {}, "Read"), h("label", { class: "inline" }, tail, "follow what comes"), h("label", { class: "inline" }, markers, "ends of transactions"),
         h("button", { type: "button", onclick: () => copy(command()) }, "Copy as a command"),
         h("button", { type: "button", onclick: () => save(`${name}.json`, JSON.stringify(records, null, 1), "application/json") }, "Save JSON")),
       status, list, more),
@@ -43,7 +46,7 @@ export function messagesPage(main, [name]) {
 
   async function read(isMore) {
     await doing(async () => {
-      const found = await ask("messages", { topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value,
+      const found = await ask("messages", { topic: name, partition: partition.value, limit: limit.value, text: text.value, where: where.value, markers: markers.checked ? "1" : "",
         from: isMore ? "positions" : from.value, at: isMore ? JSON.stringify(positions) : place() });
       take(found, isMore);
     });
@@ -52,7 +55,8 @@ export function messagesPage(main, [name]) {
   function take(found, isMore) {
     positions = found.positions;
     if (isMore && !found.records.length) { more.disabled = found.is_all; return; }
-    const byTime = (one, other) => one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset;
+    const isOne = Object.keys(positions).length === 1;
+    const byTime = (one, other) => (isOne ? one.offset - other.offset : 0) || one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset;
     records = [...(isMore ? records : []), ...found.records.sort(byTime)].slice(-KEPT);
     fill(status, `${count(records.length)} records shown, ${count(found.scanned)} looked at${found.is_all ? "; this is the end" : ""}`);
     more.disabled = found.is_all;
@@ -66,14 +70,17 @@ export function messagesPage(main, [name]) {
   }
 
   function row(one) {
-    const made = h("tr", {}, h("td", { class: "number" }, one.partition), h("td", { class: "number" }, one.offset), h("td", { class: "number" }, stamp(one.timestamp)),
-      h("td", { class: "long" }, brief(one.key, 60)), h("td", { class: "long" }, one.state ? [h("span", { class: `badge ${one.state === "open" ? "late" : "bad"}` }, one.state), " "] : null, brief(one.value, 160)),
+    const place = [h("td", { class: "number" }, one.partition), h("td", { class: "number" }, one.offset), h("td", { class: "number" }, stamp(one.timestamp))];
+    if (one.is_marker) return h("tr", { class: "marker" }, place, h("td", { colspan: 3 }, h("span", { class: `badge ${STATES[one.state]}` }, `marker: ${one.state}`), ` the transaction of producer ${one.producer}`));
+    const about = one.state ? h("span", { class: `badge ${STATES[one.state]}`, title: `of producer ${one.producer}` }, one.state) : null;
+    const made = h("tr", {}, place,
+      h("td", { class: "long" }, brief(one.key, 60)), h("td", { class: "long" }, about, " ", one.value === null ? h("span", { class: "badge late" }, "tombstone") : brief(one.value, 160)),
       h("td", {}, h("button", { type: "button", "aria-expanded": "false", "aria-label": `record ${one.partition}-${one.offset}`, onclick: toggle }, "open")));
     function toggle(event) {
       const isOpen = event.target.getAttribute("aria-expanded") === "true";
       event.target.setAttribute("aria-expanded", String(!isOpen));
       if (isOpen) made.nextSibling.remove();
-      else made.after(h("tr", {}, h("td", { colspan: 6 }, details(one))));
+      else made.after(h("tr", {}, h("td", { colspan: 6 }, details(name, one))));
     }
     return made;
   }
@@ -101,13 +108,14 @@ function brief(content, length) {
   return content.text.length > length ? `${content.text.slice(0, length)} …` : content.text;
 }
 
-function details(one) {
-  return h("div", {}, ["key", "value"].map((name) => h("div", {}, h("h3", {}, name), content(one[name], name))),
+function details(topic, one) {
+  return h("div", {}, ["key", "value"].map((part) => h("div", {}, h("h3", {}, part), content(one[part], { topic, partition: one.partition, offset: one.offset, part }))),
     h("h3", {}, "headers"), one.headers.length ? h("ul", {}, one.headers.map(([name, value]) => h("li", {}, h("b", {}, name), " = ", brief(value, 2000)))) : h("p", { class: "soft" }, "none"));
 }
 
-function content(found, name) {
-  if (found === null) return h("p", {}, name === "value" ? "none: a tombstone, which deletes the key where a topic is compacted" : "none");
+// `where`: of which record, and which part of it.
+function content(found, where) {
+  if (found === null) return h("p", {}, where.part === "value" ? "none: a tombstone, which deletes the key where a topic is compacted" : "none");
   const views = { hex: () => h("pre", {}, found.hex) };
   if (found.text !== null) {
     views.text = () => h("pre", {}, found.text);
@@ -119,9 +127,26 @@ function content(found, name) {
   const place = h("div");
   const names = ["JSON", "text", "hex"].filter((one) => one in views);
   fill(place, views[names[0]]());
-  const cut = found.text !== null && found.text.length < found.size;
+  const facts = [bytes(found.size), found.schema === undefined ? null : ` by schema ${found.schema}`, found.is_cut ? "; its beginning is shown" : null];
   return h("div", {}, h("div", { class: "bar" }, names.map((one) => h("button", { type: "button", onclick: () => fill(place, views[one]()) }, one)),
-    h("span", { class: "soft" }, bytes(found.size), cut ? "; its beginning is shown" : "")), place);
+    found.is_cut && found.text !== null ? h("button", { type: "button", onclick: () => doing(async () => { fill(place, pages(await askText("content", where))); }) }, "load all") : null,
+    h("a", { href: fileAddress("content", where), download: "" }, "download"), h("span", { class: "soft" }, facts)),
+  found.problem ? h("p", { class: "late" }, found.problem) : null, place);
+}
+
+// A long text a page at a time: laid out as a whole it would hold the browser up.
+function pages(text) {
+  const most = Math.max(0, Math.ceil(text.length / PAGE) - 1);
+  const pre = h("pre"), where = h("span", { role: "status", class: "soft" });
+  let page = 0;
+  const turn = (step) => {
+    page = Math.max(0, Math.min(most, page + step));
+    pre.textContent = plain(text.slice(page * PAGE, (page + 1) * PAGE));
+    fill(where, `part ${page + 1} of ${most + 1}`);
+  };
+  turn(0);
+  return h("div", {}, h("div", { class: "bar" }, h("button", { type: "button", onclick: () => turn(-1) }, "Earlier part"), h("button", { type: "button", onclick: () => turn(1) }, "Later part"),
+    h("button", { type: "button", onclick: () => copy(text) }, "Copy all"), where), pre);
 }
 
 const BRANCHES = 500, DEEP = 40;
@@ -139,13 +164,16 @@ function branch(value, depth) {
 function production(name) {
   const key = h("input"), noKey = h("input", { type: "checkbox", checked: true }), value = h("textarea", { rows: 4 }), tombstone = h("input", { type: "checkbox" });
   const headers = h("input", { placeholder: 'a JSON object: {"trace": "1"}' }), partition = h("input", { type: "number", min: 0, placeholder: "by key" });
+  const schemas = Object.fromEntries(["key", "value"].map((part) => [part, h("input", { type: "number", min: 0, placeholder: "none: as text" })]));
+  const schemaOf = (part) => (schemas[part].value ? Number(schemas[part].value) : null);
   return h("section", {}, h("h2", {}, "Write a record"), h("form", { onsubmit: async (event) => {
     event.preventDefault();
     await doing(() => {
       let given = {};
       if (headers.value) { try { given = JSON.parse(headers.value); } catch { throw new Error("the headers are not JSON"); } }
-      return order("messages/produce", { topic: name, key: noKey.checked ? null : key.value, value: tombstone.checked ? null : value.value, headers: given, partition: partition.value ? Number(partition.value) : null });
+      return order("messages/produce", { topic: name, key: noKey.checked ? null : key.value, value: tombstone.checked ? null : value.value, headers: given, key_schema: schemaOf("key"), value_schema: schemaOf("value"), partition: partition.value ? Number(partition.value) : null });
     });
-  } }, h("label", {}, "Key", key), h("label", { class: "inline" }, noKey, "no key"), h("label", {}, "Headers", headers), h("label", {}, "Partition", partition), h("label", { class: "wide" }, "Value", value), h("label", { class: "inline" }, tombstone, "none (a tombstone)"), h("button", {}, "Write"),
+  } }, h("label", {}, "Key", key), h("label", { class: "inline" }, noKey, "no key"), h("label", {}, "Headers", headers), h("label", {}, "Partition", partition),
+    state.facts.has_registry ? [h("label", {}, "Schema of the key", schemas.key), h("label", {}, "Schema of the value", schemas.value)] : null, h("label", { class: "wide" }, "Value", value), h("label", { class: "inline" }, tombstone, "none (a tombstone)"), h("button", {}, "Write"),
     h("button", { type: "button", onclick: () => copy(`printf %s ${quoted(value.value)} | pybroker produce ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy the command")));
 }

@@ -67,10 +67,19 @@ export function listen() {
   };
 }
 
+const address = (path, parameters) => `api/${path}?${new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined))}`;
+
 export async function ask(path, parameters = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined));
-  return answered(await fetch(`api/${path}?${query}`));
+  return answered(await fetch(address(path, parameters)));
 }
+
+// Of what may be large: its text, or a file of it.
+export async function askText(path, parameters) {
+  const response = await fetch(address(path, parameters));
+  return response.ok ? response.text() : answered(response);
+}
+
+export const fileAddress = (path, parameters) => address(path, { ...parameters, raw: "1" });
 
 export async function order(path, body) {
   return answered(await fetch(`api/${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));
