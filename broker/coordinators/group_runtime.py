@@ -14,18 +14,23 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from ...coordinator.group.commit_attempt import client_error, partition_errors
+from ...coordinator.group.commit_plan import CommitPlan
+from ...coordinator.group.commits import RepeatedCommit
 from ...coordinator.group.core import ACKS_NONE, Append, Effect, GroupConfig, Reply
 from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...coordinator.group.states import GroupState
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.group_offsets import OffsetCommitResponse
+from ...protocol.framing import encode_response
 from ...protocol.records.compression import Compression
 from ...protocol.topics import OFFSETS_TOPIC, TopicPartition
-from ...replication.types import ProduceResult
+from ...replication.types import ProduceResult, ProduceResults
+from ...storage.append_info import AppendOrigin
 from ..replicas.settled_replicas import SettledReplicas
-from .commit_answers import CommitAnswers
 from .coordinator_runtime import CoordinatorRuntime, internal_partition_count
 
 if TYPE_CHECKING:
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pybroker.broker.groups")
 
 _MS_PER_MINUTE = 60_000
+_ANSWER_HEAD = Struct(">ii")  # size, correlation id
+_CORRELATION_ID_BYTES = 4
 
 
 def group_config(config: KafkaConfig) -> GroupConfig:
@@ -65,7 +72,7 @@ async def offsets_partition_count(zookeeper: ZooKeeperClient, config: KafkaConfi
 class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     """One broker's group coordinator and everything that it needs of the broker."""
 
-    __slots__ = ("_commit_answers", "_commit_timeout_ms")
+    __slots__ = ("_commit_acks", "_commit_timeout_ms")
 
     topic = OFFSETS_TOPIC
     logger = logger
@@ -88,7 +95,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             load_buffer_bytes=load_buffer_bytes,
         )
         self._commit_timeout_ms = commit_timeout_ms
-        self._commit_answers = CommitAnswers()
+        self._commit_acks = config.commit_required_acks
 
     def _clock_was_set(self, step_ms: int) -> None:
         logger.warning("The system clock was set by %d ms", step_ms)
@@ -134,17 +141,8 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
 
     def _reply(self, effect: Reply) -> None:
         request = effect.token
-        response = effect.response
         try:
-            frame = None
-            if type(response) is OffsetCommitResponse:
-                frame = self._commit_answers.frame(
-                    request.api_version, request.correlation_id, response
-                )
-            if frame is None:
-                request.respond(response)
-            else:
-                request.respond_encoded(frame)
+            request.respond(effect.response)
         except Exception:
             logger.exception("Answering %r failed; closing its connection", request)
             request.close()
@@ -170,6 +168,55 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
         if not self._is_performing:
             self.perform()
 
+    # The same commit again
+
+    def commit_again(self, request: Request, plan: CommitPlan) -> bool:
+        """An OffsetCommit by its plan, straight to the log; False: it has to be looked at."""
+        if self._is_performing or self._effects:
+            return False
+        now_ms = self.now_ms
+        commit = self.machine.begin_repeated_commit(plan, now_ms)
+        if commit is None:
+            return False
+        if plan.generation_id >= 0:
+            self._note_deadline()  # of the member's session
+        result = self._replicas.append_one(
+            (OFFSETS_TOPIC, commit.group.partition),
+            commit.batch,
+            self._commit_acks,
+            self._commit_timeout_ms,
+            now_ms,
+            None,
+            _CommitWaiter,
+            self,
+            request,
+            plan,
+            commit,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        if result is not None:
+            self.commit_appended(request, plan, commit, result)
+        return True
+
+    def commit_appended(
+        self, request: Request, plan: CommitPlan, commit: RepeatedCommit, result: ProduceResult
+    ) -> None:
+        """The outcome of its append, at once or after waiting for replicas."""
+        error = result.error_code
+        self.machine.repeated_commit_appended(commit, error, result.base_offset)
+        if error is not ErrorCode.NONE:
+            errors = dict.fromkeys(commit.values, client_error(error))
+            request.respond(partition_errors(plan.request, errors))
+            return
+        answer = plan.answer
+        if answer is None:
+            errors = dict.fromkeys(commit.values, ErrorCode.NONE)
+            response = partition_errors(plan.request, errors)
+            parts = encode_response(ApiKey.OFFSET_COMMIT, request.api_version, 0, response)
+            answer = plan.answer = b"".join(parts)[_ANSWER_HEAD.size :]  # type: ignore[arg-type]
+        head = _ANSWER_HEAD.pack(len(answer) + _CORRELATION_ID_BYTES, request.correlation_id)
+        request.respond_encoded(head + answer)
+
     # What the broker hears of
 
     def on_markers(self, producer_id: int, partitions: frozenset[int], committed: bool) -> None:
@@ -185,3 +232,25 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     def _unload(self, partition: int, epoch: int | None) -> None:
         self.machine.unload(partition, epoch, self.now_ms)
         self.perform()
+
+
+class _CommitWaiter:
+    """The replica manager's token of a commit by its plan that waits for replicas."""
+
+    __slots__ = ("_commit", "_plan", "_request", "_runtime")
+
+    def __init__(
+        self, runtime: GroupRuntime, request: Request, plan: CommitPlan, commit: RepeatedCommit
+    ) -> None:
+        self._runtime = runtime
+        self._request = request
+        self._plan = plan
+        self._commit = commit
+
+    def complete(self, results: ProduceResults) -> None:
+        (result,) = results.values()
+        try:
+            self._runtime.commit_appended(self._request, self._plan, self._commit, result)
+        except Exception:
+            logger.exception("Answering %r failed; closing its connection", self._request)
+            self._request.close()

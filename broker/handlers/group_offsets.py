@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ...coordinator.group.commit_plan import CommitPlan, plan_of
 from ...coordinator.group.offsets import INVALID_OFFSET
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
@@ -35,6 +36,7 @@ from ...protocol.messages.group_offsets import (
 )
 from ...protocol.topics import TopicPartition
 from ..coordinators.group_runtime import GroupRuntime
+from ..network.commit_request_template import RepeatedCommit
 from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
@@ -91,12 +93,30 @@ class GroupOffsetHandlers:
     def commit(self, request: Request) -> None:
         runtime = self._runtime
         body = request.body
+        if type(body) is RepeatedCommit:
+            if self._commit_again(request, body):
+                return
+            body = body.message
         unknown = self._unknown(body)
         if request.api_version == _ZOOKEEPER_VERSION:
             runtime.spawn(self._commit_to_zookeeper, request, unknown)
             return
         runtime.machine.commit_offsets(request, body, runtime.now_ms, unknown)
         runtime.perform()
+
+    def _commit_again(self, request: Request, body: RepeatedCommit) -> bool:
+        """A commit of the same partitions by the same client; False: it has to be looked at."""
+        plan: CommitPlan | None = body.memo
+        if plan is None:
+            plan = plan_of(body.message, request.api_version, self._metadata_max_bytes)
+            if plan is None:
+                return False
+            body.memo = plan
+        if plan.known_at != self._metadata.version:
+            if self._unknown(body.message):
+                return False
+            plan.known_at = self._metadata.version
+        return self._runtime.commit_again(request, plan)
 
     async def _commit_to_zookeeper(
         self, request: Request, unknown: frozenset[TopicPartition]

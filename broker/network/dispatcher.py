@@ -32,6 +32,7 @@ from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .bad_input import BadInput
+from .commit_request_template import CommitRequestTemplate, commit_template_of
 from .connection import Connection
 from .metadata_gate import MetadataGate
 from .metered_request import MeteredRequest
@@ -147,13 +148,14 @@ class Dispatcher:
         route = self._routes.get(api)
         if route is None:
             return self._handle_unusual(connection, begin, started_at)
-        template: ProduceRequestTemplate | None = connection.memo
+        template: ProduceRequestTemplate | CommitRequestTemplate | None = connection.memo
         if (
             template is not None
             and template.route is route
             and template.matches(buffer, connection.view, begin, end)
         ):
-            body, client_id = template.body, template.client_id
+            body: Any = template.body
+            client_id = template.client_id
         elif size > route.large_bytes:
             return self._begin_large(
                 connection, route, begin, correlation_id, client_id_size, started_at
@@ -191,12 +193,17 @@ class Dispatcher:
             frame = bytes(frame)  # type: ignore[assignment]
         body: Any
         try:
-            offset = _after_header(route, frame, offset)
-            body, offset = codec.decode_from(route.request_class, route.api_version, frame, offset)
+            start = _after_header(route, frame, offset)
+            body, offset = codec.decode_from(route.request_class, route.api_version, frame, start)
         except (ProtocolError, IndexError) as error:
             raise _unreadable(route, error) from None
-        if route.in_place and offset == len(frame):
-            connection.memo = template_of(route, frame, body, client_id, connection.memo)
+        if offset == len(frame):
+            if route.in_place:
+                connection.memo = template_of(route, frame, body, client_id, connection.memo)
+            elif route.is_commit:
+                connection.memo = commit_template_of(
+                    route, bytes(frame), start, body, client_id, connection.memo
+                )
         return body, client_id
 
     def _client_id(
@@ -407,7 +414,7 @@ class _Stepped:
 
 def _leave_body(request: Request, connection: Connection) -> None:
     """A request that waits keeps its message; the next one like it gets another."""
-    template: ProduceRequestTemplate | None = connection.memo
+    template: ProduceRequestTemplate | CommitRequestTemplate | None = connection.memo
     if template is not None and template.body is request.body:
         template.give_away()
 

@@ -109,9 +109,9 @@ class ResponseSink(Protocol):
 class Route:
     """How requests of one API in one version are read, handled and answered."""
 
-    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "large_bytes",
-                 "metrics", "name", "request_class", "small_answer", "tagged_response",
-                 "turns")  # fmt: skip
+    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_commit",
+                 "large_bytes", "metrics", "name", "request_class", "small_answer",
+                 "tagged_response", "turns")  # fmt: skip
 
     def __init__(
         self, api_key: ApiKey, api_version: int, handle: Callable[[Request], Any],
@@ -125,6 +125,7 @@ class Route:
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
         self.large_bytes = 0 if api_key in NEVER_SMALL else LARGE_FRAME_BYTES
         self.in_place = api_key is ApiKey.PRODUCE
+        self.is_commit = api_key is ApiKey.OFFSET_COMMIT
         self.small_answer = api_key in SMALL_ANSWERS
         self.request_class = request_class(api_key)
         self.handle = handle

@@ -15,14 +15,12 @@ Offsets that are committed within a transaction are in `transactions`.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
+from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchResponseGroup,
@@ -31,6 +29,7 @@ from ...protocol.messages.group_offsets import (
 )
 from ...protocol.topics import TopicPartition
 from .commit_attempt import CommitAttempt, client_error, partition_errors
+from .commit_plan import CommitPlan
 from .core import Core
 from .group import CONSUMER_PROTOCOL_TYPE, Group
 from .offsets import INVALID_OFFSET, NO_EXPIRE_TIMESTAMP, NO_LEADER_EPOCH, OffsetAndMetadata
@@ -47,18 +46,25 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_RETENTION_TIME = -1
 _DEFAULT_TIMESTAMP = -1
-_MAX_GOOD_ANSWERS = 10_000
+
+
+class RepeatedCommit(NamedTuple):
+    """A commit by its plan, on its way to the log."""
+
+    append_id: int
+    group: Group
+    values: dict[TopicPartition, OffsetAndMetadata]
+    batch: bytearray
 
 
 class Commits:
     """The part of the coordinator that keeps offsets."""
 
-    __slots__ = ("_core", "_good_answers", "_rebalance")
+    __slots__ = ("_core", "_rebalance")
 
     def __init__(self, core: Core, rebalance: Rebalance) -> None:
         self._core = core
         self._rebalance = rebalance
-        self._good_answers: dict[TopicPartition, OffsetCommitResponse] = {}
 
     # OffsetCommit
 
@@ -135,24 +141,47 @@ class Commits:
         else:
             logger.info("append %d of offsets failed: %s", append_id, error.name)
             group.offsets.fail(append_id, values)
-        topics = attempt.request.topics
-        if error is ErrorCode.NONE and len(topics) == 1 and len(topics[0].partitions) == 1:
-            response = self._all_good(topics[0].name, topics[0].partitions[0].partition_index)
-        else:
-            attempt.settle(client_error(error))
-            response = attempt.response()
-        self._core.reply(attempt.token, response)
+        attempt.settle(client_error(error))
+        self._core.reply(attempt.token, attempt.response())
 
-    def _all_good(self, name: str, index: int) -> OffsetCommitResponse:
-        """The answer to a commit of one partition; one message for all of them."""
-        response = self._good_answers.get((name, index))
-        if response is None:
-            if len(self._good_answers) >= _MAX_GOOD_ANSWERS:
-                self._good_answers.clear()
-            entry = OffsetCommitResponsePartition(partition_index=index)
-            topic = OffsetCommitResponseTopic(name=name, partitions=[entry])
-            response = self._good_answers[name, index] = OffsetCommitResponse(topics=[topic])
-        return response
+    # The same commit again
+
+    def begin_again(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
+        """Begin a commit of which everything is good; None: it has to be looked at.
+
+        The batch is to be appended at once, and then `end_again` hears of it.
+        """
+        core = self._core
+        group = core.groups.get(plan.group_id)
+        if group is None or not core.may_repeat_commits:
+            return None
+        generation_id = plan.generation_id
+        if generation_id < 0:
+            if group.state is not GroupState.EMPTY:
+                return None
+        else:
+            if (
+                generation_id != group.generation_id
+                or group.state is GroupState.COMPLETING_REBALANCE
+                or group.validate_member(plan.member_id, plan.group_instance_id)
+            ):
+                return None
+            if group.state is not GroupState.EMPTY:
+                self._rebalance.restart_session(group.members[plan.member_id], now_ms)
+        values = plan.values(now_ms)
+        append_id = core.next_append_id()
+        group.offsets.prepare(append_id, values)
+        return RepeatedCommit(append_id, group, values, plan.batch(now_ms))
+
+    def end_again(self, commit: RepeatedCommit, error: ErrorCode, base_offset: int) -> None:
+        """The outcome of its append."""
+        append_id, group, values, _ = commit
+        if error is ErrorCode.NONE:
+            group.offsets.complete(append_id, base_offset, values)
+            self._core.stats.offsets_committed += len(values)
+        else:
+            logger.info("append %d of offsets failed: %s", append_id, error.name)
+            group.offsets.fail(append_id, values)
 
     # OffsetFetch
 

@@ -244,10 +244,24 @@ class Core:
         self._effects = []
         return effects
 
+    def next_append_id(self) -> int:
+        append_id = self._next_append_id
+        self._next_append_id += 1
+        return append_id
+
+    @property
+    def may_repeat_commits(self) -> bool:
+        """Whether commits may go straight to the log: nothing emitted waits to go before them."""
+        return (
+            self.is_active
+            and not self._effects
+            and self.config.offsets_topic_compression is Compression.NONE
+            and self.config.commit_required_acks != ACKS_NONE
+        )
+
     def _emit_append(
         self, partition: int, batch: bytearray, required_acks: int, verification: object = None
     ) -> int:
-        append_id = self._next_append_id
-        self._next_append_id += 1
+        append_id = self.next_append_id()
         self._effects.append(Append(append_id, partition, batch, required_acks, verification))
         return append_id

@@ -40,7 +40,8 @@ from ...protocol.messages.groups import (
 )
 from ...protocol.messages.transactions import TxnOffsetCommitRequest
 from ...protocol.topics import TopicPartition
-from .commits import Commits
+from .commit_plan import CommitPlan
+from .commits import Commits, RepeatedCommit
 from .core import Core, Effect, GroupConfig, GroupStats
 from .group import Group
 from .joining import JoinAttempt, Joining
@@ -246,6 +247,17 @@ class GroupCoordinator:
     ) -> None:
         """OffsetCommit v1+; partitions in `unknown` are answered UNKNOWN_TOPIC_OR_PARTITION."""
         self._commits.commit(token, request, unknown, now_ms)
+
+    def begin_repeated_commit(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
+        """OffsetCommit once more, with the offsets that the plan's request has now. None: it has to
+        go through `commit_offsets`. Else its batch is to be appended at once."""
+        return self._commits.begin_again(plan, now_ms)
+
+    def repeated_commit_appended(
+        self, commit: RepeatedCommit, error: ErrorCode, base_offset: int
+    ) -> None:
+        """The outcome of its append, `base_offset` of no meaning on errors."""
+        self._commits.end_again(commit, error, base_offset)
 
     def check_transactional_group(self, group_id: str) -> ErrorCode:
         """May this coordinator take offsets of a transaction for the group?"""

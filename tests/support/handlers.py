@@ -2,7 +2,7 @@
 by the real handler, and its response encoded and decoded again in the request's version.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any
 
@@ -77,7 +77,9 @@ class Call:
         client_id: str = "client",
         listener: str = "PLAINTEXT",
         connection: int = 0,
+        as_body: Callable[[Any], Any] = lambda body: body,
     ) -> None:
+        """`as_body` makes of the message what the dispatcher would."""
         handler = handlers.handlers()[key]
         frame = bytearray(codec.encode(message, version))
         body = codec.decode(request_class(key), version, memoryview(frame))
@@ -85,7 +87,7 @@ class Call:
         turns = AtOnce()
         route = Route(key, version, handler, RequestMetrics(key.name, version), turns)
         self.request = Request(
-            self._connection, route, 7, client_id, body, len(frame), perf_counter()
+            self._connection, route, 7, client_id, as_body(body), len(frame), perf_counter()
         )
         steps = handler(self.request)
         if isinstance(steps, Generator):

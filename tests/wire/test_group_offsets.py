@@ -148,6 +148,16 @@ def test_commits_come_back_in_every_version(kafka: WireClient, group: str) -> No
             assert seen[topic, 1] == NOTHING
 
 
+def test_the_same_commit_again_and_again(kafka: WireClient, group: str) -> None:
+    """It is read by its likeness to the last one, and answered from what is kept of it."""
+    topic = kafka.create_topic().name
+    for version in kafka.versions(ApiKey.OFFSET_COMMIT):
+        for offset in (1, 2, 2**40, 0) if version else ():
+            assert commit(kafka, version, group, topic, offset) == 0
+            _, seen = fetch(kafka, 5, group, {topic: [0]})
+            assert seen[topic, 0] == (offset, 3 if version >= 6 else -1, "note", 0)
+
+
 def test_all_offsets_of_a_group(kafka: WireClient, group: str) -> None:
     one, two = kafka.create_topic().name, kafka.create_topic().name
     for topic in (one, two):

@@ -223,6 +223,7 @@ class World:
         self.next_offset += 1
         chosen = self.rng.sample(PARTITIONS, self.rng.randint(1, 3))
         offsets = dict.fromkeys(chosen, self.next_offset)
+        self.harness.repeats_commits = self.rng.random() < 0.5
         call = self.harness.commit(offsets, group=group, **identity)  # type: ignore[arg-type]
         self.twin.sent(call, group, offsets)
 
@@ -277,7 +278,8 @@ class World:
 
     def check(self) -> None:
         machine = self.harness.machine
-        assert machine.appends_in_flight == len(self.harness.held)
+        in_flight = machine.appends_in_flight + len(self.harness.repeated)
+        assert in_flight == len(self.harness.held)
         for group in machine.groups:
             check_structure(group)
             if self.seen.get(group.group_id) is not group:

@@ -13,6 +13,7 @@ import pytest
 from pybroker.broker.authorization.guard import AccessGuard
 from pybroker.broker.authorization.table import TABLE
 from pybroker.broker.handlers.envelope import EnvelopeHandler
+from pybroker.broker.network.commit_request_template import RepeatedCommit
 from pybroker.broker.network.dispatcher import Dispatcher
 from pybroker.broker.network.request import Request
 from pybroker.broker.observability.metrics import BrokerMetrics
@@ -156,15 +157,19 @@ def committed(body: Any) -> group_offsets.OffsetCommitResponse:
     )
 
 
-def test_denied_elements_are_answered_beside_those_that_were_done() -> None:
+@pytest.mark.parametrize("as_body", [lambda body: body, RepeatedCommit])
+def test_denied_elements_are_answered_beside_those_that_were_done(
+    as_body: Callable[[Any], Any],
+) -> None:
     rules = Rules({(READ, GROUP, "g"), (READ, TOPIC, "a"), (READ, TOPIC, "c")})
     guarded = Guarded(rules, ApiKey.OFFSET_COMMIT, committed)
-    call = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("a", "b", "c"))
+    call = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("a", "b", "c"), as_body=as_body)
+    assert type(guarded.bodies[0]) is group_offsets.OffsetCommitRequest
     assert [topic.name for topic in guarded.bodies[0].topics] == ["a", "c"]
     assert [(t.name, t.partitions[0].error_code) for t in call.answer.topics] == [
         ("a", 0), ("c", 0), ("b", TOPIC_FAILED),
     ]  # fmt: skip
-    nothing = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("b"))
+    nothing = Call(guarded, ApiKey.OFFSET_COMMIT, 7, commit("b"), as_body=as_body)
     assert nothing.answer.topics[0].partitions[0].error_code == TOPIC_FAILED
     assert len(guarded.bodies) == 1
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -18,10 +19,14 @@ from pybroker.broker.coordinators.group_runtime import GroupRuntime, group_confi
 from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker.broker.handlers.groups import GroupHandlers
+from pybroker.broker.network.commit_request_template import RepeatedCommit
+from pybroker.coordinator.group.commit_plan import FIRST_VERSION
 from pybroker.coordinator.group.core import GroupConfig
+from pybroker.coordinator.group.group_coordinator import GroupCoordinator
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.group_offsets import (
+    OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetDeleteRequestPartition,
@@ -43,6 +48,12 @@ from tests.unit.coordinator.group.harness import GROUP, subscription
 
 COMMIT_TIMEOUT_MS = 5_000
 SESSION_MS = 10_000
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["once", "again"])
+def repeats_commits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits are read by their likeness to the last ones, or not: nobody sees a difference."""
+    monkeypatch.setattr(Node, "repeats_commits", request.param)
 
 
 class OffsetsInMemory:
@@ -67,6 +78,8 @@ class OffsetsInMemory:
 
 class Node(CoordinatorNode[GroupRuntime]):
     """One broker's group coordinator with what it stands on."""
+
+    repeats_commits = False
 
     def __init__(
         self, directory: Path, *, replicas: tuple[int, ...], load_buffer_bytes: int
@@ -100,7 +113,10 @@ class Node(CoordinatorNode[GroupRuntime]):
         for area in (self.groups, self.offsets, self.find_coordinator):
             if key in area.handlers():
                 break
-        return Call(area, key, version, request_class(key)(**fields))
+        options: Any = {}
+        if key is ApiKey.OFFSET_COMMIT and version >= FIRST_VERSION and self.repeats_commits:
+            options["as_body"] = RepeatedCommit
+        return Call(area, key, version, request_class(key)(**fields), **options)
 
     def commit(self, version: int, offset: int, *, group: str = GROUP, topic: str = TOPIC) -> Call:
         entry = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
@@ -457,3 +473,45 @@ async def test_the_new_group_protocol_is_refused(tmp_path: Path, autojump_clock:
 
 def test_the_configuration_has_kafkas_defaults() -> None:
     assert group_config(KafkaConfig({})) == GroupConfig()
+
+
+async def test_a_plan_is_used_again_and_looks_again_at_what_may_change(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_node(tmp_path) as node:
+        node.lead()
+        assert commit_error(node.commit(7, 1)) is ErrorCode.NONE
+        bodies: list[RepeatedCommit] = []
+
+        def the_same(message: Any) -> RepeatedCommit:
+            if not bodies:
+                bodies.append(RepeatedCommit(message))
+            (body,) = bodies
+            entry = message.topics[0].partitions[0]
+            body.topics[0].partitions[0].committed_offset = entry.committed_offset
+            return body
+
+        def again(offset: int) -> ErrorCode:
+            entry = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+            topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[entry])]
+            message = OffsetCommitRequest(group_id=GROUP, topics=topics)
+            key = ApiKey.OFFSET_COMMIT
+            return commit_error(Call(node.offsets, key, 7, message, as_body=the_same))
+
+        with patch.object(GroupCoordinator, "commit_offsets", side_effect=AssertionError):
+            for offset in (5, 9, 7):
+                assert again(offset) is ErrorCode.NONE
+                assert node.committed() == (ErrorCode.NONE, offset)
+        node.cluster.publish(-2)  # it is being deleted
+        assert again(8) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        node.cluster.publish(ME, leader_epoch=1)
+        assert again(8) is ErrorCode.NONE
+        node.lead(2, epoch=1)
+        assert again(9) is ErrorCode.NOT_COORDINATOR
+        node.lead(ME, epoch=2)
+        for _ in range(1_000):  # a thread reads the log
+            if again(10) is ErrorCode.NONE:
+                break
+            await trio.sleep(0.01)
+        assert node.committed() == (ErrorCode.NONE, 10)
+        assert node.runtime.machine.stats.offsets_committed == 6

@@ -6,6 +6,10 @@ partition's log and are acknowledged at once, or held until the test says so.
 
 from typing import Any
 
+from pybroker.coordinator.group.commit_attempt import client_error
+from pybroker.coordinator.group.commit_attempt import partition_errors as answer_of
+from pybroker.coordinator.group.commit_plan import FIRST_VERSION, plan_of
+from pybroker.coordinator.group.commits import RepeatedCommit
 from pybroker.coordinator.group.core import ACKS_NONE, Append, GroupConfig, Reply
 from pybroker.coordinator.group.group import Group
 from pybroker.coordinator.group.group_coordinator import GroupCoordinator
@@ -57,6 +61,9 @@ class Call(coordinators.Call):
 class Harness:
     """See the module."""
 
+    # Commits go by a plan wherever the machine lets them, as those of a client that repeats them.
+    repeats_commits = False
+
     def __init__(
         self, config: GroupConfig | None = None, *, partition_count: int = 3, load: bool = True
     ) -> None:
@@ -69,6 +76,7 @@ class Harness:
         self.end_offset: dict[int, int] = dict.fromkeys(range(partition_count), 0)
         self.is_holding = False
         self.held: list[tuple[Append, int]] = []
+        self.repeated: dict[int, tuple[Call, OffsetCommitRequest, RepeatedCommit]] = {}
         self._uuids = 0
         self.machine = self._new_machine()
         if load:
@@ -98,8 +106,18 @@ class Harness:
             if self.is_holding:
                 self.held.append((effect, base_offset))
             else:
-                self.machine.appended(effect.append_id, ErrorCode.NONE, base_offset, self.now_ms)
-                self.perform()
+                self._appended(effect, ErrorCode.NONE, base_offset)
+
+    def _appended(self, append: Append, error: ErrorCode, base_offset: int) -> None:
+        repeated = self.repeated.pop(append.append_id, None)
+        if repeated is None:
+            self.machine.appended(append.append_id, error, base_offset, self.now_ms)
+            self.perform()
+            return
+        call, request, commit = repeated
+        self.machine.repeated_commit_appended(commit, error, base_offset)
+        errors = dict.fromkeys(commit.values, client_error(error))
+        call.answer(answer_of(request, errors))
 
     def _append(self, effect: Append) -> int:
         base_offset = self.end_offset[effect.partition]
@@ -113,9 +131,7 @@ class Harness:
         """Finish the held appends."""
         held, self.held = self.held, []
         for effect, base_offset in held:
-            offset = base_offset if error is ErrorCode.NONE else -1
-            self.machine.appended(effect.append_id, error, offset, self.now_ms)
-            self.perform()
+            self._appended(effect, error, base_offset if error is ErrorCode.NONE else -1)
 
     def advance(self, milliseconds: int) -> None:
         coordinators.pass_time(self, milliseconds)
@@ -286,9 +302,28 @@ class Harness:
                 for (topic, partition), offset in offsets.items()
             ],
         )
+        has_times = retention_ms != -1 or timestamp_ms != -1
+        may_repeat = self.repeats_commits and not unknown and not has_times
+        if may_repeat and self._commit_again(call, request):
+            return call
         self.machine.commit_offsets(call, request, self.now_ms, unknown)
         self.perform()
         return call
+
+    def _commit_again(self, call: Call, request: OffsetCommitRequest) -> bool:
+        plan = plan_of(request, FIRST_VERSION, self.config.offset_metadata_max_bytes)
+        commit = None if plan is None else self.machine.begin_repeated_commit(plan, self.now_ms)
+        if commit is None:
+            return False
+        partition = commit.group.partition
+        append = Append(commit.append_id, partition, commit.batch, -1)
+        self.repeated[commit.append_id] = (call, request, commit)
+        base_offset = self._append(append)
+        if self.is_holding:
+            self.held.append((append, base_offset))
+        else:
+            self._appended(append, ErrorCode.NONE, base_offset)
+        return True
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = GROUP) -> Call:
         call = self._call(f"delete offsets {partitions}")

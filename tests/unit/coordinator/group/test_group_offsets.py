@@ -19,6 +19,12 @@ def h() -> Harness:
     return Harness()
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["once", "again"])
+def repeats_commits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of this holds for commits that a client repeats as well."""
+    monkeypatch.setattr(Harness, "repeats_commits", request.param)
+
+
 class TestCommit:
     def test_a_member_commits(self, h: Harness) -> None:
         (leader,) = h.stable_group()
