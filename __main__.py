@@ -1,6 +1,20 @@
-"""`python -m pybroker`: the command `pybroker`, for whoever starts it without a PATH."""
+"""The command `pybroker`, and `python -m pybroker` for whoever starts it without a PATH.
 
-from .broker.cli.main import main
+From here on Ctrl-C ends it quietly, with what the shell shows as status 130: the system does it
+while modules are imported, then `broker/cli/main.py`. Only the interpreter's own start is earlier.
+"""
+
+import signal
+
+
+def main() -> None:
+    """Run the command that this process was started for."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from .broker.cli.main import main as command
+
+    command(prog_name="pybroker")
+
 
 if __name__ == "__main__":
-    main(prog_name="pybroker")
+    main()

@@ -1,7 +1,8 @@
 """The `pybroker` command: a click group whose subcommands are imported only when they are used.
 
 Expected failures (wrong use, a config error, a cluster that does not answer) end with one line
-on the standard error output and exit status 2; a traceback means a defect of ours.
+on the standard error output and exit status 2; a traceback means a defect of ours. Ctrl-C ends a
+command that does not make more of it without a word, with exit status 130.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -62,6 +65,8 @@ class WrongUse(click.ClickException):
     exit_code = 2
 
 
+INTERRUPTED: Final = 130  # what shells say of who ended by SIGINT
+
 # What may be wrong with a machine, and is no defect of ours.
 _TROUBLES: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
@@ -70,6 +75,8 @@ _TROUBLES: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 def _told_in_one_line() -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except OSError as error:
         if error.errno not in _TROUBLES:
             raise
@@ -84,6 +91,21 @@ def _told_in_one_line() -> Iterator[None]:
             see = f"ee: {error.ctx.command_path} --help"
             said = f"{said} S{see}" if said.endswith("?") else f"{said.rstrip('.')}; s{see}"
         raise WrongUse(said) from None
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """While modules are imported the system ends the process: an exception there would be shown by
+    whatever it happens to meet. Afterwards Ctrl-C is an exception again."""
+    is_usual = signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler)
+    if not is_usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _drop_output() -> None:
@@ -118,7 +140,8 @@ class LazyGroup(click.Group):
         if sys.platform == "win32":
             raise click.ClickException(ON_WINDOWS)
         module, attribute, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module, __package__), attribute)
+        with _ended_by_ctrl_c():
+            command = getattr(importlib.import_module(module, __package__), attribute)
         assert isinstance(command, click.Command)
         return command
 

@@ -271,16 +271,18 @@ def run_client(function: Callable[[], Awaitable[T]]) -> T:
         return trio.run(function)
     except ClientError as error:
         raise UserError(str(error)) from None
-    except ExceptionGroup as group:  # of tasks that worked side by side: the first one tells
+    except BaseExceptionGroup as group:  # of tasks that worked side by side: the first one tells
+        if group.subgroup(KeyboardInterrupt) is not None:
+            raise KeyboardInterrupt from None
         first = _first(group)
         if isinstance(first, ClientError):
             raise UserError(str(first)) from None
         raise first from None
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    found: Exception = group
-    while isinstance(found, ExceptionGroup):
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
     return found
 

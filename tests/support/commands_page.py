@@ -33,8 +33,9 @@ cluster that runs in `$PYBROKER_DATA_DIR` or `~/.pybroker`, the one ephemeral cl
 here, or `127.0.0.1:9092`.
 
 Exit status 0: done; 2: refused, or wrong use, with one line that says what to do; after `Ctrl-C`
-`produce`, `consume` and `perf` say what they have done, with status 0. Partitions are `TOPIC`,
-`TOPIC:0` or `TOPIC:0,2,5-7`. Completion: `pybroker completion bash|zsh|fish`.
+`produce`, `consume` and `perf` say what they have done, with status 0, others nothing, with 130.
+Partitions are `TOPIC`, `TOPIC:0` or `TOPIC:0,2,5-7`. Completion: `pybroker completion
+bash|zsh|fish`.
 """
 
 

@@ -9,11 +9,11 @@ from pybroker.broker.cli.options import UserError, run_client
 from pybroker.client.errors import ClientError
 
 
-async def fail(error: Exception) -> None:
+async def fail(error: BaseException) -> None:
     raise error
 
 
-async def side_by_side(error: Exception) -> None:
+async def side_by_side(error: BaseException) -> None:
     async with trio.open_nursery() as outer, trio.open_nursery() as inner:
         inner.start_soon(fail, error)
         outer.start_soon(trio.sleep_forever)
@@ -22,11 +22,16 @@ async def side_by_side(error: Exception) -> None:
 @pytest.mark.parametrize("run", [fail, side_by_side])
 @pytest.mark.parametrize(
     ("error", "told"),
-    [(ClientError("no"), UserError), (UserError("no"), UserError), (ValueError("no"), ValueError)],
+    [
+        (ClientError("no"), UserError),
+        (UserError("no"), UserError),
+        (ValueError("no"), ValueError),
+        (KeyboardInterrupt("no"), KeyboardInterrupt),
+    ],
 )
-def test_what_is_raised(run: object, error: Exception, told: type[Exception]) -> None:
+def test_what_is_raised(run: object, error: BaseException, told: type[BaseException]) -> None:
     async def main() -> None:
         await run(error)  # type: ignore[operator]
 
-    with pytest.raises(told, match=r"^no$"):
+    with pytest.raises(told, match=r"^no$|^$"):
         run_client(main)
