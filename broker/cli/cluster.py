@@ -160,13 +160,14 @@ def start(
     Ctrl-C stops it. The data stays in --data-dir for the next start.
     """
     from ..local import cluster_spec, secured
+    from ..local.ephemeral import EphemeralDirectory
     from ..resources import descriptors
 
     descriptors.raise_descriptor_limit()
     if ephemeral:
         if data_dir != cluster_state.default_data_dir():
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
-        data_dir = cluster_spec.ephemeral_directory()
+        data_dir = EphemeralDirectory().path
     remembered = cluster_spec.remembered_brokers(data_dir)
     security = secured.SecurityFiles(data_dir.absolute()) if secure else None
     if security is not None and zookeeper_connect is None and zookeeper_credentials is None:

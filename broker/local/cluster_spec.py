@@ -7,14 +7,12 @@ here, so that nothing has been started yet when the user reads of it.
 from __future__ import annotations
 
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import cluster_state
 from .cluster_state import ClusterError, NodeState
 from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
@@ -207,16 +205,3 @@ def _port_problem(port: int) -> str | None:
         except OSError as error:
             return error.strerror
     return None
-
-
-def ephemeral_directory() -> Path:
-    """A fresh directory for a cluster that leaves nothing behind. Raises ClusterError."""
-    try:
-        directory = Path(tempfile.mkdtemp(prefix="pybroker-"))
-        (directory / cluster_state.LOCK_FILE).touch()
-    except OSError as error:
-        raise ClusterError(
-            f"there is no place for temporary files: {error.strerror}; name one with $TMPDIR, or a "
-            "directory that is kept with --data-dir"
-        ) from error
-    return directory

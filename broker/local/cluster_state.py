@@ -28,6 +28,7 @@ SUPERVISOR_LOG = "supervisor.log"
 STATE_FILE = "cluster.json"
 LOCK_FILE = "cluster.lock"
 NODES_LOCK_FILE = "nodes.lock"
+EPHEMERAL_PREFIX = "pybroker-"  # of directories that keep nothing, in that for temporary files
 STATE_VERSION = 1
 CLAIM_PATIENCE_SECONDS = 0.5  # somebody may be asking at this moment whether it is claimed
 ORPHANS_PATIENCE_SECONDS = 3.0  # they stop by themselves once their supervisor is gone
@@ -242,7 +243,7 @@ def check_claimed(data_dir: Path) -> None:
 def ephemeral_directories() -> list[Path]:
     """Those in which clusters of ours run that keep nothing."""
     found = []
-    for path in sorted(Path(tempfile.gettempdir()).glob("pybroker-*")):
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{EPHEMERAL_PREFIX}*")):
         with contextlib.suppress(ClusterError, OSError):
             is_ours = path.stat().st_uid == os.getuid()
             if is_ours and (path / STATE_FILE).exists() and is_claimed(path):

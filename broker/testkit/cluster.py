@@ -21,8 +21,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..local import cluster_state
-from ..local.cluster_spec import MAX_BROKERS, ephemeral_directory
+from ..local.cluster_spec import MAX_BROKERS
 from ..local.cluster_state import ClusterError
+from ..local.ephemeral import EphemeralDirectory
 from .asynchronous import in_thread
 from .faults import Fault
 from .launching import Channel, shared_launcher
@@ -96,6 +97,7 @@ class KafkaCluster:
         self._lock = threading.RLock()
         self._channel: Channel | None = None
         self._directory: Path | None = None
+        self._own_directory: EphemeralDirectory | None = None
         self._bootstrap = ""
         self._faults: list[Fault] = []
         self._numbers = itertools.count(2)
@@ -115,7 +117,11 @@ class KafkaCluster:
             if self._channel is not None:
                 raise ClusterError("this cluster runs already")
             began = time.monotonic()
-            self._directory = self._kept_directory or ephemeral_directory()
+            if self._kept_directory is None:
+                self._own_directory = EphemeralDirectory()
+                self._directory = self._own_directory.path
+            else:
+                self._directory = self._kept_directory
             self._options.data_dir = str(self._directory)
             try:
                 channel = shared_launcher().launch(self._options)
@@ -147,8 +153,9 @@ class KafkaCluster:
 
     def _remove_directory(self) -> None:
         """The supervisor does it, if it lives."""
-        if self._kept_directory is None and self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        if self._own_directory is not None:
+            shutil.rmtree(self._own_directory.path, ignore_errors=True)
+            self._own_directory.release()
 
     @property
     def is_running(self) -> bool:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,9 @@ import psutil
 import pytest
 
 from pybroker.broker.cli.main import COMMANDS, main
+from pybroker.broker.local import cluster_state
 from pybroker.broker.local.cluster_state import SUPERVISOR_LOG
+from pybroker.broker.local.ephemeral import remove_left_behind
 from tests.support.processes import PYBROKER, ROOT, BrokerProcess, zookeeper_process
 
 TIMEOUT_SECONDS = 90
@@ -186,6 +189,26 @@ def test_ctrl_c_stops_in_order_and_ephemeral_leaves_nothing() -> None:
     assert process.wait(TIMEOUT_SECONDS) == 0
     assert not directory.exists()
     assert not any(child.is_running() for child in children)
+
+
+def test_the_next_one_removes_what_a_killed_ephemeral_cluster_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once its nodes have noticed, and not before."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ports = ["--port", "0", "--zookeeper-port", "0"]
+    assert "Stop it with" in succeed("start", "--ephemeral", "--detach", "--brokers", "1", *ports)
+    (directory,) = tmp_path.iterdir()
+    remove_left_behind()
+    supervisor = psutil.Process(cluster_state.load(directory).supervisor_pid)
+    nodes = supervisor.children()
+    supervisor.kill()
+    _, alive = psutil.wait_procs([supervisor, *nodes], TIMEOUT_SECONDS)
+    assert not alive
+    assert directory.is_dir()
+    assert "num.partitions" in fail("start", "--ephemeral", "--config", "num.partitions=three")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_ephemeral_cluster_that_cannot_start_leaves_nothing(
