@@ -14,7 +14,7 @@ from benchmarks.loads import LOADS
 from benchmarks.loads.base import Figure, Load
 from benchmarks.plots import PLOTS, draw
 from benchmarks.results import Results, Summary
-from benchmarks.targets import KAFKA, OURS, TARGETS, Bound, Flat, Target
+from benchmarks.targets import KAFKA, OURS, TARGETS, Bound, Client, Flat, Target
 
 HERE = Path(__file__).resolve().parent
 
@@ -105,7 +105,10 @@ def _targets(results: Results) -> Iterable[str]:
         yield f"| {target.title} | {ours} | {theirs} | {ratio} | {target.demand} | {word} |"
 
 
-def _both_sides(target: Target | Bound | Flat, results: Results) -> tuple[str, str]:
+def _both_sides(target: Target | Bound | Flat | Client, results: Results) -> tuple[str, str]:
+    if isinstance(target, Client):
+        us, they = (f"{_number(one)} us" if one else "-" for one in target.sides(results))
+        return us, f"{they} ({' or '.join(target.beside)})"
     if isinstance(target, Flat):
         medians = [results.summary(load, OURS, target.figure) for load in target.loads]
         shown = ", ".join("-" if found is None else _number(found.median) for found in medians)

@@ -1,7 +1,8 @@
 """What the project promises, and whether a run kept it.
 
 A target is a ratio of medians in one run, ours to Apache Kafka's unless it says to whose; those
-about flatness are ratios within ours, and a bound is a figure of ours alone.
+about flatness are ratios within ours, a bound is a figure of ours alone, and clients are compared
+by their CPU time a record at our broker.
 """
 
 from __future__ import annotations
@@ -96,6 +97,59 @@ class Flat:
         return Verdict(ratio, ratio <= self.limit)
 
 
+@dataclass(slots=True, frozen=True)
+class Client:
+    """Our client's CPU a record, in a load that runs it beside others: theirs, of the best of
+    `beside`, is at least `limit` times as much. `client` is ours, as the load calls it."""
+
+    title: str
+    load: str
+    beside: Sequence[str]
+    limit: float
+    client: str = OURS
+
+    at_least = True
+
+    @property
+    def figure(self) -> str:
+        return client_figure(self.client)
+
+    @property
+    def demand(self) -> str:
+        return f"at least {self.limit:g}, {' or '.join(self.beside)} to ours"
+
+    def sides(self, results: Results) -> tuple[float | None, float | None]:
+        """Ours and the best of theirs, CPU microseconds a record."""
+        found = [
+            results.summary(self.load, OURS, client_figure(one))
+            for one in (self.client, *self.beside)
+        ]
+        medians = [None if one is None else one.median for one in found]
+        return medians[0], min((one for one in medians[1:] if one is not None), default=None)
+
+    def judge(self, results: Results) -> Verdict:
+        ours, theirs = self.sides(results)
+        if not ours or theirs is None:
+            return Verdict(None, None)
+        return Verdict(theirs / ours, theirs / ours >= self.limit)
+
+
+def client_figure(client: str) -> str:
+    """What a load of clients calls the CPU time of one of them."""
+    return f"{client} CPU us a record"
+
+
+def _clients(load: str) -> list[Client]:
+    """Our client, in one of the loads that run Python's clients."""
+    what = load.removeprefix("clients-").replace("-", ", ").removesuffix("b") + " B"
+    python, librdkafka = ("aiokafka", "kafka-python"), ("confluent-kafka",)
+    return [
+        Client(f"client: {what}", load, python, 3.0),
+        Client(f"client: {what}, pure Python", load, python, 1.5, "pybroker-pure"),
+        Client(f"client: {what}, beside librdkafka", load, librdkafka, 1.0),
+    ]
+
+
 def _more(title: str, load: str, figure: str, limit: float, beside: str = KAFKA) -> Target:
     return Target(title, load, figure, limit, at_least=True, beside=beside)
 
@@ -107,7 +161,7 @@ def _less(title: str, load: str, figure: str, limit: float, beside: str = KAFKA)
 _REQUESTS, _COMMITS, _PRODUCE, _CONSUME = "requests/s", "commits/s", "produce MB/s", "consume MB/s"
 _CPU = "broker CPU us/request"
 
-TARGETS: Sequence[Target | Bound | Flat] = (
+TARGETS: Sequence[Target | Bound | Flat | Client] = (
     _more("small produce 1x1, requests/s", "small-1x1", _REQUESTS, 1.1),
     _more("small produce 8x1, requests/s", "small-8x1", _REQUESTS, 1.2),
     _more("small produce 64x5, requests/s", "small-64x5", _REQUESTS, 1.5),
@@ -159,4 +213,8 @@ TARGETS: Sequence[Target | Bound | Flat] = (
         1.25,
     ),
     _less("start-up with 5 000 partitions", "restart-5000", "start-up s", 2.0),
+    *_clients("clients-produce-100b"),
+    *_clients("clients-produce-1024b"),
+    *_clients("clients-consume-100b"),
+    *_clients("clients-consume-1024b"),
 )

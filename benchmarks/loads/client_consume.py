@@ -5,44 +5,28 @@ One partition, written once and read by each; see `benchmarks.python_consumers` 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 from benchmarks.frames import create_topic, delete_topic, topic_name
 from benchmarks.loads.base import Bench, Figure, Figures, Load
-from benchmarks.native import LoadError
+from benchmarks.loads.client_produce import PURE, run_client
 from benchmarks.python_consumers import CLIENTS
+from benchmarks.targets import client_figure
 
 # By bytes of a value: how many records a second of the pace's time.
 SIZES = {100: 100_000, 1024: 50_000}
-LIMIT_SECONDS = 120.0
-
-
-def _run(module: str, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", module, *words],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise LoadError(f"{words[0]}: {done.stderr[-300:]}")
-    return done.stdout
+NAMES = [*CLIENTS, "pybroker" + PURE]
 
 
 def consume(bench: Bench, value_bytes: int, records: int) -> Figures:
     bootstrap = bench.cluster.bootstrap
     topic = topic_name("clients")
     create_topic(bootstrap, topic, 1)
-    words = ["confluent-kafka", bootstrap, topic, str(records), str(value_bytes)]
-    _run("benchmarks.python_producers", *words)
+    words = [bootstrap, topic, str(records), str(value_bytes)]
+    run_client("python_producers", "confluent-kafka", *words)
     figures: Figures = {}
-    for name in CLIENTS:
-        told = json.loads(_run("benchmarks.python_consumers", name, bootstrap, topic, str(records)))
+    for name in NAMES:
+        told = run_client("python_consumers", name, bootstrap, topic, str(records))
         figures[f"{name} records/s"] = told["records"] / told["seconds"]
-        figures[f"{name} CPU us a record"] = told["cpu"] / told["records"] * 1e6
+        figures[client_figure(name)] = told["cpu"] / told["records"] * 1e6
     delete_topic(bootstrap, topic)
     return figures
 
@@ -50,10 +34,10 @@ def consume(bench: Bench, value_bytes: int, records: int) -> Figures:
 def _load(value_bytes: int, rate: int) -> Load:
     figures = [
         figure
-        for name in CLIENTS
+        for name in NAMES
         for figure in (
             Figure(f"{name} records/s", more_is_better=True),
-            Figure(f"{name} CPU us a record"),
+            Figure(client_figure(name)),
         )
     ]
     return Load(

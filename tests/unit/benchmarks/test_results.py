@@ -10,7 +10,7 @@ from benchmarks import report
 from benchmarks.loads import LOADS
 from benchmarks.plots import PLOTS, draw
 from benchmarks.results import Cell, Results, summarise
-from benchmarks.targets import TARGETS, Bound, Flat, Target, Verdict
+from benchmarks.targets import TARGETS, Bound, Client, Flat, Target, Verdict, client_figure
 
 FASTER = Target("faster", "small-1x1", "requests/s", 1.2, at_least=True)
 SMALLER = Target("smaller", "small-1x1", "p99 ms", 0.5, at_least=False)
@@ -90,6 +90,16 @@ def test_compiled_and_interpreted_stand_side_by_side(tmp_path: Path) -> None:
     assert shown[2:] == ["| `small-8x1` | requests/s (more is better) | 9.00 | 6.00 | 8.00 |"]
 
 
+def test_a_client_is_compared_with_the_best_of_others(tmp_path: Path) -> None:
+    figures = {"pybroker": 2.0, "aiokafka": 6.0, "kafka-python": 9.0, "confluent-kafka": 1.0}
+    costs = {client_figure(name): cost for name, cost in figures.items()}
+    results = results_of(tmp_path, ("a", "pybroker", costs))
+    assert Client("c", "a", ("aiokafka", "kafka-python"), 3.0).judge(results) == Verdict(3.0, True)
+    assert Client("c", "a", ("confluent-kafka",), 1.0).judge(results) == Verdict(0.5, False)
+    other = Client("c", "a", ("aiokafka",), 1.0, "pybroker-pure")
+    assert other.judge(results) == Verdict(None, None)
+
+
 def test_every_target_and_plot_names_figures_that_exist() -> None:
     for target in TARGETS:
         loads = target.loads if isinstance(target, Flat) else [target.load]
@@ -137,7 +147,7 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     results.left_out["tansu"] = "no wheel"
     results.add(Cell("latency", "kafka", 1, failure="LoadError:\nit broke"))
     page = report.render(results, "People say so.")
-    assert "Of 41 targets 0 are met and 1 missed, 40 not measured." in page
+    assert "Of 53 targets 0 are met and 1 missed, 52 not measured." in page
     assert (
         "| small produce 1x1, requests/s | 9.00 | 10.0 | 0.90 | at least 1.1 | **missed** |" in page
     )
