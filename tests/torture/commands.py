@@ -166,6 +166,17 @@ def descendants(keep: set[int]) -> list[int]:
     return found
 
 
+def starved_seconds(pids: list[int]) -> float:
+    """How long living processes could have run and were not let, all in all: a limit of time that
+    is not to measure a busy machine leaves that out."""
+    waited_ns = 0
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                waited_ns += int(file.read_text().split()[1])
+    return waited_ns / 1e9
+
+
 def _is_zombie(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

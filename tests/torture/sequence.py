@@ -2,8 +2,9 @@
 down, started under some conditions, and so on; every choice follows from the seed.
 
 Promises that are checked after each step:
-- a start under ordinary conditions is ready in time; under others, or on a damaged directory, it is
-  ready or refuses with one line that says what to do, and starts once that is done;
+- a start under ordinary conditions is ready in time, what it waits for a processor left out; under
+  others, or on a damaged directory, it is ready or refuses with one line that says what to do, and
+  starts once that is done;
 - what was acknowledged is there, once;
 - what has ended has ended: no process is left;
 - a process that is none of ours, though files name its id, is still there.
@@ -36,10 +37,12 @@ from tests.torture.commands import (
     descendants,
     describe,
     kill_all,
+    starved_seconds,
     wait_until,
 )
 from tests.torture.records import Ledger
 
+PATIENCE = 12  # times the seconds of an ordinary start; then it is taken to hang
 END_SECONDS = 20.0
 LOG_END_CHARACTERS = 1500
 HALF_START_SECONDS = 0.5
@@ -168,14 +171,16 @@ class Sequence:
         patience = self._ready_seconds
         wait_until(
             lambda: "ready after" in command.told or command.poll() is not None,
-            4 * patience,
+            PATIENCE * patience,
             lambda: f"start is neither ready nor refused: {command.told}",
         )
         took = time.monotonic() - command.started
         if "ready after" in command.told:
             self.report.starts.append(took)
             if took > patience:
-                raise Broken(f"ready only after {took:.1f} s")
+                starved = starved_seconds(descendants(self._keep))
+                if took - starved > patience:
+                    raise Broken(f"ready only after {took:.1f} s, {starved:.1f} of them starved")
             if "--detach" in options:
                 status = command.wait()
                 assert status == 0, f"start --detach ended with status {status}"
