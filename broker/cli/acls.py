@@ -119,7 +119,8 @@ def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "operations",
             multiple=True,
             type=click.Choice(OPERATIONS, case_sensitive=False),
-            help="May be repeated.",
+            metavar="WORD",
+            help=f"May be repeated: {', '.join(OPERATIONS)}.",
         ),
     )
     for option in reversed(options):
@@ -148,7 +149,7 @@ def acls() -> None:
 Examples:
   pybroker acls add --allow alice --producer --topic flights
   pybroker acls add --allow bob --consumer --topic flights --group dashboards
-  pybroker acls add --allow carol --operation create --operation describe --cluster
+  pybroker acls add --allow carol --operation create --cluster
 """
 )
 @entry_options
@@ -292,7 +293,7 @@ def _patterns(
 Examples:
   pybroker acls remove --allow alice --operation write --topic flights
   pybroker acls remove --allow alice          everything that alice is allowed
-  pybroker acls remove --topic flights        whatever is said of this topic by its name
+  pybroker acls remove --topic flights      all that is said of it by name
 """
 )
 @entry_options

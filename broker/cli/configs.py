@@ -32,7 +32,9 @@ def configs() -> None:
     pybroker configs alter --topic flights --set retention.ms=86400000
     pybroker configs alter --broker-defaults --delete log.cleaner.threads
     pybroker configs alter --broker-logger 1 --set kafka.controller=DEBUG
-    pybroker configs alter --group billing --set consumer.session.timeout.ms=60000   of Kafka 4
+    pybroker configs alter --group g --set consumer.session.timeout.ms=60000
+
+    Groups have configs in Kafka 4.
     """
 
 

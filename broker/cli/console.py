@@ -40,7 +40,7 @@ def _default_bootstrap() -> str:
     epilog="""\b
 Examples:
   pybroker console
-  pybroker console --bootstrap-server kafka:9092 --command-config admin.properties
+  pybroker console --bootstrap-server kafka:9092 --command-config tls.conf
   pybroker console --port 0 --console-write
 """
 )

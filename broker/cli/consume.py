@@ -31,6 +31,7 @@ from .target import tell
 if TYPE_CHECKING:
     from ...client.cluster import Cluster
     from ...client.consumer.consumer import Consumer
+    from ...client.consumer.received import Received
     from ...client.schemas import Registry
     from ...protocol.topics import TopicPartition
 
@@ -63,6 +64,7 @@ Examples:
   pybroker consume users --partition 0 -o 42 --json
   pybroker consume users orders --group dashboards
   pybroker consume '^user.*' -o @2026-11-23T04:00 --until @2026-11-23T05:00
+  pybroker consume orders -o @-1h30m --until end
 \b
 Fields of --format:
   %t topic   %p partition   %o offset   %k key   %v value   %h headers
@@ -298,26 +300,24 @@ class _Reading:
         self._last_seen = trio.current_time()
         output = sys.stdout.buffer
         while not self._is_over(consumer):
+            left = POLL_RECORDS if wish.max_records is None else wish.max_records - self.count
             received = await interrupt.unless_told(
-                functools.partial(consumer.poll, POLL_SECONDS, POLL_RECORDS)
+                functools.partial(consumer.poll, POLL_SECONDS, min(POLL_RECORDS, left))
             )
             if received is None:
                 return
             now = trio.current_time()
-            ends = self._ends
-            records = [
-                RecordText(*one)
-                for one in received
-                if one.offset < ends.get((one.topic, one.partition), one.offset + 1)
-            ]
-            if wish.max_records is not None:
-                records = records[: wish.max_records - self.count]
+            records = self._up_to_the_end(consumer, received)
             if records:
                 if self._registry is not None:
                     records = await _described(self._registry, records)
                 lines = b"".join(map(self._line, records))
-                output.write(lines)
-                output.flush()
+                try:
+                    output.write(lines)
+                    output.flush()
+                except OSError:  # a group goes on with what nobody has seen
+                    _give_back(consumer, received[0])
+                    raise
                 self._last_seen, self._has_told = now, False
                 self.count += len(records)
                 self.meter.add(len(records), len(lines), time.monotonic())
@@ -327,6 +327,18 @@ class _Reading:
                 return
             if wish.timeout_seconds is not None and now - self._last_seen >= wish.timeout_seconds:
                 return
+
+    def _up_to_the_end(self, consumer: Consumer, received: Sequence[Received]) -> list[RecordText]:
+        """Those of a poll that are wanted; a group goes on with the others."""
+        if not received:
+            return []
+        place = (received[0].topic, received[0].partition)
+        end = self._ends.get(place)
+        records = [RecordText(*one) for one in received if end is None or one.offset < end]
+        if len(records) < len(received):
+            _give_back(consumer, received[len(records)])
+            consumer.pause(place)
+        return records
 
     def _is_over(self, consumer: Consumer) -> bool:
         """Whether every partition of ours is at its end."""
@@ -362,6 +374,13 @@ class _Reading:
                     f"{place_text(place)}: a transaction is open since offset {open_at}, which "
                     f"hides {end - open_at} offsets; see: pybroker producers {where}"
                 )
+
+
+def _give_back(consumer: Consumer, record: Received) -> None:
+    """This one, and what follows in its partition, is not committed."""
+    place = (record.topic, record.partition)
+    if place in consumer.assignment:
+        consumer.seek(place, record.offset)
 
 
 async def _described(registry: Registry, records: list[RecordText]) -> list[RecordText]:

@@ -6,6 +6,7 @@ Mirrors: the reset specifications of ConsumerGroupCommand.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -21,8 +22,11 @@ _DURATION = re.compile(
     r"-P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
     r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+_SHORT_DURATION = re.compile(
+    r"-(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?"
+)
 _SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
-EXPECTED = "earliest, latest, current, OFFSET, +N, -N, @TIME or -PT1H"
+EXPECTED = "earliest, latest, current, OFFSET, +N, -N, @TIME, -PT1H or -1h"
 
 
 class ResetPlan(NamedTuple):
@@ -90,23 +94,36 @@ def parse_where(text: str) -> Reset:
         return Reset(shift=int(text))
     if text.startswith("@"):
         return Reset(at_ms=parse_time(text[1:]))
-    found = _DURATION.fullmatch(text)
-    if found and any(found.groupdict().values()):
-        seconds = sum(float(found[unit] or 0) * size for unit, size in _SECONDS.items())
-        return Reset(ago_ms=int(seconds * 1000))
+    ago_ms = _ago_ms(text)
+    if ago_ms is not None:
+        return Reset(ago_ms=ago_ms)
     raise UserError(f"--to {text!r} is not {EXPECTED}")
 
 
 def parse_time(text: str) -> int:
-    """A time in ms since 1970, or as ISO 8601 has it. Raises UserError."""
+    """A time in ms since 1970, as ISO 8601 has it, or so long ago: -1h30m, -PT1H30M. Raises
+    UserError."""
     if re.fullmatch(r"\d+", text):
         return int(text)
+    ago_ms = _ago_ms(text)
+    if ago_ms is not None:
+        return int(time.time() * 1000) - ago_ms
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         raise UserError(
-            f"{text!r} is no time: write ms since 1970, or 2026-11-23T04:00:00"
+            f"{text!r} is no time: write ms since 1970, 2026-11-23T04:00:00, or -1h for an hour ago"
         ) from None
+
+
+def _ago_ms(text: str) -> int | None:
+    """None if it is no duration."""
+    for form in (_DURATION, _SHORT_DURATION):
+        found = form.fullmatch(text)
+        if found and any(found.groupdict().values()):
+            seconds = sum(float(found[unit] or 0) * size for unit, size in _SECONDS.items())
+            return int(seconds * 1000)
+    return None
 
 
 def _read(file: Path) -> dict[TopicPartition, int]:

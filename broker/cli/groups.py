@@ -171,9 +171,9 @@ Where to, with --to:
   earliest, latest     the first record, the end
   42                   this offset; out of range, the nearest that there is
   +10, -10             so many records on or back from what is committed
-  @1700000000000       the first record at or after this time, in ms since 1970
+  @1700000000000       the first record at or after this time (ms since 1970)
   @2026-11-23T04:00    the same, in this machine's time zone
-  -PT1H30M, -P7D       so long ago
+  -1h30m, -PT1H30M     so long ago; @-1h30m is the same
   current              what is committed: with --export, to save it
 """
 )

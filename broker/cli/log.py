@@ -26,7 +26,7 @@ def log() -> None:
 Examples:
   pybroker log dump --deep-iteration users-0/00000000000000000000.log
   pybroker log dump --index-sanity-check users-0/*.index users-0/*.timeindex
-  pybroker log dump --offsets-decoder __consumer_offsets-7/00000000000000000000.log
+  pybroker log dump --offsets-decoder __consumer_offsets-7/*.log
 """
 )
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))

@@ -145,6 +145,17 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's own, which looks for names that are alike only among imported commands."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            alike = importlib.import_module("difflib").get_close_matches(name, COMMANDS, 1)
+            meant = f" Did you mean {alike[0]!r}?" if alike else ""
+            ctx.fail(f"No such command {name!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
@@ -176,7 +187,7 @@ def main() -> None:
     """Apache Kafka 3.9 on your laptop, in Python: no JVM, no Docker.
 
     \b
-    pybroker start                       a cluster on localhost:9092, data in ~/.pybroker
+    pybroker start                       a cluster on localhost:9092
     pybroker topics create flights -p 4
     echo hello | pybroker produce flights
     pybroker consume flights --from-beginning --max-records 1

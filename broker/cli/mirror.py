@@ -34,7 +34,7 @@ DEFAULT_ALIASES = ("source", "target")
 Examples:
   pybroker mirror mirror.properties
   pybroker mirror --from A=old:9092 --to B=new:9092 --topics 'orders.*'
-  pybroker mirror --from old:9092 --to new:9092 --topics orders --simple movers
+  pybroker mirror --from old:9092 --to new:9092 --topics orders --simple mm1
 """
 )
 @click.argument("properties", required=False, type=click.Path(path_type=Path, dir_okay=False))

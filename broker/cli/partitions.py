@@ -54,7 +54,10 @@ def partitions() -> None:
 )
 @cluster_options
 def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bool) -> None:
-    """Make the preferred replica the leader: the first one, if it is in sync."""
+    """Make the preferred replica the leader: the first one, if it is in sync.
+
+    With --all only those are shown whose leader is another one now.
+    """
     from ...client.admin.partitions import ElectionKind, Partitions
     from ...client.admin.results import Results
 
@@ -70,16 +73,18 @@ def elect(target: Target, places: tuple[str, ...], everything: bool, unclean: bo
     rows: list[Row] = [
         {"partition": place_text(place), "elected": was_needed}
         for place, was_needed in sorted(found.values.items())
+        if was_needed or not everything or target.as_json
     ]
-    target.show_found(rows, found.errors, "there are no partitions")
+    none = "a leader" if unclean else "its preferred leader"
+    target.show_found(rows, found.errors, f"every partition has {none} already")
 
 
 @partitions.command(
     epilog="""\b
 Examples:
-  pybroker partitions reassign flights:0=2,3            replicas, the leader first
+  pybroker partitions reassign flights:0=2,3        replicas, the leader first
   pybroker partitions reassign flights --to-brokers 1,2,3
-  pybroker partitions reassign --file moves.json        as kafka-reassign-partitions has it
+  pybroker partitions reassign --file moves.json    as Kafka's tool has it
   pybroker partitions reassign flights --cancel
 """
 )

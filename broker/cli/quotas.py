@@ -73,7 +73,7 @@ def quotas() -> None:
     \b
     pybroker quotas set producer_byte_rate=1000000 --user alice
     pybroker quotas set request_percentage=50 --user-default
-    pybroker quotas set consumer_byte_rate=500000 --user alice --client-id dashboard
+    pybroker quotas set consumer_byte_rate=500000 --user alice --client-id page
     pybroker quotas set connection_creation_rate=10 --ip 192.0.2.7
     pybroker quotas describe
     pybroker quotas remove producer_byte_rate --user alice

@@ -16,7 +16,7 @@ from .options import log_format_option, metrics_host_option, parse_overrides, us
 Examples:
   pybroker broker server.properties
   pybroker broker server.properties --override broker.id=2 --metrics-port 7071
-  KAFKA_ZOOKEEPER_CONNECT=zk1:2181 KAFKA_LOG_DIRS=/var/lib/kafka pybroker broker
+  KAFKA_ZOOKEEPER_CONNECT=zk1:2181 KAFKA_LOG_DIRS=/data/kafka pybroker broker
 """
 )
 @click.argument("properties", required=False, type=click.Path(path_type=Path, dir_okay=False))
@@ -60,7 +60,7 @@ def broker(
 Examples:
   pybroker zookeeper
   pybroker zookeeper --port 2181 --data-dir /var/lib/zookeeper
-  pybroker zookeeper --data-dir /var/lib/zookeeper --credentials /etc/pybroker/zookeeper.secret
+  pybroker zookeeper --data-dir /data/zk --credentials /etc/zk.secret
   pybroker zookeeper --data-dir /var/lib/zookeeper --cut-damaged-log
 """
 )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NOTHING = "-"
 TABLE_COLUMNS = 80
+TIMES = ("newest_ms", "last_ms", "began_ms")  # columns with ms since 1970: dates for people
 T = TypeVar("T")
 Row = Mapping[str, object]
 
@@ -111,7 +112,7 @@ def show_rows(rows: Sequence[Row]) -> None:
     for name in shown:
         is_number = all(isinstance(row[name], int | float | None) for row in rows)
         made.add_column(
-            name.replace("_", " "),
+            (name.removesuffix("_ms") if name in TIMES else name).replace("_", " "),
             justify="right" if is_number else "left",
             no_wrap=not is_terminal,
             overflow="fold",
@@ -123,9 +124,13 @@ def show_rows(rows: Sequence[Row]) -> None:
 
 
 def cell_text(name: str, value: object) -> str:
-    """As a column of this name has it: sizes in bytes are rounded."""
+    """As a column of this name has it: sizes in bytes are rounded, times are dates."""
     if name.endswith("bytes") and isinstance(value, int):
         return bytes_text(value)
+    if name in TIMES and isinstance(value, int):
+        from ...storage.retention import date_text
+
+        return date_text(value)
     return text_of(value)
 
 

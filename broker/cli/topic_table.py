@@ -13,6 +13,8 @@ from ...protocol.uuids import uuid_to_text
 from ...storage.retention import age_text, date_text
 
 COLUMNS = ("partition", "leader", "epoch", "replicas", "ISR", "first", "next", "records", "bytes")
+# In 80 columns; what is left out is in the table without rates, and in the JSON.
+WITH_RATES = ("partition", "leader", "replicas", "ISR", "records", "bytes", "rec/s", "bytes/s")
 UNKNOWN = "-"  # of a partition without a leader
 
 
@@ -93,7 +95,8 @@ def show_topic(view: TopicView, now_ms: int) -> None:
     named = f"id {topic_id}  " if topic_id else ""
     console.print(f"[bold]{topic.name}[/]  {named}configs: {settings}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in (*COLUMNS, *(["rec/s", "bytes/s"] if view.rates else [])):
+    columns = WITH_RATES if view.rates else COLUMNS
+    for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for part in sorted(topic.partitions, key=lambda part: part.partition_index):
         index = part.partition_index
@@ -101,18 +104,19 @@ def show_topic(view: TopicView, now_ms: int) -> None:
         count = UNKNOWN
         if first is not None and following is not None:
             count = f"{following - first:,}"
-        table.add_row(
-            str(index),
-            str(part.leader_id) if part.leader_id >= 0 else "none",
-            str(part.leader_epoch),
-            ",".join(map(str, part.replica_nodes)),
-            ",".join(map(str, part.isr_nodes)),
-            UNKNOWN if first is None else str(first),
-            UNKNOWN if following is None else str(following),
-            count,
-            bytes_text(view.sizes[index]) if index in view.sizes else UNKNOWN,
-            *(_rate_texts(view, index) if view.rates else []),
-        )
+        cells = {
+            "partition": str(index),
+            "leader": str(part.leader_id) if part.leader_id >= 0 else "none",
+            "epoch": str(part.leader_epoch),
+            "replicas": ",".join(map(str, part.replica_nodes)),
+            "ISR": ",".join(map(str, part.isr_nodes)),
+            "first": UNKNOWN if first is None else str(first),
+            "next": UNKNOWN if following is None else str(following),
+            "records": count,
+            "bytes": bytes_text(view.sizes[index]) if index in view.sizes else UNKNOWN,
+            **_rate_texts(view, index),
+        }
+        table.add_row(*(cells[column] for column in columns))
     console.print(table)
     outlived = view.outlived(now_ms)
     if outlived:
@@ -128,14 +132,14 @@ def show_topic(view: TopicView, now_ms: int) -> None:
         )
 
 
-def _rate_texts(view: TopicView, index: int) -> list[str]:
+def _rate_texts(view: TopicView, index: int) -> dict[str, str]:
     from .target import bytes_text
 
     size = view.byte_rates.get(index)
-    return [
-        f"{view.rates.get(index, 0.0):,.1f}",
-        UNKNOWN if size is None else bytes_text(round(size)),
-    ]
+    return {
+        "rec/s": f"{view.rates.get(index, 0.0):,.1f}",
+        "bytes/s": UNKNOWN if size is None else bytes_text(round(size)),
+    }
 
 
 def _id_text(topic: MetadataResponseTopic) -> str | None:

@@ -117,6 +117,9 @@ def list_command(bootstrap: str, security: dict[str, str], as_json: bool) -> Non
             ]
         )
         return
+    if not found:
+        click.echo("nobody logs in with a password; see: pybroker users add --help")
+        return
     made = table("user", "mechanism", "iterations")
     for user, kinds in found:
         for kind, iterations in sorted(kinds.items(), key=lambda item: item[0].mechanism):

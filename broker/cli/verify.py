@@ -78,7 +78,7 @@ class Ledger:
     epilog="""\b
 Examples:
   pybroker verify flights
-  pybroker verify flights --records 100000 --rate 1000     and restart brokers meanwhile
+  pybroker verify flights --records 100000 --rate 1000
 """
 )
 @click.argument("topic", shell_complete=complete_topics)

@@ -255,6 +255,8 @@ def test_partitions(place: Place, topic: str) -> None:
     run = place.commands
     rows = run.json("partitions", "elect", topic)
     assert rows == [{"partition": f"{topic}-{n}", "elected": False} for n in (0, 1)]
+    told = run.text("partitions", "elect", "--all")
+    assert told == "every partition has its preferred leader already\n"
     assert run.json("partitions", "moves") == []
     assert "there is no broker 77" in run.refused("partitions", "reassign", f"{topic}:0=77")
     (now,) = run.json("topics", "describe", topic)
@@ -395,6 +397,17 @@ def test_a_group_goes_on_where_it_was(place: Place, topic: str) -> None:
     assert lines(place, *words, "--until", "end") == []
     rows = place.commands.json("groups", "describe", f"g-{topic}")
     assert [row["lag"] for row in rows] == [0, 0]
+
+
+def test_a_group_goes_on_with_what_was_not_printed(place: Place, topic: str) -> None:
+    """Although it was fetched: more was there than was asked for, or than a pipe took."""
+    words = (topic, "--group", f"g-{topic}", "-o", "beginning", "--format", "%p %o")
+    first = lines(place, *words, "--max-records", "3")
+    rows = place.commands.json("groups", "describe", f"g-{topic}")
+    assert sorted(row["lag"] for row in rows) == [2, 5]
+    left = lines(place, *words, "--until", "end")
+    assert len(first) == 3
+    assert len(set(first + left)) == len(first + left) == 10
 
 
 def test_json_and_forms(place: Place, topic: str) -> None:

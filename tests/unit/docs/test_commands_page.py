@@ -33,6 +33,15 @@ def test_every_command_has_json() -> None:
     assert without <= WITHOUT_JSON
 
 
+def test_help_fits_in_80_columns() -> None:
+    """Examples, too, which nobody wraps."""
+    for words, command in commands():
+        context = click.Context(command, info_name=" ".join(("pybroker", *words)))
+        context.max_content_width = context.terminal_width = 80
+        for line in command.get_help(context).splitlines():
+            assert len(line) <= 80, (words, line)
+
+
 def test_each_feature_has_a_test() -> None:
     rows = [
         line.strip("| ").split(" | ")

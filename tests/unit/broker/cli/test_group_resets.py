@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 
 import pytest
@@ -18,7 +19,8 @@ HOUR_MS = 3_600_000
     ("text", "ago_ms"),
     [
         ("-PT1H", HOUR_MS), ("-PT1H30M", HOUR_MS * 3 // 2), ("-P7D", 7 * 24 * HOUR_MS),
-        ("-P1DT1S", 24 * HOUR_MS + 1000), ("-PT0.5S", 500),
+        ("-P1DT1S", 24 * HOUR_MS + 1000), ("-PT0.5S", 500), ("-1h30m", HOUR_MS * 3 // 2),
+        ("-7d", 7 * 24 * HOUR_MS), ("-5s", 5_000),
     ],
 )  # fmt: skip
 def test_durations(text: str, ago_ms: int) -> None:
@@ -30,6 +32,9 @@ def test_times() -> None:
     assert parse_where("@2026-11-23T04:00").at_ms == expected
     assert parse_where("@2026-11-23T04:00:00+00:00").at_ms == 1_795_406_400_000
     assert parse_where(f"@{expected}") == Reset(at_ms=expected)
+    before_ms = int(time.time() * 1000)
+    ago_ms = parse_where("@-1h").at_ms or 0
+    assert before_ms <= ago_ms + HOUR_MS <= time.time() * 1000
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,15 @@ def test_sizes_are_rounded(size: int) -> None:
     assert len(number) < 6 or unit == "TB"
 
 
+def test_times_are_dates_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    show_rows([{"partition": "t-0", "newest_ms": 1_700_000_000_000}])
+    head, row = (line.split() for line in out.getvalue().splitlines() if "t" in line)
+    assert head == ["partition", "newest"]
+    assert row == ["t-0", "2023-11-14", "22:13:20", "UTC"]
+
+
 def test_cells() -> None:
     found = [text_of(value) for value in (None, "", True, False, 1.25, [1, 2], [], "x")]
     assert found == ["-", "-", "yes", "no", "1.2", "1,2", "-", "x"]
