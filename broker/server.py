@@ -366,11 +366,21 @@ class Broker:
         await services.start("cleaner", parts.cleaner.run)
         if metrics_address is None:
             return None
+        from .inside.views import Inside
         from .observability.metrics_http import serve_metrics
 
         host, port = metrics_address
         services.spawn("loop watch", self.loop_watch.run)
-        serve = functools.partial(serve_metrics, self.metrics, port, host=host)
+        inside = Inside(
+            parts.replicas.manager,
+            self.zookeeper,
+            groups.machine.all_groups,
+            self.clock,
+            is_guarded=parts.acls is not None,
+        )
+        serve = functools.partial(
+            serve_metrics, self.metrics, port, host=host, inside=inside.answer
+        )
         bound: int = await services.start("metrics", serve)
         return bound
 

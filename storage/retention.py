@@ -42,6 +42,17 @@ def delete_old_segments(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
     return count
 
 
+def why_deleted(log: Log, now_ms: int) -> Iterator[tuple[Segment, str]]:
+    """The segments that `delete_old_segments` would take now, each with its rule."""
+    for segment in _below_start(log):
+        yield segment, f"below the log start offset, {log.log_start_offset}"
+    if log.config.delete:
+        for segment in _breaching_size(log):
+            yield segment, f"the log is larger than retention.bytes, {log.config.retention_bytes}"
+        for segment in _breaching_time(log, now_ms):
+            yield segment, f"older than retention.ms, {log.config.retention_ms}"
+
+
 def delete_segments_below_start(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
     """Delete only what lies wholly below the log start offset; returns how many segments."""
     return _delete(log, now_ms, _below_start(log), limit)

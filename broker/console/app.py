@@ -31,6 +31,7 @@ from .access import Access, Asked
 from .asked import Wrong, body_of
 from .collector import Collector
 from .groups import group_details, group_list, order_group
+from .inside import inside_of, replicas_of, zookeeper_says
 from .live import TooMany
 from .messages import produce_message, read_content, read_messages
 from .nodes import node_command
@@ -116,6 +117,9 @@ def _reading(collector: Collector) -> list[Route]:
         _asks(
             "/api/hanging", lambda request: hanging_transactions(collector, request.query_params)
         ),
+        _asks("/api/inside", lambda request: inside_of(collector, request.query_params)),
+        _asks("/api/replicas", lambda request: replicas_of(collector, request.query_params)),
+        _asks("/api/zookeeper", lambda request: zookeeper_says(collector, request.query_params)),
         _asks("/api/acls", lambda _: acl_list(collector)),
         _asks("/api/users", lambda _: user_list(collector)),
         _asks("/api/quotas", lambda _: quota_list(collector)),

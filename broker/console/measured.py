@@ -26,6 +26,8 @@ TOTALS: Final = {
 GAUGES: Final = {
     "process_resident_memory_bytes": "memory",
     "kafka_server_replicamanager_underreplicatedpartitions": "under-replicated",
+    "kafka_server_socketservermetrics_connection_count": "connections",
+    "kafka_network_socketserver_networkprocessoravgidlepercent": "idle",
     "kafka_network_requestchannel_requestqueuesize": "request queue",
     "kafka_network_requestchannel_responsequeuesize": "response queue",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -30,16 +30,33 @@ async def read_all(ports: Mapping[int, Address]) -> dict[int, str]:
     return found
 
 
+class Answer(NamedTuple):
+    is_ok: bool
+    body: bytes
+
+
+async def read_path(address: Address, path: str) -> Answer | None:
+    """What a port says to a question; None if nobody answers in time."""
+    with trio.move_on_after(ANSWER_SECONDS):
+        return await _get(address, path)
+    return None
+
+
 async def _read(address: Address) -> str | None:
+    answer = await _get(address, "/metrics")
+    return answer.body.decode(errors="replace") if answer is not None and answer.is_ok else None
+
+
+async def _get(address: Address, path: str) -> Answer | None:
     received = bytearray()
     try:
         async with await trio.open_tcp_stream(*address) as stream:
-            await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: metrics\r\n\r\n")
+            await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: metrics\r\n\r\n".encode())
             while chunk := await stream.receive_some(PIECE_BYTES):
                 received += chunk
                 if len(received) > ANSWER_MAX_BYTES:
                     return None
     except (OSError, trio.BrokenResourceError):
         return None
-    head, _, body = bytes(received).partition(b"\r\n\r\n")
-    return body.decode(errors="replace") if b" 200 " in head.split(b"\r\n", 1)[0] else None
+    head, found, body = bytes(received).partition(b"\r\n\r\n")
+    return Answer(b" 200 " in head.split(b"\r\n", 1)[0], body) if found else None

@@ -53,15 +53,15 @@ class DeleteRecordsHandler:
 class _DeleteRecordsWait:
     """The token of a DeleteRecords, with what was refused before."""
 
-    __slots__ = ("_request", "_unknown")
+    __slots__ = ("_unknown", "request")
 
     def __init__(self, request: Request, unknown: DeleteRecordsResults) -> None:
-        self._request = request
+        self.request = request
         self._unknown = unknown
 
     def complete(self, results: DeleteRecordsResults) -> None:
         all_results = results | self._unknown
-        body: DeleteRecordsRequest = self._request.body
+        body: DeleteRecordsRequest = self.request.body
         topics = []
         for topic in body.topics:
             partitions = []
@@ -75,4 +75,4 @@ class _DeleteRecordsWait:
                     )
                 )
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
-        self._request.respond(DeleteRecordsResponse(topics=topics))
+        self.request.respond(DeleteRecordsResponse(topics=topics))

@@ -385,15 +385,15 @@ class _PartOfContext(FetchContext):
 class _FetchWait:
     """The token of a fetch."""
 
-    __slots__ = ("_context", "_handler", "_request")
+    __slots__ = ("_context", "_handler", "request")
 
     def __init__(self, handler: FetchHandler, request: Request, context: FetchContext) -> None:
         self._handler = handler
-        self._request = request
+        self.request = request
         self._context = context
 
     def complete(self, results: FetchResults) -> None:
-        self._handler.answer(self._request, self._context, results)
+        self._handler.answer(self.request, self._context, results)
 
 
 def _replica_id(request: Request) -> int:

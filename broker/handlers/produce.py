@@ -375,19 +375,19 @@ def _asks_for_one(body: ProduceRequest) -> bool:
 class _ProduceWait:
     """The token of a produce: knows what to do when the append is complete."""
 
-    __slots__ = ("_handler", "_refused", "_request")
+    __slots__ = ("_handler", "_refused", "request")
 
     def __init__(
         self, handler: ProduceHandler, request: Request, refused: ProduceResults | None = None
     ) -> None:
         self._handler = handler
-        self._request = request
+        self.request = request
         self._refused = refused
 
     def complete(self, results: ProduceResults) -> None:
         if self._refused:
             results = {**results, **self._refused}
-        self._handler.answer(self._request, results)
+        self._handler.answer(self.request, results)
 
 
 def _failed(index: int, result: ProduceResult) -> PartitionProduceResponse:

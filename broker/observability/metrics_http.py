@@ -1,4 +1,5 @@
-"""`GET /metrics` for Prometheus, on `--metrics-host` and `--metrics-port` (off by default).
+"""`GET /metrics` for Prometheus, on `--metrics-host` and `--metrics-port` (off by default), and
+`GET /inside/...` for the console: what waits, files, look-ups, as JSON.
 
 One short-lived connection a scrape, on the server's own loop, in slices: see `exposition`.
 At most MAX_CONNECTIONS are open: who comes next takes the place of the oldest, so that connections
@@ -7,13 +8,18 @@ which never send a request, or never read the answer, keep no scrape waiting.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from urllib.parse import parse_qsl, urlsplit
 
 import trio
 
 from .exposition import Exported, exposition
+
+AnswerInside = Callable[[str, Mapping[str, str]], Awaitable[object]]
+INSIDE = "/inside/"
 
 logger = logging.getLogger("pybroker.broker.observability.metrics")
 
@@ -29,9 +35,11 @@ async def serve_metrics(
     port: int,
     *,
     host: str = DEFAULT_HOST,
+    inside: AnswerInside | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; reports the bound port."""
+    """Serve until cancelled; reports the bound port. ``inside`` raises LookupError for what cannot
+    be told."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.gc_collector import GCCollector
     from prometheus_client.process_collector import ProcessCollector
@@ -50,7 +58,7 @@ async def serve_metrics(
             open_now[stream] = scope
             try:
                 async with stream:
-                    await _answer(stream, render)
+                    await _answer(stream, render, inside)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
             finally:
@@ -81,14 +89,14 @@ class _PortStatus(trio.TaskStatus[list[trio.SocketListener]]):
 Render = Callable[[], AsyncIterator[bytes]]
 
 
-async def _answer(stream: trio.SocketStream, render: Render) -> None:
+async def _answer(stream: trio.SocketStream, render: Render, inside: AnswerInside | None) -> None:
     """One request and its response, each in its time."""
     target = None
     with trio.move_on_after(REQUEST_TIMEOUT_SECONDS):
         target = await _request_target(stream)
     if target is not None:
         with trio.move_on_after(RESPONSE_TIMEOUT_SECONDS):
-            await stream.send_all(await _response(target, render))
+            await stream.send_all(await _response(target, render, inside))
 
 
 async def _request_target(stream: trio.SocketStream) -> str | None:
@@ -102,8 +110,16 @@ async def _request_target(stream: trio.SocketStream) -> str | None:
     return words[1] if len(words) == 3 and words[0] in ("GET", "HEAD") else ""
 
 
-async def _response(target: str, render: Render) -> bytes:
-    if target.split("?", 1)[0] in ("/metrics", "/"):
+async def _response(target: str, render: Render, inside: AnswerInside | None) -> bytes:
+    asked = urlsplit(target)
+    if asked.path.startswith(INSIDE) and inside is not None:
+        status, kind = "200 OK", "application/json"
+        try:
+            found = await inside(asked.path.removeprefix(INSIDE), dict(parse_qsl(asked.query)))
+        except LookupError as error:
+            status, found = "400 Bad Request", {"error": str(error)}
+        body = json.dumps(found).encode()
+    elif target.split("?", 1)[0] in ("/metrics", "/"):
         status, kind = "200 OK", "text/plain; version=0.0.4; charset=utf-8"
         body = b"".join([piece async for piece in render()])
     else:

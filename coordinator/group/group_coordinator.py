@@ -129,6 +129,10 @@ class GroupCoordinator:
         else:
             self._rebalance.sync_timed_out(group, now_ms)
 
+    def all_groups(self) -> Collection[Group]:
+        """For others to look at only."""
+        return self._core.groups.values()
+
     def rebalance(self, group_id: str, now_ms: int) -> bool:
         """Begin a rebalance that no member has asked for. False: no such group has members here."""
         group = self._core.groups.get(group_id)

@@ -4,6 +4,7 @@ import { fill, h, tell } from "./dom.js";
 import { follow, listen, state } from "./state.js";
 import { clusterPage } from "./cluster.js";
 import { groupsPage } from "./groups.js";
+import { insidePage } from "./inside.js";
 import { messagesPage } from "./messages.js";
 import { plotsPage } from "./plots.js";
 import { securityPage } from "./security.js";
@@ -20,6 +21,7 @@ const PAGES = {
   transactions: ["Transactions", transactionsPage],
   security: ["Security", securityPage],
   plots: ["Plots", plotsPage],
+  inside: ["Inside", insidePage],
 };
 
 let end = () => {};

@@ -1,6 +1,7 @@
 // Plots of the last 15 minutes, and what each broker's stages hold and take at this moment.
 
 import { bytes, clock, copy, count, fill, h, save, scrolling, table, tableTools } from "./dom.js";
+import { svg } from "./drawings.js";
 import { ask, follow, state } from "./state.js";
 import { repeat } from "./topics.js";
 
@@ -50,13 +51,6 @@ export function plotsPage(main) {
   }, EVERY_MS)];
   return () => ends.forEach((end) => end());
 }
-
-const svg = (tag, attributes, ...children) => {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-};
 
 function plot(title, series, unit) {
   const now = Date.now();

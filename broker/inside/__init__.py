@@ -1,0 +1,14 @@
+"""What a broker can tell of its own inside, beyond the protocol and the metrics: for the console.
+
+| module | what it looks at |
+|---|---|
+| `waiting` | the operations in the purgatories, and the groups that wait for members |
+| `partition_files` | a partition's segments, what retention and the cleaner take next |
+| `look_up` | an offset or a timestamp, looked up step by step |
+| `replication` | a partition as this broker has it: leader with its followers, or one of these |
+| `znodes` | ZooKeeper's tree, without secrets |
+| `views` | the questions of the metrics port, `/inside/...`, and their answers as JSON |
+
+Invariants: nothing here changes anything. An answer has a bounded number of entries and takes no
+longer than a small fetch.
+"""
