@@ -195,15 +195,20 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             origin=AppendOrigin.COORDINATOR,
         )
         if result is not None:
-            self.commit_appended(request, plan, commit, result)
+            self.commit_appended(request, plan, commit, None, result)
         return True
 
     def commit_appended(
-        self, request: Request, plan: CommitPlan, commit: RepeatedCommit, result: ProduceResult
+        self,
+        request: Request,
+        plan: CommitPlan,
+        commit: RepeatedCommit,
+        append_id: int | None,
+        result: ProduceResult,
     ) -> None:
         """The outcome of its append, at once or after waiting for replicas."""
         error = result.error_code
-        self.machine.repeated_commit_appended(commit, error, result.base_offset)
+        self.machine.repeated_commit_appended(commit, append_id, error, result.base_offset)
         if error is not ErrorCode.NONE:
             errors = dict.fromkeys(commit.values, client_error(error))
             request.respond(partition_errors(plan.request, errors))
@@ -237,7 +242,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
 class _CommitWaiter:
     """The replica manager's token of a commit by its plan that waits for replicas."""
 
-    __slots__ = ("_commit", "_plan", "_request", "_runtime")
+    __slots__ = ("_append_id", "_commit", "_plan", "_request", "_runtime")
 
     def __init__(
         self, runtime: GroupRuntime, request: Request, plan: CommitPlan, commit: RepeatedCommit
@@ -246,11 +251,14 @@ class _CommitWaiter:
         self._request = request
         self._plan = plan
         self._commit = commit
+        self._append_id = runtime.machine.repeated_commit_waits(commit)
 
     def complete(self, results: ProduceResults) -> None:
         (result,) = results.values()
         try:
-            self._runtime.commit_appended(self._request, self._plan, self._commit, result)
+            self._runtime.commit_appended(
+                self._request, self._plan, self._commit, self._append_id, result
+            )
         except Exception:
             logger.exception("Answering %r failed; closing its connection", self._request)
             self._request.close()

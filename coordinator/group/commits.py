@@ -51,7 +51,6 @@ _DEFAULT_TIMESTAMP = -1
 class RepeatedCommit(NamedTuple):
     """A commit by its plan, on its way to the log."""
 
-    append_id: int
     group: Group
     values: dict[TopicPartition, OffsetAndMetadata]
     batch: bytearray
@@ -149,7 +148,8 @@ class Commits:
     def begin_again(self, plan: CommitPlan, now_ms: int) -> RepeatedCommit | None:
         """Begin a commit of which everything is good; None: it has to be looked at.
 
-        The batch is to be appended at once, and then `end_again` hears of it.
+        The batch is to be appended at once. If that has to wait for replicas `wait_again` is told
+        before anything else happens; `end_again` hears of the end.
         """
         core = self._core
         group = core.groups.get(plan.group_id)
@@ -168,20 +168,29 @@ class Commits:
                 return None
             if group.state is not GroupState.EMPTY:
                 self._rebalance.restart_session(group.members[plan.member_id], now_ms)
-        values = plan.values(now_ms)
-        append_id = core.next_append_id()
-        group.offsets.prepare(append_id, values)
-        return RepeatedCommit(append_id, group, values, plan.batch(now_ms))
+        return RepeatedCommit(group, plan.values(now_ms), plan.batch(now_ms))
 
-    def end_again(self, commit: RepeatedCommit, error: ErrorCode, base_offset: int) -> None:
-        """The outcome of its append."""
-        append_id, group, values, _ = commit
-        if error is ErrorCode.NONE:
-            group.offsets.complete(append_id, base_offset, values)
-            self._core.stats.offsets_committed += len(values)
+    def wait_again(self, commit: RepeatedCommit) -> int:
+        """It waits for replicas: until `end_again` gets this id, its offsets are pending."""
+        append_id = self._core.next_append_id()
+        commit.group.offsets.prepare(append_id, commit.values)
+        return append_id
+
+    def end_again(
+        self, commit: RepeatedCommit, append_id: int | None, error: ErrorCode, base_offset: int
+    ) -> None:
+        """The outcome of its append; `append_id` None if it had not to wait."""
+        group, values, _ = commit
+        if error is not ErrorCode.NONE:
+            logger.info("an append of offsets of %r failed: %s", group.group_id, error.name)
+            if append_id is not None:
+                group.offsets.fail(append_id, values)
+            return
+        if append_id is None:
+            group.offsets.put(base_offset, values)
         else:
-            logger.info("append %d of offsets failed: %s", append_id, error.name)
-            group.offsets.fail(append_id, values)
+            group.offsets.complete(append_id, base_offset, values)
+        self._core.stats.offsets_committed += len(values)
 
     # OffsetFetch
 

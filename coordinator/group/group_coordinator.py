@@ -257,11 +257,16 @@ class GroupCoordinator:
         go through `commit_offsets`. Else its batch is to be appended at once."""
         return self._commits.begin_again(plan, now_ms)
 
+    def repeated_commit_waits(self, commit: RepeatedCommit) -> int:
+        """Its append waits for replicas: the id under which its outcome is told."""
+        return self._commits.wait_again(commit)
+
     def repeated_commit_appended(
-        self, commit: RepeatedCommit, error: ErrorCode, base_offset: int
+        self, commit: RepeatedCommit, append_id: int | None, error: ErrorCode, base_offset: int
     ) -> None:
-        """The outcome of its append, `base_offset` of no meaning on errors."""
-        self._commits.end_again(commit, error, base_offset)
+        """The outcome of its append, `base_offset` of no meaning on errors; `append_id` None if it
+        had not to wait."""
+        self._commits.end_again(commit, append_id, error, base_offset)
 
     def check_transactional_group(self, group_id: str) -> ErrorCode:
         """May this coordinator take offsets of a transaction for the group?"""

@@ -105,6 +105,11 @@ class OffsetStore:
         for partition in partitions:
             self._pending.setdefault(partition, set()).add(append_id)
 
+    def put(self, record_offset: int, values: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits that were never pending: they are in the log, and nothing happened meanwhile."""
+        for partition, value in values.items():
+            self._put_if_newer(partition, CommittedOffset(record_offset, value))
+
     def complete(
         self, append_id: int, record_offset: int, values: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:

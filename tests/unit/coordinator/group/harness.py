@@ -114,10 +114,7 @@ class Harness:
             self.machine.appended(append.append_id, error, base_offset, self.now_ms)
             self.perform()
             return
-        call, request, commit = repeated
-        self.machine.repeated_commit_appended(commit, error, base_offset)
-        errors = dict.fromkeys(commit.values, client_error(error))
-        call.answer(answer_of(request, errors))
+        self._committed_again(*repeated, append.append_id, error, base_offset)
 
     def _append(self, effect: Append) -> int:
         base_offset = self.end_offset[effect.partition]
@@ -315,15 +312,28 @@ class Harness:
         commit = None if plan is None else self.machine.begin_repeated_commit(plan, self.now_ms)
         if commit is None:
             return False
-        partition = commit.group.partition
-        append = Append(commit.append_id, partition, commit.batch, -1)
-        self.repeated[commit.append_id] = (call, request, commit)
+        append_id = self.machine.repeated_commit_waits(commit) if self.is_holding else None
+        append = Append(append_id or -1, commit.group.partition, commit.batch, -1)
         base_offset = self._append(append)
-        if self.is_holding:
-            self.held.append((append, base_offset))
+        if append_id is None:
+            self._committed_again(call, request, commit, None, ErrorCode.NONE, base_offset)
         else:
-            self._appended(append, ErrorCode.NONE, base_offset)
+            self.repeated[append_id] = (call, request, commit)
+            self.held.append((append, base_offset))
         return True
+
+    def _committed_again(
+        self,
+        call: Call,
+        request: OffsetCommitRequest,
+        commit: RepeatedCommit,
+        append_id: int | None,
+        error: ErrorCode,
+        base_offset: int,
+    ) -> None:
+        self.machine.repeated_commit_appended(commit, append_id, error, base_offset)
+        errors = dict.fromkeys(commit.values, client_error(error))
+        call.answer(answer_of(request, errors))
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = GROUP) -> Call:
         call = self._call(f"delete offsets {partitions}")
