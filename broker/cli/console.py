@@ -36,6 +36,19 @@ def _default_bootstrap() -> str:
         raise UserError(str(error)) from None
 
 
+def _metrics_addresses(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[int, tuple[str, int]]:
+    found = {}
+    for one in given:
+        broker, _, address = one.partition("=")
+        host, _, port = address.rpartition(":")
+        if not (broker.isdecimal() and host and port.isdecimal()):
+            raise click.BadParameter(f"{one!r} is not BROKER=HOST:PORT, as 1=kafka-1:9404")
+        found[int(broker)] = (host.strip("[]"), int(port))
+    return found
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -70,6 +83,13 @@ Examples:
     metavar="URL",
     help="Show Avro, Protobuf and JSON Schema as JSON; an extra.",
 )
+@click.option(
+    "--metrics",
+    multiple=True,
+    metavar="BROKER=HOST:PORT",
+    callback=_metrics_addresses,
+    help="Where a broker that is not of a local cluster serves its metrics; may be repeated.",
+)
 @click.option("--until-stdin-ends", "attached", is_flag=True, hidden=True)
 @click.option(
     "--bootstrap-server",
@@ -86,6 +106,7 @@ def console(
     may_write: bool,
     data_dir: Path | None,
     registry_url: str | None,
+    metrics: dict[int, tuple[str, int]],
     attached: bool,
     bootstrap: str,
     security: dict[str, str],
@@ -103,6 +124,7 @@ def console(
         data_dir=data_dir,
         may_write=may_write,
         registry=registry_at(registry_url) if registry_url else None,
+        metrics=metrics,
     )
     _run(_of_local_cluster(options), attached)
 

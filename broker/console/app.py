@@ -30,7 +30,7 @@ from ..local.cluster_state import ClusterError
 from .access import Access, Asked
 from .asked import Wrong, body_of
 from .collector import Collector
-from .groups import group_details, group_list, order_group
+from .groups import group_details, group_list, order_group, topic_lags
 from .inside import inside_of, replicas_of, zookeeper_says
 from .live import TooMany
 from .messages import produce_message, read_content, read_messages
@@ -105,6 +105,7 @@ def _reading(collector: Collector) -> list[Route]:
     return [
         _asks("/api/topics", lambda _: topic_list(collector)),
         _asks("/api/topic", lambda request: topic_details(collector, named(request))),
+        _asks("/api/lags", lambda request: topic_lags(collector, named(request))),
         _asks("/api/configs", lambda request: topic_configs(collector, named(request))),
         _asks("/api/messages", lambda request: read_messages(collector, request.query_params)),
         _asks("/api/content", lambda request: read_content(collector, request.query_params)),

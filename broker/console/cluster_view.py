@@ -45,10 +45,14 @@ class ClusterView(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """A line of the timeline; `kind` is one word, for its colour and for filters."""
+    """A line of the timeline; `kind` is one word, for its colour and for filters.
+
+    `at_ms` since 1970; None: it was seen just now.
+    """
 
     kind: str
     text: str
+    at_ms: int | None = None
 
 
 NOTHING_YET: Final = ClusterView(None, -1, {}, {})
@@ -149,6 +153,14 @@ def _of_partitions(old: ClusterView, new: ClusterView) -> Iterator[Happening]:
         yield Happening("expand", f"{_brokers(back)} into the ISR: {_partitions(names)}")
     if moves:
         yield Happening("move", f"other replicas: {_partitions(moves)}")
+
+
+def rolled(found: Mapping[int, Collection[str]]) -> list[Happening]:
+    """A line a broker: which of its logs have begun another segment."""
+    return [
+        Happening("roll", f"broker {broker}: another segment of {_partitions(names)}")
+        for broker, names in sorted(found.items())
+    ]
 
 
 def _pairs(old: ClusterView, new: ClusterView) -> Iterator[tuple[str, Placed, Placed]]:

@@ -19,11 +19,22 @@ from ...client.cluster import Cluster
 from ...client.errors import ClientError
 from ...protocol.api import ApiKey
 from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
-from .cluster_view import NOTHING_YET, ClusterView, Happening, changed_topics, happenings, view_of
+from .asked import Wrong
+from .cluster_view import (
+    NOTHING_YET,
+    ClusterView,
+    Happening,
+    Placed,
+    changed_topics,
+    happenings,
+    rolled,
+    view_of,
+)
 from .history import Counters, Series, Timeline
 from .live import Live
-from .measured import Measured, measured
+from .measured import Measured, Rolls, measured
 from .metrics_ports import read_all
+from .node_logs import NodeLogs
 from .processes import Processes
 from .schemas import Schemas
 from .shared import Shared
@@ -52,11 +63,15 @@ class Collector:
         data_dir: Path | None,
         facts: Mapping[str, Any],
         schemas: Schemas,
+        metrics: Mapping[int, tuple[str, int]],
     ) -> None:
         self.cluster = cluster
         self.admin = Admin(cluster)
         self.shared = Shared()
         self.schemas = schemas
+        self._metrics = metrics
+        self._logs = NodeLogs()
+        self._rolls = Rolls()
         self.security = security
         self.data_dir = data_dir
         self._processes = None if data_dir is None else Processes(data_dir)
@@ -90,6 +105,7 @@ class Collector:
         return {
             "cluster_id": self.view.cluster_id,
             "controller": self.view.controller,
+            "controller_epoch": self._logs.controller_epoch,
             "brokers": self.view.brokers,
             "nodes": self.nodes,
             "problem": self.problem,
@@ -101,6 +117,7 @@ class Collector:
             nursery.start_soon(self._look_at_cluster)
             if self._processes is not None:
                 nursery.start_soon(self._look_at_nodes, self._processes)
+            if self._processes is not None or self._metrics:
                 nursery.start_soon(self._look_at_metrics)
 
     async def _look_at_cluster(self) -> None:
@@ -135,6 +152,15 @@ class Collector:
             return answer
         return await self.cluster.metadata(None)
 
+    async def partitions(self, topic: str) -> tuple[Placed | None, ...]:
+        """Of a topic that may have been created just now. Raises Wrong, ClientError."""
+        if topic not in self.view.topics:
+            self._take(view_of(await self._metadata()))
+        found = self.view.topics.get(topic)
+        if found is None:
+            raise Wrong(f"there is no topic {topic!r}")
+        return found
+
     def _take(self, new: ClusterView) -> None:
         old, self.view = self.view, new
         changed = changed_topics(old, new)
@@ -156,8 +182,8 @@ class Collector:
             self.live.send({"kind": "events", "events": events})
 
     def metrics_ports(self) -> dict[int, tuple[str, int]]:
-        """Of the brokers that run here and serve any."""
-        return {
+        """Of the brokers that run here and serve any, and those that we were told of."""
+        return {**self._metrics} | {
             row["id"]: (row["host"], row["metrics_port"])
             for row in self.nodes
             if row["metrics_port"] and row["status"] == "running"
@@ -168,6 +194,7 @@ class Collector:
             began = trio.current_time()
             texts = await read_all(self.metrics_ports())
             self._take_metrics({number: measured(text) for number, text in texts.items()})
+            self.tell(rolled(self._rolls.look(texts)))
             took = trio.current_time() - began
             await trio.sleep(max(METRICS_SECONDS, PAUSE_PER_LOOK * took))
 
@@ -205,7 +232,14 @@ class Collector:
                 ]
             )
             self.live.send({"kind": "nodes", "nodes": rows})
+            await self._look_at_logs({row["name"]: row["log"] for row in rows})
             await trio.sleep(NODES_SECONDS)
+
+    async def _look_at_logs(self, files: Mapping[str, str]) -> None:
+        epoch = self._logs.controller_epoch
+        self.tell(await trio.to_thread.run_sync(self._logs.look, files))
+        if epoch != self._logs.controller_epoch:
+            self.live.send({"kind": "cluster", "topics": {}, **self._summary()})
 
 
 def _all_topics(version: int) -> MetadataRequest:

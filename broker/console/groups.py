@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
+
+import trio
 
 from ...client.admin.group_offsets import CommittedOffset
 from ...client.admin.groups import GroupMember
 from ...client.admin.records import EARLIEST, LATEST
+from ...client.errors import Refused
 from ...protocol.topics import TopicPartition
 from .asked import Wrong, number, text
 from .collector import Collector
 
 LIST_SECONDS: Final = 2.0
 DETAILS_SECONDS: Final = 1.0
+LAGS_SECONDS: Final = 5.0
 GROUPS_MAX: Final = 500
+LAGGING_MAX: Final = 200
+ASKED_AT_ONCE: Final = 8
 
 
 async def group_list(collector: Collector) -> list[dict[str, Any]]:
@@ -70,6 +77,43 @@ async def group_details(collector: Collector, name: str) -> dict[str, Any]:
     return found
 
 
+async def topic_lags(collector: Collector, topic: str) -> list[dict[str, Any]]:
+    """A row a group that has committed offsets of the topic: its lag by partition, largest first.
+
+    At most LAGGING_MAX groups are asked; of those that do not answer nothing is said.
+    Raises ClientError.
+    """
+
+    async def ask() -> dict[str, tuple[str, dict[TopicPartition, int]]]:
+        states = {str(row["group"]): str(row["state"]) for row in await group_list(collector)}
+        found: dict[str, tuple[str, dict[TopicPartition, int]]] = {}
+        limit = trio.CapacityLimiter(ASKED_AT_ONCE)
+
+        async def ask_one(name: str) -> None:
+            with contextlib.suppress(Refused):
+                async with limit:
+                    committed = (await collector.admin.group_offsets.list(name)).values
+                found[name] = (states[name], {p: one.offset for p, one in committed.items()})
+
+        async with trio.open_nursery() as nursery:
+            for name in list(states)[:LAGGING_MAX]:
+                nursery.start_soon(ask_one, name)
+        return found
+
+    committed = await collector.shared.get("committed", LAGS_SECONDS, ask)
+    places = [(topic, index) for index in range(len(await collector.partitions(topic)))]
+    ends = await collector.shared.get(
+        f"ends {topic}", DETAILS_SECONDS, lambda: _ends(collector, places, LATEST)
+    )
+    rows = []
+    for group, (state, offsets) in committed.items():
+        lags = {p[1]: max(ends[p] - offsets[p], 0) for p in places if p in offsets and p in ends}
+        if lags:
+            row = {"group": group, "state": state, "lag": sum(lags.values()), "lags": lags}
+            rows.append(row)
+    return sorted(rows, key=lambda row: (-row["lag"], row["group"]))
+
+
 def _place_row(
     place: TopicPartition,
     committed: CommittedOffset | None,
@@ -111,10 +155,7 @@ async def order_group(collector: Collector, asked: dict[str, Any]) -> dict[str, 
     topic = text(asked, "topic", "")
     places = [place for place in before if not topic or place[0] == topic]
     if topic:
-        parts = collector.view.topics.get(topic)
-        if parts is None:
-            raise Wrong(f"there is no topic {topic!r}")
-        places = [(topic, index) for index in range(len(parts))]
+        places = [(topic, index) for index in range(len(await collector.partitions(topic)))]
     after = await _reset(collector, asked, places)
     rows = [
         {

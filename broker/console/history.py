@@ -40,7 +40,8 @@ class Timeline:
         added = []
         for one in happened:
             self._count += 1
-            added.append(Event(self._count, now_ms, one.kind, one.text[:TEXT_MAX]))
+            at_ms = now_ms if one.at_ms is None else one.at_ms
+            added.append(Event(self._count, at_ms, one.kind, one.text[:TEXT_MAX]))
         self._events.extend(added)
         return added
 

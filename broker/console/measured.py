@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _REQUESTS = "kafka_network_requestmetrics_"
+SEGMENTS: Final = "kafka_log_log_numlogsegments{"
+SEGMENT_LINES_MAX: Final = 5000  # of all brokers: with more the rolls are not told
 LOG_END: Final = "kafka_log_log_logendoffset{"
 
 # Exact names of what the console plots, and what it is called there.
@@ -86,6 +88,42 @@ def log_ends(text: str, topic: str) -> dict[int, int]:
         int(labels["partition"]): int(value)
         for _, labels, value in _samples(text, (LOG_END,))
         if labels["topic"] == topic
+    }
+
+
+class Rolls:
+    """Which logs have begun another segment between two looks; only what is new is parsed."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, frozenset[str]] = {}
+
+    def look(self, texts: Mapping[int, str]) -> dict[int, list[str]]:
+        """By broker, its partitions whose log has more segments than at the last look."""
+        lines = {
+            broker: frozenset(line for line in text.splitlines() if line.startswith(SEGMENTS))
+            for broker, text in texts.items()
+        }
+        if sum(map(len, lines.values())) > SEGMENT_LINES_MAX:
+            self._before = {}
+            return {}
+        found = {}
+        for broker, now in lines.items():
+            before = self._before.get(broker)
+            if before is None:
+                continue
+            counts = _segments(before - now)
+            after = _segments(now - before)
+            grown = [place for place, count in after.items() if count > counts.get(place, 1)]
+            if grown:
+                found[broker] = sorted(grown)
+        self._before = lines
+        return found
+
+
+def _segments(lines: Iterable[str]) -> dict[str, float]:
+    return {
+        f"{labels['topic']}-{labels['partition']}": value
+        for _, labels, value in _samples("\n".join(lines), (SEGMENTS,))
     }
 
 

@@ -38,9 +38,7 @@ async def read_messages(collector: Collector, asked: Mapping[str, str]) -> dict[
     Raises Wrong, ClientError.
     """
     topic = asked.get("topic", "")
-    parts = collector.view.topics.get(topic)
-    if parts is None:
-        raise Wrong(f"there is no topic {topic!r}")
+    parts = await collector.partitions(topic)
     chosen = asked.get("partition", "")
     if chosen and not (chosen.isdecimal() and int(chosen) < len(parts)):
         raise Wrong(f"{topic!r} has no partition {chosen}")
@@ -93,7 +91,7 @@ async def read_content(collector: Collector, asked: Mapping[str, str]) -> Respon
     """
     place = (asked.get("topic", ""), whole(asked.get("partition", "")))
     offset, part = whole(asked.get("offset", "")), asked.get("part", "value")
-    parts = collector.view.topics.get(place[0], ())
+    parts = await collector.partitions(place[0])
     one = parts[place[1]] if 0 <= place[1] < len(parts) else None
     if one is None or part not in ("key", "value"):
         raise Wrong("there is no such partition, or no such part of a record")
@@ -251,8 +249,7 @@ async def produce_message(collector: Collector, asked: dict[str, Any]) -> dict[s
     Raises Wrong, ClientError.
     """
     topic = text(asked, "topic")
-    if topic not in collector.view.topics:
-        raise Wrong(f"there is no topic {topic!r}")
+    await collector.partitions(topic)
     key, value = optional_text(asked, "key"), optional_text(asked, "value")
     headers = asked.get("headers") or {}
     if not isinstance(headers, dict):

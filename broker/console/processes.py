@@ -73,6 +73,7 @@ class Processes:
             "host": node.host,
             "port": node.port,
             "metrics_port": node.metrics_port,
+            "log": node.log_file,
             "memory": machine.resident_bytes(node.pid),
             "cpu": self._cpu_share(node.pid, taken),
             "disk": self._bytes_in(node.directory),

@@ -6,7 +6,7 @@ It listens on 127.0.0.1 alone. See docs/decisions/console.md for why these, and 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -33,6 +33,7 @@ class ConsoleOptions(NamedTuple):
     data_dir: Path | None = None
     may_write: bool = False
     registry: Registry | None = None
+    metrics: Mapping[int, tuple[str, int]] = {}  # by broker, where its metrics are
 
 
 class CannotServe(Exception):
@@ -74,7 +75,12 @@ async def serve_console(options: ConsoleOptions, announce: Callable[[str], None]
     }
     async with Cluster(options.bootstrap, security=options.security) as cluster:
         collector = Collector(
-            cluster, options.security, options.data_dir, facts, Schemas(options.registry)
+            cluster,
+            options.security,
+            options.data_dir,
+            facts,
+            Schemas(options.registry),
+            options.metrics,
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collector.run)

@@ -49,9 +49,7 @@ async def topic_list(collector: Collector) -> list[dict[str, Any]]:
 
 async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
     """Each partition with its offsets, those of its replicas, and sizes. Raises ClientError."""
-    parts = collector.view.topics.get(name)
-    if parts is None:
-        raise Wrong(f"there is no topic {name!r}")
+    parts = await collector.partitions(name)
     places = [(name, index) for index in range(len(parts))]
     ends = await _offsets(collector, name, places, LATEST)
     starts = await _offsets(collector, name, places, EARLIEST)

@@ -64,7 +64,7 @@ async def transaction_details(collector: Collector, name: str) -> dict[str, Any]
 
 async def producers_of(collector: Collector, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """Who has written to `topic` and `partition`, newest first. Raises Wrong, ClientError."""
-    place = _place(collector, asked.get("topic", ""), whole(asked.get("partition", "")))
+    place = await _place(collector, asked.get("topic", ""), whole(asked.get("partition", "")))
 
     async def ask() -> list[dict[str, Any]]:
         found = (await collector.admin.transactions.producers([place]))[place]
@@ -84,8 +84,8 @@ async def hanging_transactions(
     written there for `minutes`. Raises Wrong, ClientError.
     """
     topic, minutes = asked.get("topic", ""), asked.get("minutes", DEFAULT_MINUTES)
-    if topic and topic not in collector.view.topics:
-        raise Wrong(f"there is no topic {topic!r}")
+    if topic:
+        await collector.partitions(topic)
     places = [
         (name, index)
         for name, parts in collector.view.topics.items()
@@ -98,9 +98,9 @@ async def hanging_transactions(
     return [_producer_row(place, one) for place, one in found[:ROWS_MAX]]
 
 
-def _place(collector: Collector, topic: str, partition: int) -> TopicPartition:
-    if not 0 <= partition < len(collector.view.topics.get(topic, ())):
-        raise Wrong(f"there is no partition {partition} of a topic {topic!r}")
+async def _place(collector: Collector, topic: str, partition: int) -> TopicPartition:
+    if not 0 <= partition < len(await collector.partitions(topic)):
+        raise Wrong(f"{topic!r} has no partition {partition}")
     return topic, partition
 
 
@@ -128,7 +128,7 @@ async def order_transaction(collector: Collector, asked: dict[str, Any]) -> dict
         return {"done": f"{name} is producer {producer} from epoch {epoch} on; others are shut out"}
     if what != "abort":
         raise Wrong(f"a transaction cannot be told to {what!r}")
-    place = _place(collector, text(asked, "topic"), number(asked, "partition"))
+    place = await _place(collector, text(asked, "topic"), number(asked, "partition"))
     offset = number(asked, "first_offset")
     for one in (await api.producers([place]))[place]:
         if one.first_offset == offset >= 0:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import confluent_kafka
 import pytest
 import trio
 
@@ -29,7 +30,11 @@ from tests.support.schema_registry import schema_registry
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-CONFIG = {"transaction.partition.verification.enable": "false"}  # so that one can hang
+CONFIG = {
+    "transaction.partition.verification.enable": "false",  # so that one can hang
+    "log.cleaner.backoff.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+}
 PICTURES = os.environ.get("PYBROKER_PICTURES")
 
 
@@ -86,6 +91,53 @@ def test_a_failover_is_seen_in_the_grid(seen: Seen) -> None:
     # It may have been missed, and come back, where the machine is busy.
     expect(page.locator(".badge.bad")).to_have_count(0)
     expect(page.locator(".grid td.sync")).to_have_count(6)
+
+
+def test_what_brokers_log_is_in_the_timeline_which_scrolls_back(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    page = seen.page
+    small = {"segment.bytes": 300}
+    rolling = seen.kafka.topic("rolling", config=small)
+    compacting = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01}
+    topic = seen.kafka.topic("compacted", config=small | compacting)
+    seen.open("cluster")
+    expect(page.locator(".facts")).to_contain_text("Controller's epoch1")
+    for one in (rolling, topic):
+        trio.run(fill_segments, seen.kafka.bootstrap, one)
+    reader = confluent_kafka.Consumer(
+        {"bootstrap.servers": seen.kafka.bootstrap, "group.id": "readers"}
+    )
+    reader.subscribe([topic])
+    line = page.locator(".timeline")
+    for kind, words in (
+        ("roll", "another segment of"),
+        ("rebalance", "group 'readers': generation 1 has 1 members"),
+        ("session", "ZooKeeper session"),
+        ("cleaning", f"Cleaned log {topic}-0"),
+    ):
+        reader.poll(0)
+        expect(page.get_by_label("Kind")).to_contain_text(kind)
+        page.get_by_label("Kind").select_option(kind)
+        expect(line.locator("li", has_text=words).first).to_be_visible()
+    reader.close()
+    page.get_by_label("Kind").select_option("")
+    first = line.locator("li").last.locator("span").last.inner_text()
+    page.evaluate(MANY_EVENTS)
+    expect(line).not_to_contain_text(first)
+    page.get_by_role("button", name="Older").click()
+    expect(line).to_contain_text(first)
+    page.get_by_role("button", name="Newer").click()
+    expect(line).not_to_contain_text(first)
+
+
+# Each is told, and then refused: the node is not paused.
+MANY_EVENTS = """async () => {
+  const body = JSON.stringify({ command: "resume", node: "1" });
+  const headers = { "content-type": "application/json" };
+  const asked = { method: "POST", headers, body };
+  for (let i = 0; i < 101; i += 1) await fetch("api/nodes/command", asked);
+}"""
 
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -236,6 +288,10 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     seen.open("groups")
     page.get_by_role("link", name="billing").click()
     expect(page.locator("main")).to_contain_text("nobody is in it")
+    seen.open("topics/orders")
+    lags = page.locator("section", has=page.get_by_role("heading", name="Groups that read it"))
+    expect(lags.get_by_role("row", name="billing")).to_contain_text("0: ")
+    lags.get_by_role("link", name="billing").click()
     page.get_by_label("Topic").fill("orders")
     page.get_by_role("combobox", name="To", exact=True).select_option("latest")
     page.get_by_role("button", name="Preview").click()
@@ -267,6 +323,7 @@ def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:
     hanging.get_by_label("Topic").fill(topic)
     hanging.get_by_label("Nobody has written").fill("0")
     hanging.get_by_role("button", name="Look for them").click()
+
     expect(hanging.locator("tbody tr")).to_have_count(1)
     writers = page.locator("section", has=page.get_by_role("heading", name="Active producers"))
     writers.get_by_label("Topic").fill(topic)
@@ -293,6 +350,12 @@ def test_what_a_cluster_without_security_refuses_is_said_in_a_line(seen: Seen) -
     expect(refusals).to_have_count(2)
     expect(refusals.first).to_contain_text("SECURITY_DISABLED")
     expect(refusals.last).to_contain_text("DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")
+
+
+async def fill_segments(bootstrap: str, topic: str) -> None:
+    async with Producer(bootstrap) as producer:
+        for number in range(5):
+            await producer.send(topic, bytes(150), key=b"%d" % (number % 2))
 
 
 LARGE = b"0123456789" * 1_000_000

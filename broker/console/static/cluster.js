@@ -4,6 +4,7 @@ import { bytes, clock, count, facts, fill, h, scrolling, span, table, tableTools
 import { follow, order, state } from "./state.js";
 
 const ROWS = 120;
+const EVENTS = 100;
 const LEADER = 0, REPLICAS = 2, ISR = 3, OFFLINE = 4;
 const PLACES = { leader: ["L", "leader"], sync: ["●", "in sync"], behind: ["◐", "behind"], offline: ["✕", "offline"], none: ["", "no replica"] };
 
@@ -14,7 +15,10 @@ export function clusterPage(main) {
   const line = h("ol", { class: "timeline" });
   const filter = h("input", { type: "search", oninput: () => { page = 0; drawGrid(); } });
   const troubled = h("input", { type: "checkbox", onchange: () => { page = 0; drawGrid(); } });
-  const kind = h("select", { onchange: drawLine }, h("option", { value: "" }, "all"));
+  const kind = h("select", { onchange: () => { back = 0; drawLine(); } }, h("option", { value: "" }, "all"));
+  const when = h("span", { role: "status" });
+  const older = h("button", { type: "button", onclick: () => look(1) }, "Older"), newer = h("button", { type: "button", onclick: () => look(-1) }, "Newer");
+  let back = 0; // pages of the timeline behind the newest one
   const where = h("span", { role: "status" });
   const pager = [h("button", { type: "button", onclick: () => turn(-1) }, "Earlier"), h("button", { type: "button", onclick: () => turn(1) }, "Later")];
   let page = 0;
@@ -28,7 +32,7 @@ export function clusterPage(main) {
         h("div", { class: "bar" }, h("label", {}, "Topics that have", filter), h("label", { class: "inline" }, troubled, "only those in trouble"), pager, where),
         scrolling("partitions and brokers", grid), tableTools("partitions", () => grid.querySelector("table"))),
       h("section", {}, h("h2", {}, "What has happened"),
-        h("div", { class: "bar" }, h("label", {}, "Kind", kind)),
+        h("div", { class: "bar" }, h("label", {}, "Kind", kind), older, newer, when),
         scrolling("what has happened", line))));
 
   function drawSummary() {
@@ -42,7 +46,7 @@ export function clusterPage(main) {
       }
     }
     fill(summary, facts({
-      "Cluster id": state.cluster_id, "Controller": state.controller < 0 ? "none" : `broker ${state.controller}`,
+      "Cluster id": state.cluster_id, "Controller": state.controller < 0 ? "none" : `broker ${state.controller}`, "Controller's epoch": state.controller_epoch,
       "Brokers": Object.keys(state.brokers).length, "Topics": count(state.topics.size), "Partitions": count(partitions),
       "Under-replicated": h("span", { class: behind ? "late" : "good" }, count(behind)),
       "Without leader": h("span", { class: leaderless ? "bad" : "good" }, count(leaderless)),
@@ -143,6 +147,11 @@ export function clusterPage(main) {
     pager[1].disabled = (page + 1) * ROWS >= found.length;
   }
 
+  function look(step) {
+    back += step;
+    drawLine();
+  }
+
   function drawLine() {
     const known = [...new Set(state.events.map((event) => event[2]))].sort();
     const chosen = kind.value;
@@ -150,8 +159,13 @@ export function clusterPage(main) {
       fill(kind, ["", ...known].map((one) => h("option", { value: one }, one || "all")));
       kind.value = chosen;
     }
-    const BAD = { shrink: "late", offline: "bad", node: "late", broker: "late", leader: "late" };
-    const rows = state.events.filter((event) => !chosen || event[2] === chosen).slice(-300).reverse();
+    const BAD = { shrink: "late", offline: "bad", node: "late", broker: "late", leader: "late", session: "late", rebalance: "late" };
+    const found = state.events.filter((event) => !chosen || event[2] === chosen).reverse();
+    back = Math.max(0, Math.min(back, Math.ceil(found.length / EVENTS) - 1));
+    const rows = found.slice(back * EVENTS, (back + 1) * EVENTS);
+    newer.disabled = back === 0;
+    older.disabled = (back + 1) * EVENTS >= found.length;
+    fill(when, `${count(found.length)} events${back ? `, from the ${count(back * EVENTS + 1)}th on` : ""}`);
     fill(line, rows.map(([, at, what, text]) => h("li", {}, clock(at), h("span", { class: BAD[what] ?? "soft" }, what), h("span", {}, text))),
       rows.length ? null : h("li", { class: "soft" }, "nothing yet"));
   }

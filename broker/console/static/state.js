@@ -29,7 +29,7 @@ function say(kind) {
 }
 
 function takeSummary(message) {
-  for (const name of ["cluster_id", "controller", "brokers", "nodes", "problem"]) state[name] = message[name];
+  for (const name of ["cluster_id", "controller", "controller_epoch", "brokers", "nodes", "problem"]) state[name] = message[name];
   const line = document.getElementById("problem");
   line.hidden = !message.problem;
   fill(line, message.problem);

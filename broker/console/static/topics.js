@@ -6,6 +6,8 @@ import { ask, follow, order, state } from "./state.js";
 const ROWS = 150;
 const EVERY_MS = 2000;
 const CONFIGS_MS = 2500;
+const LAGS_MS = 5000;
+const LAGS = 50; // partitions
 
 export function topicsPage(main, [name]) {
   return name ? oneTopic(main, name) : allTopics(main);
@@ -106,7 +108,7 @@ function creation() {
 }
 
 function oneTopic(main, name) {
-  const partitions = h("div"), configs = h("div"), summary = h("div");
+  const partitions = h("div"), configs = h("div"), summary = h("div"), lags = h("div");
   const filter = h("input", { type: "search", oninput: () => drawConfigs() });
   let found = [];
   const mayWrite = state.facts.may_write;
@@ -114,6 +116,7 @@ function oneTopic(main, name) {
     h("p", {}, h("a", { href: link("messages", name) }, "Messages"), " · ", h("a", { href: link("topics") }, "All topics"), " · ",
       h("button", { type: "button", onclick: () => copy(`pybroker topics describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
     h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))),
+    h("section", {}, h("h2", {}, "Groups that read it"), scrolling("groups", lags), tableTools(`${name}-groups`, () => lags.querySelector("table"))),
     h("section", {}, h("h2", {}, "Configs"), h("div", { class: "bar" }, field("Configs that have", filter)), scrolling("configs", configs), tableTools(`${name}-configs`, () => configs.querySelector("table"))),
     mayWrite ? changes(name) : null);
 
@@ -133,6 +136,15 @@ function oneTopic(main, name) {
       ["End of each replica", (part) => Object.entries(part.ends ?? {}).map(([broker, end]) => `${broker}: ${count(end)}`).join(" · ") || "–"],
       ["On disk", (part) => Object.entries(part.bytes).map(([broker, size]) => `${broker}: ${bytes(size)}`).join(" · ")],
     ], one.partitions));
+  }
+
+  async function drawLags() {
+    const rows = await ask("lags", { name });
+    fill(lags, table("Groups with committed offsets, and how far they are behind", [
+      ["Group", (row) => h("a", { href: link("groups", row.group) }, row.group)], ["State", (row) => h("span", { class: `badge ${row.state === "Stable" ? "good" : "late"}` }, row.state)],
+      ["Lag", (row) => h("span", { class: row.lag ? "late" : "good" }, count(row.lag)), "number"],
+      ["By partition", (row) => Object.entries(row.lags).slice(0, LAGS).map(([part, lag]) => `${part}: ${count(lag)}`).join(" · ") + (Object.keys(row.lags).length > LAGS ? " …" : "")],
+    ], rows, "no group has read it"));
   }
 
   function drawConfigs() {
@@ -158,7 +170,7 @@ function oneTopic(main, name) {
     found = await ask("configs", { name });
     if (!configs.querySelector("form")) drawConfigs();
   }
-  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS)];
+  const ends = [repeat(drawPartitions), repeat(readConfigs, CONFIGS_MS), repeat(drawLags, LAGS_MS)];
   return () => ends.forEach((end) => end());
 }
 
