@@ -77,7 +77,7 @@ def test_a_failover_is_seen_in_the_grid(seen: Seen) -> None:
     leaders = page.locator('.grid td.leader[data-cell$="@2"]')
     cell = leaders.first.get_attribute("data-cell")
     page.get_by_role("button", name="kill broker 2").click()
-    expect(page.locator(f'[data-cell="{cell}"]')).to_have_class("place offline flash")
+    expect(page.locator(f'td.offline[data-cell="{cell}"]')).to_be_visible()
     expect(page.locator(".grid td.leader")).to_have_count(3)
     expect(page.locator(".timeline")).to_contain_text("broker 2 has left")
     seen.keep_picture("failover")
