@@ -50,6 +50,8 @@ LOAD_BYTES = 2_000
 LONGEST_LOAD_STEP_MS = 30
 MARKER_PAUSE_MS = 5
 MAX_OWN_PARTITIONS = 1
+# The own coordinator and the own partitions are asked without the network; Apache Kafka's are not.
+OWN_AT_ONCE = True
 
 
 class _AppendWait:
@@ -205,7 +207,7 @@ class SimulatedTransactions(SimulatedCoordinator):
     def _send_markers(self, job: MarkerJob) -> None:
         routed = self.queues.add(job)
         for broker_id in routed.brokers:
-            if broker_id == self.broker.broker_id:
+            if broker_id == self.broker.broker_id and OWN_AT_ONCE:
                 self._write_piece()
             else:
                 self._pump(broker_id)
@@ -297,7 +299,7 @@ class Verifier:
         if state is None or not self._broker.manager.metadata.is_alive(state.leader):
             question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
-        if state.leader == self._broker.broker_id:
+        if state.leader == self._broker.broker_id and OWN_AT_ONCE:
             machine = self._broker.transactions.machine
             verified = machine.verify_partitions(
                 question.transactional_id,
