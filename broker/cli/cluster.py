@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..local import cluster_state
-from ..local.cluster_spec import DEFAULT_BROKERS, MAX_BROKERS
-from ..local.cluster_state import ClusterError, ClusterState
+from ..local.cluster_spec import DEFAULT_BROKERS
+from ..local.cluster_state import MAX_BROKERS, ClusterError, ClusterState
 from .console_process import DEFAULT_PORT, ConsoleProcess
 from .options import (
     data_dir_option,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .cluster_state import ClusterError, NodeState
+from .cluster_state import MAX_BROKERS, ClusterError, NodeState
 from .secured import SecurityFiles
 from .zookeeper_credentials import zookeeper_credentials
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..server import Companion
 
 HOST = "127.0.0.1"
-MAX_BROKERS = 100
 PORT_PATIENCE_SECONDS = 1.0
 PORT_POLL_SECONDS = 0.02
 DEFAULT_BROKERS = 3

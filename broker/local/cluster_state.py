@@ -30,6 +30,7 @@ LOCK_FILE = "cluster.lock"
 NODES_LOCK_FILE = "nodes.lock"
 EPHEMERAL_PREFIX = "pybroker-"  # of directories that keep nothing, in that for temporary files
 STATE_VERSION = 1
+MAX_BROKERS = 100  # of one cluster
 CLAIM_PATIENCE_SECONDS = 0.5  # somebody may be asking at this moment whether it is claimed
 ORPHANS_PATIENCE_SECONDS = 3.0  # they stop by themselves once their supervisor is gone
 KILLED_PATIENCE_SECONDS = 2.0

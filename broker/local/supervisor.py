@@ -137,8 +137,6 @@ class Supervisor:
     def _start_all(self) -> None:
         import_broker_code()
         prepare_for_forks()
-        gc.collect()
-        gc.freeze()
         spec = self.spec
         if spec.security is not None:
             spec.security.prepare_secrets()
@@ -533,7 +531,15 @@ class Supervisor:
 
 
 def import_broker_code() -> None:
-    """Pay for the imports once, before forking."""
+    """Pay for the imports once, before forking.
+
+    What they make lives for ever. The collector is kept from it: it would look at all of it again
+    and again meanwhile, and later its notes would keep pages from being shared.
+    """
+    gc.disable()
     from .. import server  # noqa: F401
     from ..zookeeper import server as zookeeper_server  # noqa: F401
     from . import node_process  # noqa: F401
+
+    gc.freeze()
+    gc.enable()

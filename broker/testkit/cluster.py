@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..local import cluster_state
-from ..local.cluster_spec import MAX_BROKERS
-from ..local.cluster_state import ClusterError
+from ..local.cluster_state import MAX_BROKERS, ClusterError
 from ..local.ephemeral import EphemeralDirectory
 from .asynchronous import in_thread
 from .faults import Fault

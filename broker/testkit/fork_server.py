@@ -13,7 +13,6 @@ server's end (`PR_SET_PDEATHSIG` where there is that).
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import selectors
@@ -182,7 +181,8 @@ def _tell(channel: socket.socket, message: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """`python -m ... OWNER`: requests come on the standard input, a Unix socket."""
+    """Of a process whose argument is its owner's id; requests come on its standard input, a Unix
+    socket."""
     requests = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -190,10 +190,4 @@ def main() -> None:
     raise_descriptor_limit()
     import_broker_code()
     prepare_for_forks()
-    gc.collect()
-    gc.freeze()
     ForkServer(requests, int(sys.argv[1])).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -39,7 +39,8 @@ from ...protocol.messages.topics import (
 )
 from ...protocol.records.batch import iter_batch_headers, iter_records
 from ..local.cluster_state import ClusterError
-from .records import KafkaRecord, aborted_places
+from .aborted import aborted_places
+from .records import KafkaRecord
 
 POLL_SECONDS = 0.02
 VIEW_SECONDS = 1.0  # for one broker's answer: it may be paused
