@@ -25,6 +25,7 @@ FIRST_BUFFER_BYTES = 64 * 1024
 STEP_BYTES = 256 * 1024  # of a big frame: it is seen to come
 # A reused buffer that was grown is given back after so many frames that did not need it.
 SMALL_FRAMES_BEFORE_SHRINKING = 1000
+MAX_KEPT_BYTES = 2 * 1024 * 1024  # of a big frame's buffer, for the next one
 LARGE_PAGE_BYTES = 2 * 1024 * 1024
 
 _SIZE = Struct(">i")
@@ -96,14 +97,16 @@ class FrameReader:
 class FramesReader:
     """Reads one frame after the other, however many have come at once.
 
-    A frame's bytes are its own: they stay what they are. Those of a big frame are not copied.
+    A frame's bytes are its own: they stay what they are while anybody has a view of them. Those of
+    a big frame are not copied; its buffer takes another one once nobody has.
     """
 
-    __slots__ = ("_buffer", "_end", "_max_frame_bytes", "_start", "steps")
+    __slots__ = ("_big", "_buffer", "_end", "_max_frame_bytes", "_start", "steps")
 
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        self._big = bytearray()  # of the last big frame
         self._start = self._end = 0  # what has come and is in no frame yet
         self.steps = 0  # grows while frames, and parts of a big one, come
 
@@ -135,8 +138,16 @@ class FramesReader:
             self._start, self._end = 0, come
         self._end = await _fill(stream, memoryview(self._buffer), come, needed)
 
+    def _big_buffer(self, needed: int) -> memoryview:
+        """New memory costs as much as what is received into it."""
+        kept = self._big
+        if needed > len(kept) or not _is_free(kept):
+            kept = bytearray(needed)
+            self._big = kept if needed <= MAX_KEPT_BYTES else bytearray()
+        return memoryview(kept)[:needed]
+
     async def _read_big(self, stream: trio.abc.ReceiveStream, needed: int) -> memoryview:
-        frame = memoryview(bytearray(needed))
+        frame = self._big_buffer(needed)
         come = self._end - self._start
         frame[:come] = memoryview(self._buffer)[self._start : self._end]
         self._start = self._end = 0
@@ -144,6 +155,16 @@ class FramesReader:
             come = await _fill(stream, frame, come, min(needed, come + STEP_BYTES))
             self.steps += 1
         return frame[_SIZE.size :]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Whether nobody has a view of it: then, and only then, its size can be changed."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    buffer.pop()
+    return True
 
 
 async def _fill(stream: trio.abc.ReceiveStream, view: memoryview, filled: int, needed: int) -> int:

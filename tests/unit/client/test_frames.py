@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from pybroker.client.frames import FIRST_BUFFER_BYTES, FrameReader, send_frame
+from pybroker.client.frames import FIRST_BUFFER_BYTES, FrameReader, FramesReader, send_frame
 from pybroker.protocol.errors import ProtocolError
 
 SIZES = (0, 1, 4, 100, FIRST_BUFFER_BYTES - 5, FIRST_BUFFER_BYTES, FIRST_BUFFER_BYTES * 3)
@@ -52,6 +52,26 @@ async def test_frames_one_after_the_other(pair: Pair, reuse: bool) -> None:
             kept.append((got, content))
     if not reuse:  # an old frame stays what it was
         assert all(got == content for got, content in kept)
+
+
+async def test_many_frames_at_once_stay_what_they_are(pair: Pair) -> None:
+    """While somebody holds a part of one; the buffers of those that nobody holds are used again."""
+    one, other = pair
+    reader = FramesReader()
+    draw = random.Random(7)
+    kept = []
+    async with trio.open_nursery() as nursery:
+        contents = [draw.randbytes(size) for size in (*SIZES, *SIZES[::-1], *SIZES[-3:] * 4)]
+        nursery.start_soon(one.send_all, b"".join(frame(content) for content in contents))
+        for content in contents:
+            got = await reader.read(other)
+            assert got == content
+            if draw.random() < 0.5:
+                kept.append((got[1:], content[1:]))
+            elif kept and draw.random() < 0.5:
+                kept.pop(0)
+            del got
+            assert all(part == expected for part, expected in kept)
 
 
 async def test_byte_by_byte(pair: Pair) -> None:
