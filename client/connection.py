@@ -4,12 +4,13 @@ Invariants: requests go out in the order in which `request` was called; a caller
 or gives up loses its answer only, which is read and dropped; a connection that failed, or on which
 an answer did not come in its time, fails all that is on its way with ConnectionFailed, is closed,
 and never used again. At most MAX_IN_FLIGHT requests are on their way, others wait.
-A session with an end is left for a new stream before that (KIP-368), once nothing is on its way.
+A session with an end is renewed before that by a login on the same stream (KIP-368), once nothing
+is on its way.
 
 The tasks that read and write live in the nursery of `Connections`. A cancellation from outside does
 not reach them: whoever is cancelled may still say goodbye in a shielded scope.
 Mirrors: NetworkClient, InFlightRequests; KIP-35 and KIP-511.
-Leaves out: a login on a stream in use; connections that are closed because they are idle.
+Leaves out: connections that are closed because they are idle.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from ..protocol.api import API_TABLE, ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
-from .errors import ClientError, ConnectionFailed, Unsupported
+from .errors import ClientError, ConnectionFailed, LoginError, Unsupported
 from .exchanges import STREAM_ERRORS, Exchanges, SentRequest
 from .frames import FramesReader, send_some
 from .releases import not_served
-from .security.connector import OPEN, Connector, Link
+from .security.connector import OPEN, Connector, Link, good_until
+from .security.login import log_in_again
 from .security.tls import explained
 
 # What may be missing where a connection is ended before anything was answered.
@@ -254,22 +256,34 @@ class Connection:
                 while self.is_open and (self._in_flight or self._is_sending):
                     await self._wait_for_progress()
                 if self.is_open:
-                    await self._renew()
+                    await self._log_in_again()
 
-    async def _renew(self) -> None:
-        """Leave the stream, on which nothing is on its way, for a new one."""
-        self._stop_tasks()
-        self._link.close()
+    async def _log_in_again(self) -> None:
+        """Nothing else is on its way meanwhile. Raises ClientError."""
+        login = self._connector.login
+        assert login is not None
+        began = trio.current_time()
         try:
-            link = await open_link(self._host, self._port, self._connector)
-        except BaseException:
+            with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
+                version = self.version(ApiKey.SASL_AUTHENTICATE)
+                lifetime_ms = await log_in_again(self._ask_between, login, version)
+        except trio.TooSlowError as error:
+            self.give_up()
+            raise self._failed(error) from error
+        except LoginError as error:
+            self._fail(trio.ClosedResourceError("its session has ended"))
+            raise LoginError(f"{self.address}: {error}") from None
+        except BaseException:  # a login that was left half way cannot be gone on with
             self._fail(trio.ClosedResourceError("its session has ended"))
             raise
-        if not self.is_open:  # closed in the meantime
-            link.close()
-            return
-        self._link = link
-        self._nursery.start_soon(self._read_answers, link)
+        self._link = self._link._replace(good_until=good_until(began, lifetime_ms))
+
+    async def _ask_between(self, message: Message, version: int) -> Message:
+        """For whoever holds the turn."""
+        settled = trio.Event()
+        awaited = _Awaited(self._send(message, version), settled.set)
+        self._in_flight.append(awaited)
+        return await self._answer_to(awaited, settled)
 
     def _send(self, message: Message, version: int) -> SentRequest:
         """Without waiting: what the socket does not take is left to a task."""
@@ -308,15 +322,13 @@ class Connection:
         self._show_progress()
 
     async def _read_answers(self, link: Link) -> None:
-        frames = self._frames = FramesReader()
         with trio.CancelScope(shield=True) as scope:
             self._tasks.add(scope)
             try:
-                while link is self._link and self.is_open:
-                    self._take(await frames.read(link.stream))
+                while self.is_open:
+                    self._take(await self._frames.read(link.stream))
             except (*STREAM_ERRORS, ProtocolError) as error:
-                if link is self._link:
-                    self._fail(error)
+                self._fail(error)
         self._tasks.discard(scope)
 
     def _take(self, frame: memoryview) -> None:

@@ -3,8 +3,7 @@
 Invariants: a stream comes out ready, or not at all and closed; `LoginError` says which setting is
 wrong and what to do, and holds no secret. Time limits are the caller's.
 
-Mirrors ChannelBuilders and SaslClientAuthenticator. A session that ends (KIP-368) is replaced by a
-new connection before that, instead of a login on the same one.
+Mirrors ChannelBuilders and SaslClientAuthenticator.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from .login import Login, log_in
 from .tls import TlsFailure, start_tls
 from .tls_stream import TlsStream
 
-# The share of a session's lifetime after which a connection is not used any more.
+# The share of a session's lifetime after which there has to be another login (KIP-368).
 SESSION_SHARE = (0.85, 0.95)
+LEAST_SESSION_SECONDS = 1.0  # brokers take no second login before that
 
 
 class Link(NamedTuple):
@@ -86,10 +86,7 @@ class Connector(NamedTuple):
         except BaseException:
             Link(tcp).close()
             raise
-        if lifetime_ms <= 0:
-            return Link(stream)
-        share = random.uniform(*SESSION_SHARE)
-        return Link(stream, began + share * lifetime_ms / 1000)
+        return Link(stream, good_until(began, lifetime_ms))
 
     async def _encrypted(self, tcp: trio.SocketStream, host: str, port: int) -> TlsStream:
         assert self.tls is not None
@@ -110,6 +107,13 @@ class Connector(NamedTuple):
                 f"{address} closes the connection during the login; does it speak {self.protocol} "
                 "there (security.protocol)?"
             ) from error
+
+
+def good_until(began: float, lifetime_ms: int) -> float:
+    """When a login that began then has to be made anew; `lifetime_ms`: 0 for no limit."""
+    if lifetime_ms <= 0:
+        return math.inf
+    return began + max(random.uniform(*SESSION_SHARE) * lifetime_ms / 1000, LEAST_SESSION_SECONDS)
 
 
 OPEN = Connector()

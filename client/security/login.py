@@ -9,8 +9,9 @@ Mirrors SaslClientAuthenticator. Leaves out SaslHandshake v0 with raw tokens, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias, cast
 
 import trio
 
@@ -24,6 +25,7 @@ from ...protocol.messages.security import (
     SaslHandshakeResponse,
 )
 from ...protocol.sasl import SaslClient, SaslError
+from ...protocol.schema import Message
 from ..errors import LoginError
 from ..exchanges import Exchanges
 
@@ -46,13 +48,35 @@ class Login(NamedTuple):
         return f"Login({self.mechanism} as {self.name})"
 
 
+# Sends a request of a version, and waits for its answer.
+Ask: TypeAlias = Callable[[Message, int], Awaitable[Message]]
+
+
 async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
     """The session's lifetime in ms, 0 without a limit. LoginError, or errors of a broken stream."""
     exchanges = Exchanges(client_id, max_frame_bytes=MAX_FRAME_BYTES)
+    ask = partial(exchanges.ask, stream)
+    return await _in_plain_words(login, lambda: _first(ask, login))
+
+
+async def log_in_again(ask: Ask, login: Login, version: int) -> int:
+    """On a connection in use (KIP-368), when nothing else is on its way; `version` is that of
+    SaslAuthenticate. As `log_in`; what `ask` raises as well."""
+    return await _in_plain_words(login, lambda: _again(ask, login, version))
+
+
+async def _first(ask: Ask, login: Login) -> int:
+    return await _again(ask, login, await _authenticate_version(ask))
+
+
+async def _again(ask: Ask, login: Login, version: int) -> int:
+    await _shake_hands(ask, login)
+    return await _authenticate(ask, login, version)
+
+
+async def _in_plain_words(login: Login, work: Callable[[], Awaitable[int]]) -> int:
     try:
-        version = await _authenticate_version(stream, exchanges)
-        await _shake_hands(stream, exchanges, login)
-        return await _authenticate(stream, exchanges, login, version)
+        return await work()
     except SaslError as error:
         raise LoginError(_failed(login, str(error))) from None
     except ProtocolError as error:
@@ -62,8 +86,8 @@ async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
         ) from None
 
 
-async def _authenticate_version(stream: trio.abc.Stream, exchanges: Exchanges) -> int:
-    answer = cast(ApiVersionsResponse, await exchanges.ask(stream, ApiVersionsRequest(), 0))
+async def _authenticate_version(ask: Ask) -> int:
+    answer = cast(ApiVersionsResponse, await ask(ApiVersionsRequest(), 0))
     served = {api.api_key: api.max_version for api in answer.api_keys}
     if served.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE_VERSION:
         raise LoginError("its SASL is that of a broker before 1.0, which is not supported")
@@ -71,9 +95,9 @@ async def _authenticate_version(stream: trio.abc.Stream, exchanges: Exchanges) -
     return min(newest, served.get(ApiKey.SASL_AUTHENTICATE, 0))
 
 
-async def _shake_hands(stream: trio.abc.Stream, exchanges: Exchanges, login: Login) -> None:
+async def _shake_hands(ask: Ask, login: Login) -> None:
     hello = SaslHandshakeRequest(mechanism=login.mechanism)
-    answer = cast(SaslHandshakeResponse, await exchanges.ask(stream, hello, HANDSHAKE_VERSION))
+    answer = cast(SaslHandshakeResponse, await ask(hello, HANDSHAKE_VERSION))
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         enabled = _shown(", ".join(answer.mechanisms))
         raise LoginError(
@@ -87,14 +111,12 @@ async def _shake_hands(stream: trio.abc.Stream, exchanges: Exchanges, login: Log
         raise LoginError(_failed(login, ErrorCode(answer.error_code).name))
 
 
-async def _authenticate(
-    stream: trio.abc.Stream, exchanges: Exchanges, login: Login, version: int
-) -> int:
+async def _authenticate(ask: Ask, login: Login, version: int) -> int:
     client = login.new_client()
     token = client.step(b"")
     for _ in range(MAX_STEPS):
         request = SaslAuthenticateRequest(auth_bytes=token)
-        answer = cast(SaslAuthenticateResponse, await exchanges.ask(stream, request, version))
+        answer = cast(SaslAuthenticateResponse, await ask(request, version))
         if answer.error_code:
             reason = answer.error_message or ErrorCode(answer.error_code).name
             raise LoginError(_failed(login, reason))

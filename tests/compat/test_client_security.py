@@ -20,7 +20,11 @@ import trio
 
 from pybroker import Cluster, Consumer, Producer, SimpleRecord, create_topic
 from pybroker.broker.cli.main import main
+from pybroker.client.connection import Connections
 from pybroker.client.errors import ClientError
+from pybroker.client.security.settings import connector_from
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.certificates import PASSWORD, AuthorityFiles
 from tests.support.kafka_tools import kafka_tool
@@ -149,6 +153,25 @@ async def test_every_mechanism(kafka: Secured, protocol: str, mechanism: str, ja
     pause_seconds = 1.2 * LIFETIME_MS / 1000 if mechanism == "SCRAM-SHA-256" else 0
     topic = f"{protocol}-{mechanism}"
     await write_and_read(kafka.bootstrap(protocol), settings, topic, pause_seconds)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+async def test_a_session_is_renewed_on_its_connection(kafka: Secured, protocol: str) -> None:
+    """KIP-368: twice within the time, with requests going on; nothing is closed."""
+    settings = kafka.settings(protocol, "SCRAM-SHA-512", SCRAM_LOGIN)
+    host, _, port = kafka.bootstrap(protocol).partition(":")
+    question = MetadataRequest(topics=[])
+    async with Connections() as connections:
+        connection = await connections.open(host, int(port), connector_from(settings))
+        ends = {connection._link.good_until}
+        with trio.fail_after(60):
+            while len(ends) < 3:
+                await connection.request(
+                    ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse
+                )
+                ends.add(connection._link.good_until)
+                await trio.sleep(0.02)
+        assert connection.is_open
 
 
 @pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
