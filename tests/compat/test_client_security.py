@@ -166,9 +166,7 @@ async def test_a_session_is_renewed_on_its_connection(kafka: Secured, protocol: 
         ends = {connection._link.good_until}
         with trio.fail_after(60):
             while len(ends) < 3:
-                await connection.request(
-                    ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse
-                )
+                await connection.request(ApiKey.METADATA, question, MetadataResponse)
                 ends.add(connection._link.good_until)
                 await trio.sleep(0.02)
         assert connection.is_open
