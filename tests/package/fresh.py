@@ -2,7 +2,8 @@
 
 `python -m tests.package.fresh` builds the wheel, installs the three, and prints the times: of the
 installation, the test, the start of the cluster alone, the steps of our GitHub Actions example, and
-eight xdist workers with a cluster each.
+eight xdist workers with a cluster each. `--frameworks`: then the examples of those frameworks whose
+requirements are not those of our tests, Quix Streams and Faust.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import yaml
 
 from tests.support.processes import ROOT
 
-WORKFLOW = ROOT / "examples" / "testing" / "github-actions.yml"
+EXAMPLES = ROOT / "examples" / "testing"
+FRAMEWORKS = {"quixstreams": "test_quix.py", "faust-streaming": "test_faust.py"}
+WORKFLOW = EXAMPLES / "github-actions.yml"
 
 FIVE_LINES = """
 from kafka import KafkaProducer
@@ -105,6 +108,16 @@ def main() -> None:
         clusters = {line for line in told.splitlines() if line.startswith("gw")}
         print(f"  {len(clusters)} clusters; {told.splitlines()[-1]}")
         assert len(clusters) == 8, told
+        if "--frameworks" in sys.argv:
+            run_frameworks(pip, pytest, place)
+
+
+def run_frameworks(pip: list[str | Path], pytest: list[str | Path], place: Path) -> None:
+    """Their examples, in the same environment."""
+    run("pip install " + " ".join(FRAMEWORKS), *pip, *FRAMEWORKS)
+    for example in FRAMEWORKS.values():
+        told = run(example, *pytest, "--strict-markers", EXAMPLES / example, folder=place)
+        assert "1 passed" in told, told
 
 
 if __name__ == "__main__":
