@@ -59,7 +59,7 @@ from .coordinators.transaction_runtime import (
 )
 from .observability.loop_watch import LoopWatch
 from .observability.metrics import BrokerMetrics
-from .replicas.log_jobs import run_in_threads, run_storage_jobs
+from .replicas.log_jobs import STOPPING_THREADS, run_in_threads, run_storage_jobs
 from .resources import heap
 from .services import Services
 
@@ -442,7 +442,8 @@ class Broker:
     async def _close_logs_cleanly(self) -> None:
         assert self.logs is not None
         try:
-            await trio.to_thread.run_sync(self.logs.clean_shutdown, self.broker_epoch)
+            run = run_in_threads(STOPPING_THREADS)
+            await trio.to_thread.run_sync(self.logs.clean_shutdown, self.broker_epoch, run)
         except Exception:
             logger.exception("The logs were not closed cleanly")
             self.logs.release()

@@ -20,6 +20,7 @@ from .settled_replicas import SettledReplicas
 logger = logging.getLogger("pybroker.broker.replicas.log_jobs")
 
 TICK_SECONDS = 1.0
+STOPPING_THREADS = 4  # they wait for the disk; more hardly helped
 
 
 async def run_storage_jobs(
@@ -58,7 +59,7 @@ async def _run_job(job: Job, limiter: trio.CapacityLimiter) -> None:
 
 
 def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], None]:
-    """Runs the loading jobs of one log directory, `num.recovery.threads.per.data.dir` at a time.
+    """Runs the loading jobs of one log directory, or those that stop all logs, so many at a time.
 
     Called from a worker thread, so plain threads: the loop is not involved.
     """
@@ -68,7 +69,7 @@ def run_in_threads(threads: int) -> Callable[[Iterable[Callable[[], None]]], Non
             for job in jobs:
                 job()
             return
-        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+        with ThreadPoolExecutor(threads, thread_name_prefix="logs") as pool:
             for done in [pool.submit(job) for job in jobs]:
                 done.result()
 

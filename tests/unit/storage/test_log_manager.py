@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pybroker.broker.replicas.log_jobs import run_in_threads
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.storage.log import Log
 from pybroker.storage.log_directory import StartupError, parse_partition_name
@@ -154,6 +155,24 @@ def test_a_directory_in_place_of_a_file_is_named(
     path.rmdir()
     # Nothing that its checkpoints said of it is forgotten meanwhile.
     assert "t 0 3\n" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_logs_are_closed_side_by_side(tmp_path: Path) -> None:
+    """A log that fails is named, and only its directory is not marked as stopped cleanly."""
+    directories = [tmp_path / "a", tmp_path / "b"]
+    manager = manager_of(*directories)
+    for partition in range(40):
+        filled(manager, partition=partition, count=partition % 4)
+    broken = manager.get_log("t", 3)
+    assert broken is not None
+    Path(broken.directory, "leader-epoch-checkpoint").unlink()
+    manager.clean_shutdown(run=run_in_threads(4))
+    marks = {place.name for place in directories if (place / ".kafka_cleanshutdown").exists()}
+    assert marks == {"a", "b"} - {Path(broken.directory).parent.name}
+    again = manager_of(*directories)
+    ends = {log.name: log.log_end_offset for log in again.logs()}
+    assert ends == {f"t-{partition}": partition % 4 for partition in range(40)}
+    again.release()
 
 
 def test_one_partition_in_two_directories_is_offline(tmp_path: Path) -> None:
