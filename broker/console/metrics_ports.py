@@ -51,7 +51,7 @@ async def _get(address: Address, path: str) -> Answer | None:
     received = bytearray()
     try:
         async with await trio.open_tcp_stream(*address) as stream:
-            await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: metrics\r\n\r\n".encode())
+            await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
             while chunk := await stream.receive_some(PIECE_BYTES):
                 received += chunk
                 if len(received) > ANSWER_MAX_BYTES:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import KafkaError
 from ...protocol.zookeeper.operations import SessionExpired
+from ..observability.metrics_http import CannotTell
 from .look_up import look_up_offset, look_up_timestamp
 from .partition_files import partition_files
 from .replication import replica
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 Query = Mapping[str, str]
 MOST_DIGITS = 20
-
-
-class CannotTell(LookupError):
-    """The question is wrong, or must not be answered; its text says why."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -12,11 +12,18 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from urllib.parse import parse_qsl, urlsplit
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import parse_qsl
 
 import trio
 
 from .exposition import Exported, exposition
+
+
+class CannotTell(Exception):
+    """A question about the inside is wrong, or must not be answered; its text says why."""
+
 
 AnswerInside = Callable[[str, Mapping[str, str]], Awaitable[object]]
 INSIDE = "/inside/"
@@ -38,8 +45,7 @@ async def serve_metrics(
     inside: AnswerInside | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; reports the bound port. ``inside`` raises LookupError for what cannot
-    be told."""
+    """Serve until cancelled; reports the bound port. ``inside`` raises CannotTell."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.gc_collector import GCCollector
     from prometheus_client.process_collector import ProcessCollector
@@ -89,37 +95,43 @@ class _PortStatus(trio.TaskStatus[list[trio.SocketListener]]):
 Render = Callable[[], AsyncIterator[bytes]]
 
 
+class _Asked(NamedTuple):
+    path: str
+    query: str
+    host: str  # as the Host header names it, without a port
+
+
 async def _answer(stream: trio.SocketStream, render: Render, inside: AnswerInside | None) -> None:
     """One request and its response, each in its time."""
-    target = None
+    asked = None
     with trio.move_on_after(REQUEST_TIMEOUT_SECONDS):
-        target = await _request_target(stream)
-    if target is not None:
+        asked = await _request(stream)
+    if asked is not None:
         with trio.move_on_after(RESPONSE_TIMEOUT_SECONDS):
-            await stream.send_all(await _response(target, render, inside))
+            await stream.send_all(await _response(asked, render, inside))
 
 
-async def _request_target(stream: trio.SocketStream) -> str | None:
+async def _request(stream: trio.SocketStream) -> _Asked | None:
     received = b""
     while b"\r\n\r\n" not in received:
         chunk = await stream.receive_some(4096)
         received += chunk
         if not chunk or len(received) > MAX_REQUEST_BYTES:
             return None
-    words = received.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-    return words[1] if len(words) == 3 and words[0] in ("GET", "HEAD") else ""
+    first, *headers = received.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    target = words[1] if len(words) == 3 and words[0] in ("GET", "HEAD") else ""
+    path, _, query = target.partition("?")
+    hosts = [line[5:].strip() for line in headers if line[:5].lower() == "host:"]
+    return _Asked(path, query, hosts[0].rpartition("]")[0].strip("[") or hosts[0].partition(":")[0]
+                  if hosts else "")  # fmt: skip
 
 
-async def _response(target: str, render: Render, inside: AnswerInside | None) -> bytes:
-    asked = urlsplit(target)
+async def _response(asked: _Asked, render: Render, inside: AnswerInside | None) -> bytes:
     if asked.path.startswith(INSIDE) and inside is not None:
-        status, kind = "200 OK", "application/json"
-        try:
-            found = await inside(asked.path.removeprefix(INSIDE), dict(parse_qsl(asked.query)))
-        except LookupError as error:
-            status, found = "400 Bad Request", {"error": str(error)}
-        body = json.dumps(found).encode()
-    elif target.split("?", 1)[0] in ("/metrics", "/"):
+        kind = "application/json"
+        status, body = await _inside(asked, inside)
+    elif asked.path in ("/metrics", "/"):
         status, kind = "200 OK", "text/plain; version=0.0.4; charset=utf-8"
         body = b"".join([piece async for piece in render()])
     else:
@@ -129,3 +141,26 @@ async def _response(target: str, render: Render, inside: AnswerInside | None) ->
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body
+
+
+async def _inside(asked: _Asked, inside: AnswerInside) -> tuple[str, bytes]:
+    """Status and JSON. An answer that fails costs nobody else anything."""
+    try:
+        if not _is_address(asked.host):
+            raise CannotTell("ask by an address, not by a name: browsers can be told any name")
+        found = await inside(asked.path.removeprefix(INSIDE), dict(parse_qsl(asked.query)))
+    except CannotTell as error:
+        return "400 Bad Request", json.dumps({"error": str(error)}).encode()
+    except Exception:
+        logger.exception("What was asked of the inside cannot be told")
+        return "500 Internal Server Error", json.dumps({"error": "it failed; see the log"}).encode()
+    return "200 OK", json.dumps(found).encode()
+
+
+def _is_address(host: str) -> bool:
+    """Of which no page of another site can be told that it is its own (DNS rebinding)."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return True

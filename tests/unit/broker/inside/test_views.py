@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 import trio
 
-from pybroker.broker.inside.views import CannotTell, Inside
+from pybroker.broker.inside.views import Inside
 from pybroker.broker.inside.znodes import HIDDEN, znode
 from pybroker.broker.observability.metrics import BrokerMetrics
-from pybroker.broker.observability.metrics_http import serve_metrics
+from pybroker.broker.observability.metrics_http import CannotTell, serve_metrics
 from pybroker.protocol.zookeeper.constants import ZkCode
 from pybroker.protocol.zookeeper.operations import ZkResult, ZkStat
 
@@ -75,12 +75,14 @@ async def test_over_the_metrics_port() -> None:
     async def answer(name: str, query: Mapping[str, str]) -> object:
         if name == "wrong":
             raise CannotTell("that cannot be told")
+        if name == "fails":
+            raise KeyError(name)
         return {"name": name, **query}
 
-    async def get(port: int, target: str) -> tuple[bytes, object]:
+    async def get(port: int, target: str, host: str = "[::1]:80") -> tuple[bytes, object]:
         received = b""
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-            await stream.send_all(f"GET {target} HTTP/1.1\r\n\r\n".encode())
+            await stream.send_all(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             async for chunk in stream:
                 received += chunk
         head, _, body = received.partition(b"\r\n\r\n")
@@ -99,5 +101,15 @@ async def test_over_the_metrics_port() -> None:
             b"HTTP/1.1 400 Bad Request",
             {"error": "that cannot be told"},
         )
+        failed = (b"HTTP/1.1 500 Internal Server Error", {"error": "it failed; see the log"})
+        assert await get(port, "/inside/fails") == failed
+        for host in ("evil.example", "evil.example:80", ""):
+            status, told = await get(port, "/inside/files", host)
+            assert status == b"HTTP/1.1 400 Bad Request"
+            assert "by an address, not by a name" in str(told)
+        for host in ("localhost:7", "127.0.0.1", "10.0.0.1:1"):
+            assert (await get(port, "/inside/files", host))[0] == b"HTTP/1.1 200 OK"
+        for odd in ("//[", "/inside/%ff?%zz=1&&=", "*"):
+            await get(port, odd)
         assert (await get(port, "/inside"))[0] == b"HTTP/1.1 404 Not Found"
         nursery.cancel_scope.cancel()
