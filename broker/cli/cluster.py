@@ -197,14 +197,19 @@ def start(
     console = None
     if has_console:
         console = ConsoleProcess(spec.data_dir, console_port, may_write=console_write)
-    if detach:
-        sys.exit(_start_detached(spec, started, console, owner))
+    sys.exit((_start_detached if detach else _start_here)(spec, started, console, owner))
+
+
+def _start_here(
+    spec: ClusterSpec, started: float, console: ConsoleProcess | None, owner: int | None
+) -> int:
+    """This process is the supervisor, until the end."""
 
     def on_ready(state: ClusterState, seconds: float, console_line: str) -> None:
         with contextlib.suppress(OSError):  # nobody reads it, but the cluster runs
             _announce(spec, state, seconds, console_line)
 
-    sys.exit(_supervise(spec, started, on_ready, console, owner))
+    return _supervise(spec, started, on_ready, console, owner)
 
 
 def _owner() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .completion import complete_brokers
+from .completion import brokers_option
 from .options import UserError
 from .target import Row, Target, cluster_options, end_with_errors, pairs
 
@@ -59,15 +59,7 @@ def info(target: Target) -> None:
 
 
 @cluster.command()
-@click.option(
-    "--broker",
-    "brokers",
-    multiple=True,
-    type=int,
-    metavar="ID",
-    help="Default: all.",
-    shell_complete=complete_brokers,
-)
+@brokers_option
 @cluster_options
 def apis(target: Target, brokers: tuple[int, ...]) -> None:
     """Show the requests that brokers serve, in which versions, and which one we would use."""

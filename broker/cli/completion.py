@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -111,3 +111,16 @@ def complete_brokers(
         return sorted(str(broker.node_id) for broker in (await cluster.metadata([])).brokers)
 
     return _names(context, begin, ask)
+
+
+def brokers_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`brokers`: the ids of those that are asked, () for all."""
+    return click.option(
+        "--broker",
+        "brokers",
+        multiple=True,
+        type=int,
+        metavar="ID",
+        help="Default: all.",
+        shell_complete=complete_brokers,
+    )(command)

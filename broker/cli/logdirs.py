@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .completion import complete_brokers
+from .completion import brokers_option
 from .places import find_places, place_text
 from .target import Row, Target, cluster_options
 
@@ -27,15 +27,7 @@ Examples:
 """
 )
 @click.argument("places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...")
-@click.option(
-    "--broker",
-    "brokers",
-    multiple=True,
-    type=int,
-    metavar="ID",
-    help="Default: all.",
-    shell_complete=complete_brokers,
-)
+@brokers_option
 @click.option("--replicas", is_flag=True, help="Each replica, not only the directories.")
 @cluster_options
 def logdirs(

@@ -109,6 +109,17 @@ def _of_files(files: tuple[Path, ...], end: bytes, *, is_whole: bool) -> Iterato
         yield lines if lines[-1] else lines[:-1]
 
 
+async def _input(
+    interrupt: Interrupt, files: tuple[Path, ...], end: bytes, *, is_whole: bool
+) -> AsyncIterator[list[bytes]]:
+    """Of the files, or of standard input if there are none. Raises UserError."""
+    for lines in _of_files(files, end, is_whole=is_whole):
+        yield lines
+    if not files:
+        async for lines in _pieces(interrupt, end):
+            yield lines
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -213,22 +224,8 @@ def produce(
         if schemas is not None:
             await schemas.load([schema or 0])
         async with Producer(bootstrap, security=security, tell=tell, **settings) as producer:
-            await interrupt.unless_told(functools.partial(producer.prepare, topic))
-            if transactional_id is not None:
-                producer.begin_transaction()
-            for lines in _of_files(files, end, is_whole=form == "whole"):
-                await writing.write(producer, lines)
-            if not files:
-                async for lines in _pieces(interrupt, end):
-                    await writing.write(producer, lines)
-            await writing.settle(producer)
-            if transactional_id is None:
-                return
-            if interrupt.is_told:
-                await producer.abort_transaction()
-                writing.count = 0
-            else:
-                await producer.commit_transaction()
+            pieces = _input(interrupt, files, end, is_whole=form == "whole")
+            await writing.run(interrupt, producer, pieces, in_one=transactional_id is not None)
 
     try:
         run_client(functools.partial(interruptible, run))
@@ -250,6 +247,29 @@ class _Writing:
         self._deliveries: deque[Delivery] = deque()
         self.count = 0
         self.meter = Meter(time.monotonic())
+
+    async def run(
+        self,
+        interrupt: Interrupt,
+        producer: Producer,
+        pieces: AsyncIterator[list[bytes]],
+        *,
+        in_one: bool,
+    ) -> None:
+        """All pieces, until Ctrl-C; `in_one` transaction, which Ctrl-C aborts."""
+        await interrupt.unless_told(functools.partial(producer.prepare, self._topic))
+        if in_one:
+            producer.begin_transaction()
+        async for lines in pieces:
+            await self.write(producer, lines)
+        await self.settle(producer)
+        if not in_one:
+            return
+        if interrupt.is_told:
+            await producer.abort_transaction()
+            self.count = 0
+        else:
+            await producer.commit_transaction()
 
     async def write(self, producer: Producer, lines: list[bytes]) -> None:
         """Raises UserError for a line that is wrong, once all before it is written."""

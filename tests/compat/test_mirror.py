@@ -9,7 +9,6 @@ import signal
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import trio
@@ -36,14 +35,16 @@ from pybroker.client.mirror.topic_plan import ALLOW, LITERAL, READ, TOPIC, WRITE
 from pybroker.protocol.messages.security import DescribeAclsRequest
 from tests.support.mirrors import (
     WAIT_SECONDS,
+    Ends,
     bare,
     contents,
     create,
     properties,
+    running_ends,
     running_mirror,
     until_copied,
 )
-from tests.support.processes import PYBROKER, BrokerProcess, free_port, zookeeper_process
+from tests.support.processes import PYBROKER, BrokerProcess, free_port
 from tests.support.zygote import ForkedProcess, shared_zygote
 
 CONFIG = {
@@ -60,36 +61,12 @@ EAGER = {"checkpoints": 0.1, "sync_groups": 0.1, "refresh_groups": 0.1}
 _names = itertools.count()
 
 
-class Ends(NamedTuple):
-    source: BrokerProcess
-    target: BrokerProcess
-
-    def properties(self, **more: str) -> dict[str, str]:
-        return properties(self.source.bootstrap, self.target.bootstrap, **more)
-
-
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
-    directory = tmp_path_factory.mktemp("ends")
-    (directory / "one").mkdir()
-    (directory / "two").mkdir()
-    with (
-        zookeeper_process(directory / "one") as one,
-        zookeeper_process(directory / "two") as two,
-    ):
-        made = Ends(
-            BrokerProcess(directory / "source", one, CONFIG),
-            BrokerProcess(directory / "target", two, CONFIG),
-        )
-        try:
-            for broker in made:
-                broker.launch()
-            for broker in made:
-                broker.wait_until_ready()
-            yield made
-        finally:
-            for broker in made:
-                broker.kill()
+    with running_ends(
+        tmp_path_factory.mktemp("ends"), (BrokerProcess, BrokerProcess), CONFIG
+    ) as made:
+        yield made
 
 
 @pytest.fixture

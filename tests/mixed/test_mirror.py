@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import trio
@@ -19,8 +18,17 @@ from pybroker.client.admin.group_offsets import CommittedOffset
 from pybroker.protocol.records.compression import Compression
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.mirror_maker import mirror_maker_command, remote_clusters
-from tests.support.mirrors import bare, contents, create, properties, running_mirror, until_copied
-from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.mirrors import (
+    Ends,
+    bare,
+    contents,
+    create,
+    properties,
+    running_ends,
+    running_mirror,
+    until_copied,
+)
+from tests.support.processes import BrokerProcess
 
 CONFIG = {
     "transaction.state.log.replication.factor": "1",
@@ -37,37 +45,15 @@ GROUP = "billing"
 pytestmark = pytest.mark.timeout(600)
 
 
-class Ends(NamedTuple):
-    source: BrokerProcess
-    target: BrokerProcess
-
-
 @pytest.fixture(scope="module", params=["from apache", "to apache"])
 def ends(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ends]:
-    directory = tmp_path_factory.mktemp("ends")
     kinds = [ApacheKafkaProcess, BrokerProcess]
     if request.param == "to apache":
         kinds.reverse()
-    (directory / "one").mkdir()
-    (directory / "two").mkdir()
-    with (
-        zookeeper_process(directory / "one") as one,
-        zookeeper_process(directory / "two") as two,
-    ):
-        made = Ends(
-            kinds[0](directory / "source", one, CONFIG), kinds[1](directory / "target", two, CONFIG)
-        )
-        try:
-            for broker in made:
-                broker.launch()
-            for broker in made:
-                broker.wait_until_ready()
-            yield made
-        finally:
-            for broker in made:
-                broker.kill()
+    with running_ends(tmp_path_factory.mktemp("ends"), kinds, CONFIG) as made:
+        yield made
 
 
 async def fill(bootstrap: str, topic: str, rng: random.Random) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
 import trio
 
@@ -15,6 +17,7 @@ from pybroker.client.consumer.received import Received
 from pybroker.client.mirror.flow import Flow
 from pybroker.client.mirror.mirror import Mirror
 from pybroker.client.mirror.settings import read_settings
+from tests.support.processes import BrokerProcess, zookeeper_process
 
 WAIT_SECONDS = 60
 SINGLE = {
@@ -43,6 +46,42 @@ def properties(source: str, target: str, **more: str) -> dict[str, str]:
         **SINGLE,
         **named,
     }
+
+
+class Ends(NamedTuple):
+    """Two clusters of one broker each."""
+
+    source: BrokerProcess
+    target: BrokerProcess
+
+    def properties(self, **more: str) -> dict[str, str]:
+        return properties(self.source.bootstrap, self.target.bootstrap, **more)
+
+
+@contextmanager
+def running_ends(
+    directory: Path, kinds: Sequence[type[BrokerProcess]], config: Mapping[str, str]
+) -> Iterator[Ends]:
+    """Of these kinds, the source first; each with a ZooKeeper of its own."""
+    (directory / "one").mkdir()
+    (directory / "two").mkdir()
+    with (
+        zookeeper_process(directory / "one") as one,
+        zookeeper_process(directory / "two") as two,
+    ):
+        made = Ends(
+            kinds[0](directory / "source", one, config),
+            kinds[1](directory / "target", two, config),
+        )
+        try:
+            for broker in made:
+                broker.launch()
+            for broker in made:
+                broker.wait_until_ready()
+            yield made
+        finally:
+            for broker in made:
+                broker.kill()
 
 
 @asynccontextmanager
