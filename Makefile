@@ -23,7 +23,7 @@ help:
 	@echo "make profile LOAD=small-64x5   where the broker's time goes under a load"
 	@echo "make lint    only format, lint, types and layers"
 	@echo "make pythons unit, property and wire tests on each Python that is here (5 minutes each)"
-	@echo "make compiled  the loops over records of this checkout, by mypyc; needs a C compiler (10 seconds)"
+	@echo "make compiled  the loops over records and the way of a request in this checkout, by mypyc (a minute)"
 	@echo "make wheels  a compiled wheel for each Python that is here, in dist/"
 	@echo "make dist    the wheel without compiled parts and the sdist, checked, in dist/"
 	@echo "make clean   remove the virtual environment and caches"
@@ -88,7 +88,7 @@ pythons: venv-test
 	$(BIN)/python -m tests.pythons
 
 compiled: venv-test
-	$(BIN)/python setup.py -q compile_loops
+	$(BIN)/python setup.py -q compile_loops compile_request_path
 
 wheels: venv-test
 	$(BIN)/python -m tests.wheels
@@ -100,4 +100,4 @@ dist: venv-test
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info \
-		protocol/records/loops/compiled
+		protocol/records/loops/compiled broker/compiled

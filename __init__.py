@@ -18,11 +18,14 @@ What a program may import is in `__all__`, and nothing else here is public:
     __version__     of the installed distribution
 
 Invariant: a name is imported when it is first used. Every process of a cluster imports this module,
-and `pybroker --help` needs none of them.
+and `pybroker --help` needs none of them. Which modules come compiled is known first (`compiled`).
 """
 
 from importlib import import_module
+from os.path import dirname
 from typing import TYPE_CHECKING
+
+from .compiled import install
 
 if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
     from .client.admin.admin import Admin
@@ -76,6 +79,9 @@ _MODULES = {
     "kafka_session": ".spark_jobs.session",
     "list_topics": ".client.admin.topics",
 }
+
+install(__name__, dirname(__file__))
+del install
 
 if not TYPE_CHECKING:
 

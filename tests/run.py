@@ -103,6 +103,13 @@ RECORDS = [
     "tests/properties/protocol/records",
 ]
 
+# What looks into the way of a request: once more compiled. Its doubles are interpreted.
+REQUEST_PATH = [
+    "tests/unit/test_compiled.py",
+    "tests/unit/broker/network",
+    "tests/properties/broker",
+]
+
 # Directories of tests that failed, with the logs of their brokers; pytest keeps three sessions' by
 # default, and no more stages than that would be left.
 KEEP_FAILED = ["-o", "tmp_path_retention_policy=failed", "-o", "tmp_path_retention_count=100"]
@@ -135,7 +142,20 @@ def stages() -> list[Stage]:
         Stage(
             "unit and property tests",
             "test",
-            [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
+            [
+                "env",
+                "PYBROKER_COMPILED=loops",
+                *pytest,
+                *COMPUTING,
+                "tests/unit",
+                "tests/properties",
+            ],
+        ),
+        Stage(
+            "compiled request path",
+            "test",
+            [python, "setup.py", "-q", "compile_request_path"],
+            beside=True,
         ),
         Stage("types", "lint", [str(BIN / "mypy")], beside=True),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
@@ -160,6 +180,7 @@ def stages() -> list[Stage]:
             beside=True,
         ),
         Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
+        Stage("request path, compiled", "test", [*pytest, *REQUEST_PATH], beside=True),
         Stage(
             "torture",
             "test",

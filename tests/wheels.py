@@ -1,13 +1,15 @@
 """A compiled wheel for each Python that is here: `make wheels`.
 
 Each is built by the Python that it is for, with what the build asks for (mypy), goes to dist/, and
-is put into an environment of its own, in which the loops over records have to be the compiled ones.
+is put into an environment of its own, in which the loops over records and the way of a request have
+to be the compiled ones.
 They run on machines like this one; for an index, cibuildwheel builds them against old C libraries
 (pyproject.toml has its settings). Exit status 1 if one could not be built, or was not compiled.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,14 +21,18 @@ from tests.pythons import ROOT, VERSIONS, find
 DIST = ROOT / "dist"
 # Of its dependencies, what the compiled loops import.
 IMPORTED = ("librt>=0.16", "mypy-extensions>=1.0")
-ASK = "from pybroker.protocol.records.loops import COMPILED, scan; print(COMPILED, scan.__file__)"
+ASK = (
+    "import pybroker.compiled as c; from pybroker.protocol.records.loops import COMPILED;"
+    "print(COMPILED and c.is_request_path_compiled())"
+)
 
 
 def build(python: Path, folder: Path) -> str:
     """Build and try the wheel of this Python; what is to say of it, or CalledProcessError."""
     pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     made = folder / "made"
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", made, ROOT], check=True)
+    command = [*pip, "wheel", "--no-deps", "--wheel-dir", made, ROOT]
+    subprocess.run(command, check=True, env={**os.environ, "PYBROKER_COMPILED": "all"})
     (wheel,) = made.glob("*.whl")
     subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     own = folder / "venv" / "bin" / "python"

@@ -166,6 +166,8 @@ def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> Non
         version = importlib.import_module("importlib.metadata").version("pybroker")
         loops = importlib.import_module("...protocol.records.loops", __package__)
         how = "compiled record loops" if loops.COMPILED else "pure Python"
+        if importlib.import_module("...compiled", __package__).is_request_path_compiled():
+            how = f"compiled request path, {how}"
         click.echo(f"{ctx.info_name}, version {version} ({how})")
         ctx.exit()
 
@@ -181,7 +183,7 @@ def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> Non
     is_eager=True,
     expose_value=False,
     callback=_tell_version,
-    help="Show the version, and whether the record loops are compiled, and exit.",
+    help="Show the version, and which parts are compiled, and exit.",
 )
 def main() -> None:
     """Apache Kafka 3.9 on your laptop, in Python: no JVM, no Docker.

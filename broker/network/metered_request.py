@@ -45,8 +45,6 @@ EXEMPT: Final = frozenset(
 class MeteredRequest(Request):
     __slots__ = ("_is_charged", "_is_denied", "_mutations", "_quotas", "_stepped_at", "_worked")
 
-    is_metered = True
-
     def __init__(
         self, quotas: ClientQuotas, connection: ResponseSink, route: Route, correlation_id: int,
         client_id: str | None, body: Any, frame_bytes: int, started_at: float,
@@ -63,6 +61,10 @@ class MeteredRequest(Request):
         self._stepped_at = 0.0
 
     # What handlers ask
+
+    @property
+    def is_metered(self) -> bool:
+        return True
 
     def charge_fetch(self, answer_bytes: int) -> int:
         self._is_charged = True

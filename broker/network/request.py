@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey, request_class
 from ...protocol.discarding import discard
@@ -133,22 +135,13 @@ class Route:
         self.turns = turns  # of all that takes long
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Request:
     """One request on its way: what a handler gets, keeps while it waits, and answers."""
 
     __slots__ = ("api_version", "body", "client_id", "connection", "correlation_id",
                  "frame_bytes", "local_done_at", "received_at", "responded_at", "route",
                  "started_at", "throttle_ms")  # fmt: skip
-
-    # Whether there are quotas: then it is a `MeteredRequest`, or stands for one, and how long its
-    # connection is held is known when it is answered. Costs nothing where it is not.
-    if TYPE_CHECKING:
-
-        @property
-        def is_metered(self) -> bool: ...
-
-    else:
-        is_metered = False
 
     def __init__(
         self, connection: ResponseSink, route: Route, correlation_id: int, client_id: str | None,
@@ -176,6 +169,12 @@ class Request:
     @property
     def api_key(self) -> ApiKey:
         return self.route.api_key
+
+    @property
+    def is_metered(self) -> bool:
+        """Whether there are quotas: then it is a `MeteredRequest`, or stands for one, and how long
+        its connection is held is known when it is answered."""
+        return False
 
     @property
     def peer(self) -> ConnectionInfo:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ...protocol.primitives import Buffer
 from ..resources import machine
@@ -31,7 +31,6 @@ COPIED_BYTES = 256 * 1024
 SMALL_FILE_BYTES = 8 * 1024
 
 
-@runtime_checkable
 class FilePart(Protocol):
     """A part of a response that lies in a file: sent by the kernel from the page cache."""
 

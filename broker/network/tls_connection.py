@@ -95,11 +95,12 @@ class _Wire:
         tls, incoming = self.tls, self.incoming
         filled, size = 0, len(target)
         records_left = RECORDS_AT_ONCE
+        # The stubs know of the other form of this call only, which gives bytes.
+        read: Any = tls.read
         try:
             while filled < size and records_left:
                 records_left -= 1
-                # The stubs know of the other form of this call only, which gives bytes.
-                count: Any = tls.read(size - filled, target[filled:])
+                count: int = read(size - filled, target[filled:])
                 if not count:
                     self.ended = True
                     break

@@ -14,7 +14,7 @@ from tests.support.processes import ROOT
 
 
 def modules() -> set[str]:
-    files = {"__init__.py", "__main__.py", "py.typed", "testing.py"}
+    files = {"__init__.py", "__main__.py", "compiled.py", "py.typed", "testing.py"}
     for room in rooms():
         files |= {str(path.relative_to(ROOT)) for path in room.rglob("*.py")}
     console = ROOT / "broker" / "console" / "static"

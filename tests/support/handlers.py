@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from pybroker.broker.network.request import ConnectionInfo, Request, ResponseSink, Route
+from pybroker.broker.network.request import ConnectionInfo, Request, Route
 from pybroker.broker.network.turns import Steps, Turns
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol import codec
@@ -19,7 +19,7 @@ NOTHING = "no response"
 CLOSED = "closed"
 
 
-class RecordingSink(ResponseSink):
+class RecordingSink:
     """The network side of a request: it only remembers what left."""
 
     def __init__(self, listener: str, number: int, key: ApiKey, version: int) -> None:

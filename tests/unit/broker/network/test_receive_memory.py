@@ -29,6 +29,7 @@ from pybroker.broker.network.socket_server import SocketSettings
 from pybroker.broker.settings import socket_settings
 from tests.support.connections import connection_over
 from tests.support.network import RawClient, RunningNetwork, heartbeat, running_network
+from tests.support.sources import needs_sources
 
 LARGE = 90_000_000
 
@@ -242,6 +243,7 @@ async def test_a_round_of_large_requests_ends_in_time(monkeypatch: pytest.Monkey
         assert len(network.heartbeats.seen) == 8
 
 
+@needs_sources
 def test_small_requests_go_before_what_large_ones_left() -> None:
     """Then those that the last round did not come to, then those that have had their turn."""
     needed = {1: 0, 2: LARGE, 3: LARGE, 4: LARGE, 5: 100}

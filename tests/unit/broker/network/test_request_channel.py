@@ -13,6 +13,7 @@ from pybroker.broker.network.memory_shortage import MemoryShortage
 from pybroker.broker.network.receive_buffer import ReceiveMemory
 from pybroker.broker.network.request_channel import RequestChannel
 from pybroker.broker.network.request_handler_pool import BATCH_SECONDS, RequestHandlerPool
+from tests.support.sources import needs_sources
 
 
 class Served:
@@ -61,6 +62,7 @@ class Served:
         return "".join(self.names)
 
 
+@needs_sources
 def test_who_had_a_turn_stands_behind_who_had_none(monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served(monkeypatch, 0.0)
     served.put("ab", "xy")
@@ -72,6 +74,7 @@ def test_who_had_a_turn_stands_behind_who_had_none(monkeypatch: pytest.MonkeyPat
     assert len(served.channel) == 0
 
 
+@needs_sources
 def test_nobody_is_kept_out_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served(monkeypatch, 2 * BATCH_SECONDS)
     served.put("ab", "xy")
@@ -82,6 +85,7 @@ def test_nobody_is_kept_out_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     assert served.batch() == "c"
 
 
+@needs_sources
 def test_answers_of_who_has_just_come_do_not_wait_for_those_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
