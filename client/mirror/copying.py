@@ -27,6 +27,7 @@ from .progress import Progress, Settled
 from .reader import Copied, SourceReader
 from .settings import FlowSettings
 from .stats import FlowStats
+from .stopping import until
 
 TRANSACTION_SECONDS = 1.0
 TRANSACTION_BYTES = 64 * 1024 * 1024
@@ -67,7 +68,7 @@ class Copying:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._settle_for_ever)
             nursery.start_soon(self._flush_for_ever)
-            await _until(stop, self._copy_for_ever)
+            await until(stop, self._copy_for_ever)
             await self._producer.flush()
             self._settle()
             nursery.cancel_scope.cancel()
@@ -106,7 +107,7 @@ class Copying:
 
         while not stop.is_set():
             first = None
-            await _until(stop, take)
+            await until(stop, take)
             if first is None:
                 continue
             if first.portions:
@@ -189,16 +190,3 @@ class Copying:
                 self._syncs.take(partition, offsets, base)
             place = (self._flow.remote(partition[0]), partition[1])
             self._stats.add(place, len(offsets), size, max(0, now_ms - newest_ms))
-
-
-async def _until(stop: trio.Event, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work until it ends, or is to."""
-    async with trio.open_nursery() as nursery:
-
-        async def wait() -> None:
-            await stop.wait()
-            nursery.cancel_scope.cancel()
-
-        nursery.start_soon(wait)
-        await work()
-        nursery.cancel_scope.cancel()

@@ -18,10 +18,12 @@ import trio
 
 from ...protocol.topics import TopicPartition
 from ..consumer.consumer import Consumer
+from ..consumer.received import Received
 from ..errors import ClientError, SettingsError
 from ..producer import Delivery, Producer
 from .settings import ClusterSettings
 from .stats import FlowStats
+from .stopping import until
 
 POLL_SECONDS = 1.0
 POLL_RECORDS = 500
@@ -81,8 +83,16 @@ class SimpleMirror:
             await consumer.subscribe(self._pattern, on_revoked=on_revoked)
             self.stats[0].state = "running"
             due = trio.current_time() + settings.commit_seconds
+            found: list[Received] = []
+
+            async def poll() -> None:
+                nonlocal found
+                found = await consumer.poll(POLL_SECONDS, POLL_RECORDS)
+
             while not stop.is_set():
-                for record in await consumer.poll(POLL_SECONDS, POLL_RECORDS):
+                found = []
+                await until(stop, poll)
+                for record in found:
                     delivery = await producer.enqueue(
                         record.topic, record.value, key=record.key, headers=record.headers,
                         timestamp_ms=record.timestamp if record.timestamp >= 0 else None,

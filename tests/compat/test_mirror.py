@@ -26,6 +26,7 @@ from pybroker.client.admin.configs import (
 from pybroker.client.admin.group_offsets import CommittedOffset
 from pybroker.client.admin.topics import delete_topic
 from pybroker.client.errors import ProducerFenced
+from pybroker.client.mirror import copying
 from pybroker.client.mirror.flow import Flow
 from pybroker.client.mirror.formats import Checkpoint
 from pybroker.client.mirror.mirror import Mirror
@@ -67,6 +68,12 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
         tmp_path_factory.mktemp("ends"), (BrokerProcess, BrokerProcess), CONFIG
     ) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def short_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror in this process does not wait a second for more to come."""
+    monkeypatch.setattr(copying, "TRANSACTION_SECONDS", 0.1)
 
 
 @pytest.fixture
