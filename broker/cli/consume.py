@@ -8,6 +8,7 @@ Mirrors: kcat -C and -G, kafka-console-consumer.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 import time
@@ -170,8 +171,9 @@ def consume(
     try:
         work = functools.partial(reading.run, bootstrap=bootstrap, security=security)
         run_client(functools.partial(interruptible, work))
-    except BrokenPipeError:  # who reads what we print has enough
-        sys.stderr.close()
+    except BrokenPipeError:  # who reads what we print has enough; Python would try again at its end
+        with open(os.devnull, "wb") as null:
+            os.dup2(null.fileno(), sys.stdout.fileno())
     finally:
         reading.meter.close()
     tell(f"read {count_text(reading.count)} from {', '.join(topics)}")

@@ -400,7 +400,7 @@ def test_a_group_goes_on_where_it_was(place: Place, topic: str) -> None:
 
 
 def test_a_group_goes_on_with_what_was_not_printed(place: Place, topic: str) -> None:
-    """Although it was fetched: more was there than was asked for, or than a pipe took."""
+    """Although it was fetched: more was there than was asked for."""
     words = (topic, "--group", f"g-{topic}", "-o", "beginning", "--format", "%p %o")
     first = lines(place, *words, "--max-records", "3")
     rows = place.commands.json("groups", "describe", f"g-{topic}")

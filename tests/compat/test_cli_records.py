@@ -121,6 +121,23 @@ def test_ctrl_c_ends_consuming_with_a_count(shared_broker: BrokerProcess, topic:
         assert (consumer.wait(TIMEOUT_SECONDS), said) == (0, f"read 2 records from {topic}\n")
 
 
+def test_who_reads_a_pipe_may_have_enough(shared_broker: BrokerProcess, topic: str) -> None:
+    """A group goes on with what did not go into it."""
+    lines = [f"{number} {'x' * 200}" for number in range(20_000)]
+    succeed(shared_broker, "produce", topic, text="\n".join(lines))
+    words = ("consume", topic, "--group", f"g-{topic}", "-o", "beginning", "--until", "end", "-q")
+    consumer = started(shared_broker, *words)
+    assert stream(consumer.stdout).readline() == f"{lines[0]}\n"
+    stream(consumer.stdout).close()
+    (told,) = stream(consumer.stderr).read().splitlines()
+    assert consumer.wait(TIMEOUT_SECONDS) == 0
+    found = re.fullmatch(rf"read ([\d,]+) records? from {topic}", told)
+    assert found is not None, told
+    count = int(found[1].replace(",", ""))
+    assert count < len(lines)
+    assert succeed(shared_broker, *words).splitlines() == lines[count:]
+
+
 def test_ctrl_c_ends_producing_with_a_count(shared_broker: BrokerProcess, topic: str) -> None:
     succeed(shared_broker, "topics", "create", topic)
     reader = ["consume", topic, "--from-beginning", "--max-records", "2"]
