@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 	venv-demo venv-test clean
 
 help:
-	@echo "make demo    produce 336 776 real flights and count them with PySpark"
+	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
@@ -48,7 +48,7 @@ venv-demo: $(VENV)/.demo
 venv-test: $(VENV)/.test
 
 demo: venv-demo
-	$(BIN)/python -m pybroker.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR))
+	$(BIN)/python -m pybroker.spark_jobs.demo $(if $(CONNECTOR),--connector $(CONNECTOR)) $(if $(CONSOLE),--console)
 
 test: venv-test
 	$(BIN)/python -m tests.run

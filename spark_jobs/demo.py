@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import itertools
 import json
 import os
@@ -24,7 +25,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ POLL_SECONDS = 0.25
 console = Console(highlight=False)
 
 
-@contextmanager
+@contextlib.contextmanager
 def local_cluster() -> Iterator[str]:
     """A cluster on free ports with data in a temporary directory; yields its bootstrap string.
 
@@ -56,7 +56,7 @@ def local_cluster() -> Iterator[str]:
     """
     data_dir = tempfile.mkdtemp(prefix="pybroker-demo-")
     command = [sys.executable, "-P", "-m", "pybroker"]
-    ports = ["--port", "0", "--zookeeper-port", "0"]
+    ports = ["--port", "0", "--zookeeper-port", "0", "--console", "--console-port", "0"]
     start = [*command, "start", "--detach", "--until-eof", *ports, "--data-dir", data_dir]
     theirs, ours = os.pipe()
     # Not to standard error: while Spark starts, that is kept for what Spark says.
@@ -254,8 +254,13 @@ def result_topic_is_complete(
     return same
 
 
-def demonstrate(starting: Future[SparkSession], source: str, count: int) -> bool:
-    """The whole job, with a session that is on its way; whether all counts are right."""
+def demonstrate(
+    starting: Future[SparkSession], source: str, count: int, *, stays_open: bool
+) -> bool:
+    """The whole job, with a session that is on its way; whether all counts are right.
+
+    `stays_open`: the cluster and its console stay until a line is read.
+    """
     console.rule("1  a cluster")
     with local_cluster() as bootstrap:
         console.rule("2  kafka-python writes")
@@ -281,6 +286,10 @@ def demonstrate(starting: Future[SparkSession], source: str, count: int) -> bool
         draw_chart(rows, chart)
         session.stop()
         console.rule("4  done")
+        if stays_open:
+            console.print("look at the cluster in its console, whose address stands above;")
+            with contextlib.suppress(EOFError):
+                console.input("Enter stops both ")
     console.print(f"chart: {chart}    windows as Parquet: {options.parquet_dir}")
     return complete
 
@@ -297,6 +306,9 @@ def main() -> int:
         choices=("pybroker", "official"),
         default="pybroker",
         help="official: Spark's own, whose jar comes from Maven Central",
+    )
+    parser.add_argument(
+        "--console", action="store_true", help="leave the cluster and its console open at the end"
     )
     arguments = parser.parse_args()
     count = min(arguments.flights, FLIGHT_COUNT)
@@ -321,7 +333,7 @@ def main() -> int:
     # A demo that is ended waits for it: a JVM that is left before it has said where it listens may
     # stay for ever, and its temporary files do.
     threading.Thread(target=start_spark, name="spark").start()
-    complete = demonstrate(starting, source, count)
+    complete = demonstrate(starting, source, count, stays_open=arguments.console)
     console.print(f"everything took {time.monotonic() - started:.0f} s")
     console.print(
         "\nTry next:\n"

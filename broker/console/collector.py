@@ -32,7 +32,7 @@ from .cluster_view import (
 )
 from .history import Counters, Series, Timeline
 from .live import Live
-from .measured import Measured, Rolls, measured
+from .measured import PLOTTED, Measured, Rolls, measured
 from .metrics_ports import read_all
 from .node_logs import NodeLogs
 from .processes import Processes
@@ -41,6 +41,7 @@ from .shared import Shared
 
 LOOK_SECONDS: Final = 0.4
 LOOK_LONGEST_SECONDS: Final = 10.0
+FEW_PARTITIONS: Final = 500  # cheap to ask for, however long an answer takes on a busy machine
 PAUSE_PER_LOOK: Final = 15  # at most a sixteenth of the time is spent on asking
 ANSWER_SECONDS: Final = 2.0  # then another broker is asked
 NODES_SECONDS: Final = 1.0
@@ -128,7 +129,9 @@ class Collector:
             except ClientError as error:
                 self._fail(str(error))
             took = trio.current_time() - began
-            await trio.sleep(min(max(LOOK_SECONDS, PAUSE_PER_LOOK * took), LOOK_LONGEST_SECONDS))
+            count = sum(map(len, self.view.topics.values()))
+            longest = LOOK_SECONDS if count <= FEW_PARTITIONS else LOOK_LONGEST_SECONDS
+            await trio.sleep(min(max(LOOK_SECONDS, PAUSE_PER_LOOK * took), longest))
 
     async def _metadata(self) -> MetadataResponse:
         """Of the broker that answered last, or of any that does. Raises ClientError."""
@@ -192,7 +195,7 @@ class Collector:
     async def _look_at_metrics(self) -> None:
         while True:
             began = trio.current_time()
-            texts = await read_all(self.metrics_ports())
+            texts = await read_all(self.metrics_ports(), PLOTTED)
             self._take_metrics({number: measured(text) for number, text in texts.items()})
             self.tell(rolled(self._rolls.look(texts)))
             took = trio.current_time() - began

@@ -10,7 +10,7 @@ import trio
 from ...client.admin.group_offsets import CommittedOffset
 from ...client.admin.groups import GroupMember
 from ...client.admin.records import EARLIEST, LATEST
-from ...client.errors import Refused
+from ...client.errors import ClientError
 from ...protocol.topics import TopicPartition
 from .asked import Wrong, number, text
 from .collector import Collector
@@ -90,7 +90,7 @@ async def topic_lags(collector: Collector, topic: str) -> list[dict[str, Any]]:
         limit = trio.CapacityLimiter(ASKED_AT_ONCE)
 
         async def ask_one(name: str) -> None:
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(ClientError):
                 async with limit:
                     committed = (await collector.admin.group_offsets.list(name)).values
                 found[name] = (states[name], {p: one.offset for p, one in committed.items()})

@@ -44,6 +44,7 @@ QUANTILES: Final = {"0.50": "p50", "0.99": "p99"}
 _WANTED: Final = tuple(
     name + end for name in (*TOTALS, *GAUGES, PURGATORY, *STAGES) for end in ("{", " ")
 )
+PLOTTED: Final = (*_WANTED, SEGMENTS)  # the lines of which `measured` and `Rolls` make use
 
 
 class Measured(NamedTuple):

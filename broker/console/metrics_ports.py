@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import trio
@@ -14,20 +14,47 @@ PIECE_BYTES: Final = 256 * 1024
 Address = tuple[str, int]
 
 
-async def read_all(ports: Mapping[int, Address]) -> dict[int, str]:
-    """By broker, what those who answer in time have written."""
+async def read_all(ports: Mapping[int, Address], wanted: tuple[str, ...]) -> dict[int, str]:
+    """By broker, of what those who answer in time have written the lines that begin so.
+
+    All lines of a broker with thousands of partitions would take more memory than all else here.
+    """
     found: dict[int, str] = {}
+    begins = tuple(each.encode() for each in wanted)
 
     async def read(broker_id: int, address: Address) -> None:
+        lines = _Lines(begins)
         with trio.move_on_after(ANSWER_SECONDS):
-            text = await _read(address)
-            if text is not None:
-                found[broker_id] = text
+            if await _get(address, "/metrics", lines.take) and lines.is_ok:
+                found[broker_id] = lines.kept.decode(errors="replace")
 
     async with trio.open_nursery() as nursery:
         for broker_id, address in ports.items():
             nursery.start_soon(read, broker_id, address)
     return found
+
+
+class _Lines:
+    """Of an answer that comes in pieces, the lines that begin as is wanted."""
+
+    def __init__(self, begins: tuple[bytes, ...]) -> None:
+        self._begins = begins
+        self._rest = bytearray()
+        self._status = b""
+        self.kept = bytearray()
+
+    def take(self, piece: bytes) -> None:
+        self._rest += piece
+        end = self._rest.rfind(b"\n") + 1
+        lines = bytes(self._rest[:end]).splitlines(keepends=True)
+        del self._rest[:end]
+        if lines and not self._status:
+            self._status = lines[0]
+        self.kept += b"".join(line for line in lines if line.startswith(self._begins))
+
+    @property
+    def is_ok(self) -> bool:
+        return b" 200 " in self._status
 
 
 class Answer(NamedTuple):
@@ -37,26 +64,25 @@ class Answer(NamedTuple):
 
 async def read_path(address: Address, path: str) -> Answer | None:
     """What a port says to a question; None if nobody answers in time."""
+    received = bytearray()
     with trio.move_on_after(ANSWER_SECONDS):
-        return await _get(address, path)
+        if await _get(address, path, received.extend):
+            head, found, body = bytes(received).partition(b"\r\n\r\n")
+            return Answer(b" 200 " in head.split(b"\r\n", 1)[0], body) if found else None
     return None
 
 
-async def _read(address: Address) -> str | None:
-    answer = await _get(address, "/metrics")
-    return answer.body.decode(errors="replace") if answer is not None and answer.is_ok else None
-
-
-async def _get(address: Address, path: str) -> Answer | None:
-    received = bytearray()
+async def _get(address: Address, path: str, take: Callable[[bytes], None]) -> bool:
+    """Whether the whole answer came; `take` is given its pieces."""
+    count = 0
     try:
         async with await trio.open_tcp_stream(*address) as stream:
             await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-            while chunk := await stream.receive_some(PIECE_BYTES):
-                received += chunk
-                if len(received) > ANSWER_MAX_BYTES:
-                    return None
+            while piece := await stream.receive_some(PIECE_BYTES):
+                count += len(piece)
+                if count > ANSWER_MAX_BYTES:
+                    return False
+                take(piece)
     except (OSError, trio.BrokenResourceError):
-        return None
-    head, found, body = bytes(received).partition(b"\r\n\r\n")
-    return Answer(b" 200 " in head.split(b"\r\n", 1)[0], body) if found else None
+        return False
+    return True

@@ -15,7 +15,7 @@ from ...client.admin.topics import NewTopic
 from ...protocol.topics import TopicPartition
 from .asked import Wrong, number, text
 from .collector import Collector
-from .measured import log_ends
+from .measured import LOG_END, log_ends
 from .metrics_ports import read_all
 
 OFFSETS_SECONDS: Final = 1.0
@@ -56,7 +56,7 @@ async def topic_details(collector: Collector, name: str) -> dict[str, Any]:
     stable = await _offsets(collector, name, places, LATEST, committed=True)
     sizes = await collector.shared.get("sizes", SIZES_SECONDS, lambda: _sizes(collector))
     texts = await collector.shared.get(
-        "metrics", SIZES_SECONDS, lambda: read_all(collector.metrics_ports())
+        "log ends", SIZES_SECONDS, lambda: read_all(collector.metrics_ports(), (LOG_END,))
     )
     logs = {broker_id: log_ends(written, name) for broker_id, written in texts.items()}
     return {

@@ -23,6 +23,44 @@ WAIT_MS = 30_000
 # What a test asks for wrongly on purpose, and what the cluster refuses.
 REFUSED = ("responded with a status of 400", "responded with a status of 502")
 
+# Keeps the names of buttons that were there, and of those that were pressed; and long tasks, in ms.
+WATCH = """
+window.watched = { seen: new Set(), pressed: new Set(), long: [] };
+const heading = (part) => part.closest("section")?.querySelector("h2")?.textContent ?? "";
+const page = () => document.querySelector("nav a[aria-current]")?.dataset.page;
+const where = (button) => (button.closest("main") ? `${page()} / ${heading(button)}` : "above");
+const named = (button) => `${where(button)} / ${button.closest("main") ? button.textContent : ""}`;
+new MutationObserver((changes) => {
+  for (const change of changes) for (const made of change.addedNodes) {
+    if (made.nodeType !== 1) continue;
+    for (const one of made.querySelectorAll("button")) window.watched.seen.add(named(one));
+  }
+}).observe(document, { childList: true, subtree: true });
+document.addEventListener("click", (event) => {
+  const pressed = event.target.closest("button");
+  if (pressed) window.watched.pressed.add(named(pressed));
+}, true);
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) window.watched.long.push(entry.duration);
+}).observe({ type: "longtask", buffered: true });
+"""
+SAFE = ("Copy", "Save CSV", "Copy as a command", "Copy the command", "Save JSON", "Save SVG")
+
+
+def press_what_only_copies(page: Page) -> None:
+    """All that copy or save something of the page that is open."""
+    for name in SAFE:
+        for button in page.locator("main").get_by_text(name, exact=True).all():
+            button.click()
+
+
+def never_pressed(page: Page, *but_of: str) -> list[str]:
+    """Buttons that were there while nobody pressed any of their name; not those of some pages."""
+    found: list[str] = page.evaluate(
+        "[...window.watched.seen].filter((name) => !window.watched.pressed.has(name))"
+    )
+    return sorted(name for name in found if not name.startswith(but_of))
+
 
 def chromium() -> str:
     """Its path; the test is skipped where there is none."""
@@ -45,6 +83,8 @@ def browser_page() -> Iterator[Page]:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=path, args=options)
         page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.add_init_script(WATCH)
         page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text))

@@ -96,7 +96,7 @@ export function tell(text, isBad = false) {
 
 // For copying and saving what a table shows.
 export function tableTools(name, find) {
-  const lines = () => [...find().rows].map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\s+/g, " ").trim()));
+  const lines = () => [...(find()?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\s+/g, " ").trim()));
   return h("span", { class: "tools" },
     h("button", { type: "button", onclick: () => copy(lines().map((row) => row.join("\t")).join("\n")) }, "Copy"), " ",
     h("button", { type: "button", onclick: () => save(`${name}.csv`, lines().map((row) => row.map(quoted).join(",")).join("\n"), "text/csv") }, "Save CSV"));

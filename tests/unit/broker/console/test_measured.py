@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from pybroker.broker.console.measured import log_ends, measured
+from pybroker.broker.console.measured import PLOTTED, log_ends, measured
 from pybroker.broker.console.metrics_ports import read_all
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.observability.metrics_http import serve_metrics
@@ -39,7 +39,8 @@ async def test_the_port_of_a_broker_is_read_and_one_that_is_not_there_left_out()
     metrics.gauge("kafka_network_requestchannel_requestqueuesize", lambda: 2)
     async with trio.open_nursery() as nursery:
         port = await nursery.start(serve_metrics, metrics, 0)
-        found = await read_all({1: ("127.0.0.1", port), 2: ("127.0.0.1", 1)})
+        found = await read_all({1: ("127.0.0.1", port), 2: ("127.0.0.1", 1)}, PLOTTED)
         assert found.keys() == {1}
+        assert "# HELP" not in found[1]
         assert measured(found[1]).gauges["request queue"] == 2.0
         nursery.cancel_scope.cancel()
