@@ -123,8 +123,14 @@ async def _request(stream: trio.SocketStream) -> _Asked | None:
     target = words[1] if len(words) == 3 and words[0] in ("GET", "HEAD") else ""
     path, _, query = target.partition("?")
     hosts = [line[5:].strip() for line in headers if line[:5].lower() == "host:"]
-    return _Asked(path, query, hosts[0].rpartition("]")[0].strip("[") or hosts[0].partition(":")[0]
-                  if hosts else "")  # fmt: skip
+    return _Asked(path, query, _without_port(hosts[0]) if hosts else "")
+
+
+def _without_port(host: str) -> str:
+    """`[::1]:80` is `::1`, `localhost:80` is `localhost`."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
 
 
 async def _response(asked: _Asked, render: Render, inside: AnswerInside | None) -> bytes:
