@@ -160,7 +160,6 @@ def stages() -> list[Stage]:
         Stage("types", "lint", [str(BIN / "mypy")], beside=True),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
-        Stage("simulation", "test", [*pytest, *COMPUTING, "tests/simulation"], beside=True),
         Stage(
             "real clients",
             "test",
@@ -173,6 +172,7 @@ def stages() -> list[Stage]:
             "test",
             ["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
+        Stage("simulation", "test", [*pytest, "tests/simulation"], beside=True),
         Stage(
             "records, interpreted",
             "test",
