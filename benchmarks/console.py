@@ -132,9 +132,8 @@ def measure(rounds: int, seconds: float) -> None:
     for kind, rows in found.items():
         rate, p99, cpu = (statistics.median(column) for column in zip(*rows, strict=True))
         print(f"| {kind} the console | {rate:,.0f} | {p99:.1f} ms | {cpu:.0f} us a request |")
-    print(
-        f"\nmedians of {rounds} rounds of {seconds:g} s, in turn; the console's memory: {resident}"
-    )
+    told = f"medians of {rounds} rounds of {seconds:g} s, in turn"
+    print(f"\n{told}; the console's memory: {resident.rss_mb:.0f} MB")
 
 
 def main() -> None:
