@@ -38,6 +38,15 @@ REQUEST_PATH: Final = (
     "broker.network.request_handler_pool",
     "broker.network.send_queue",
     "broker.network.tls_connection",
+    "protocol.records.batch",
+    "replication.appends",
+    "replication.isr",
+    "replication.partition",
+    "storage.append_info",
+    "storage.log",
+    "storage.own_batches",
+    "storage.segment",
+    "storage.validation",
 )
 LIBRARY: Final = "pybroker_request_path"
 FOLDER: Final = os.path.join("broker", "compiled")

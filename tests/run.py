@@ -107,6 +107,10 @@ RECORDS = [
 REQUEST_PATH = [
     "tests/unit/test_compiled.py",
     "tests/unit/broker/network",
+    "tests/unit/replication",
+    "tests/unit/storage/test_log.py",
+    "tests/unit/storage/test_full_validation.py",
+    "tests/unit/storage/test_validation.py",
     "tests/properties/broker",
 ]
 
@@ -172,7 +176,13 @@ def stages() -> list[Stage]:
             "test",
             ["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
-        Stage("simulation", "test", [*pytest, "tests/simulation"], beside=True),
+        # Planted faults are patches, which compiled classes do not take.
+        Stage(
+            "simulation",
+            "test",
+            ["env", "PYBROKER_COMPILED=loops", *pytest, "tests/simulation"],
+            beside=True,
+        ),
         Stage(
             "records, interpreted",
             "test",

@@ -13,6 +13,7 @@ import pytest
 
 from tests.simulation import planted
 from tests.simulation.cluster import simulate
+from tests.support.sources import needs_sources
 
 SEEDS = 200
 CHUNK = 5
@@ -75,6 +76,7 @@ def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
     assert digests[0] == digests[1]
 
 
+@needs_sources
 @pytest.mark.timeout(600)  # Some are found after tens of seeds, should the known one not do.
 @pytest.mark.parametrize("name", planted.PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:

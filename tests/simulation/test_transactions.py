@@ -8,6 +8,7 @@ import pytest
 from tests.simulation import planted_transactions
 from tests.simulation.cluster import Result
 from tests.simulation.transactions import simulate_transactions
+from tests.support.sources import needs_sources
 
 SEEDS = 12
 CHUNK = 4
@@ -45,6 +46,7 @@ def test_transactions_keep_their_promises(first_seed: int) -> None:
     assert committed > 0
 
 
+@needs_sources
 @pytest.mark.timeout(600)  # Some are found after tens of seeds, should the known one not do.
 @pytest.mark.parametrize("name", planted_transactions.PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
