@@ -4,8 +4,8 @@ Invariants: requests go out in the order in which `request` was called; a caller
 or gives up loses its answer only, which is read and dropped; a connection that failed, or on which
 an answer did not come in its time, fails all that is on its way with ConnectionFailed, is closed,
 and never used again. At most MAX_IN_FLIGHT requests are on their way, others wait.
-A session with an end is renewed before that by a login on the same stream (KIP-368), once nothing
-is on its way.
+Before a session ends, once nothing is on its way, there is another login on the stream (KIP-368);
+where the broker does not take it the stream is left for a new one.
 
 The tasks that read and write live in the nursery of `Connections`. A cancellation from outside does
 not reach them: whoever is cancelled may still say goodbye in a shielded scope.
@@ -33,8 +33,7 @@ from .errors import ClientError, ConnectionFailed, LoginError, Unsupported
 from .exchanges import STREAM_ERRORS, Exchanges, SentRequest
 from .frames import FramesReader, send_some
 from .releases import not_served
-from .security.connector import OPEN, Connector, Link, good_until
-from .security.login import log_in_again
+from .security.connector import OPEN, Connector, Link
 from .security.tls import explained
 
 # What may be missing where a connection is ended before anything was answered.
@@ -49,6 +48,7 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 HANDSHAKE_TIMEOUT_SECONDS = 10.0  # a frozen broker's kernel still takes connections
 REQUEST_TIMEOUT_SECONDS = 40.0
 MAX_IN_FLIGHT = 100
+LOGIN_PAUSE_SECONDS = 1.0  # brokers refuse another login on a stream sooner than that
 
 R = TypeVar("R", bound=Message)
 # A message, or what makes it for the version that both sides know.
@@ -83,7 +83,9 @@ class Connection:
         self._outgoing: deque[bytes] = deque()  # what the socket has not taken yet
         self._is_sending = False  # a task is bringing that out
         self._tasks: set[trio.CancelScope] = set()
-        self._turn = trio.Lock()  # held by whoever waits for room, or for a new stream
+        self._turn = trio.Lock()  # held by whoever waits for room, or logs in again
+        self._logged_in_again = -inf  # on this stream: when that was last begun
+        self._is_logging_in = False  # again: nothing else is on its way
         self._progress: trio.Event | None = None  # if somebody waits: set when an answer has come
         self._versions: dict[int, tuple[int, int]] = {}  # by API: the first and last one served
         self._serves_us = False  # it has answered more than ApiVersions, which anyone may ask
@@ -256,30 +258,57 @@ class Connection:
                 while self.is_open and (self._in_flight or self._is_sending):
                     await self._wait_for_progress()
                 if self.is_open:
-                    await self._log_in_again()
+                    await self._renew()
 
-    async def _log_in_again(self) -> None:
-        """Nothing else is on its way meanwhile. Raises ClientError."""
-        login = self._connector.login
-        assert login is not None
-        began = trio.current_time()
+    async def _renew(self) -> None:
+        """Begin another session, while nothing is on its way. Raises ClientError."""
         try:
-            with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
-                version = self.version(ApiKey.SASL_AUTHENTICATE)
-                lifetime_ms = await log_in_again(self._ask_between, login, version)
-        except trio.TooSlowError as error:
-            self.give_up()
-            raise self._failed(error) from error
-        except LoginError as error:
-            self._fail(trio.ClosedResourceError("its session has ended"))
-            raise LoginError(f"{self.address}: {error}") from None
-        except BaseException:  # a login that was left half way cannot be gone on with
+            link = await self._log_in_again()
+            if link is None:
+                link = await self._leave_stream()
+        except BaseException:
             self._fail(trio.ClosedResourceError("its session has ended"))
             raise
-        self._link = self._link._replace(good_until=good_until(began, lifetime_ms))
+        self._link = link
 
-    async def _ask_between(self, message: Message, version: int) -> Message:
-        """For whoever holds the turn."""
+    async def _log_in_again(self) -> Link | None:
+        """On the stream in use; None if the broker does not take that. Raises ClientError."""
+        now = trio.current_time()
+        if (
+            self._connector.login is None
+            or ApiKey.SASL_AUTHENTICATE not in self._versions  # they are not agreed on yet
+            or now - self._logged_in_again < LOGIN_PAUSE_SECONDS
+        ):
+            return None
+        self._logged_in_again = now
+        version = self.version(ApiKey.SASL_AUTHENTICATE)
+        self._is_logging_in = True
+        try:
+            with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
+                return await self._connector.renewed(self._link, self._ask, version, self.address)
+        except trio.TooSlowError as error:
+            raise _silent(self.address) from error
+        except (ConnectionFailed, LoginError) as error:
+            if not self.is_open:  # what waits for the login has had no effect
+                raise ClientError(str(error)) from error
+            return None
+        finally:
+            self._is_logging_in = False
+
+    async def _leave_stream(self) -> Link:
+        """For a new one. Raises ClientError."""
+        self._stop_tasks()
+        self._link.close()
+        link = await open_link(self._host, self._port, self._connector)
+        if not self.is_open:  # closed in the meantime
+            link.close()
+            return link
+        self._logged_in_again = -inf
+        self._nursery.start_soon(self._read_answers, link)
+        return link
+
+    async def _ask(self, message: Message, version: int) -> Message:
+        """An exchange of whoever has the turn, without a limit of time."""
         settled = trio.Event()
         awaited = _Awaited(self._send(message, version), settled.set)
         self._in_flight.append(awaited)
@@ -299,7 +328,7 @@ class Connection:
         try:
             count = send_some(self._link.stream, frame)
         except OSError as error:
-            self._fail(error)
+            self._lose_stream(error)
             raise self._failed(error) from error
         if count < len(frame):
             self._outgoing.append(frame[count:])
@@ -316,19 +345,21 @@ class Connection:
                 while self._outgoing:
                     await link.stream.send_all(self._outgoing.popleft())
             except STREAM_ERRORS as error:
-                self._fail(error)
+                self._lose_stream(error)
         self._tasks.discard(scope)
         self._is_sending = False
         self._show_progress()
 
     async def _read_answers(self, link: Link) -> None:
+        frames = self._frames = FramesReader()
         with trio.CancelScope(shield=True) as scope:
             self._tasks.add(scope)
             try:
-                while self.is_open:
-                    self._take(await self._frames.read(link.stream))
+                while link.stream is self._link.stream and self.is_open:
+                    self._take(await frames.read(link.stream))
             except (*STREAM_ERRORS, ProtocolError) as error:
-                self._fail(error)
+                if link.stream is self._link.stream:
+                    self._lose_stream(error)
         self._tasks.discard(scope)
 
     def _take(self, frame: memoryview) -> None:
@@ -356,12 +387,22 @@ class Connection:
 
     # The end
 
+    def _lose_stream(self, error: BaseException) -> None:
+        """Where that ends a login alone, a new stream takes its place."""
+        if self._is_logging_in:
+            self._fail_requests(error)
+        else:
+            self._fail(error)
+
     def _fail(self, error: BaseException) -> None:
         if not self.is_open:
             return
         self.is_open = False
         self._stop_tasks()
         self._link.close()
+        self._fail_requests(error)
+
+    def _fail_requests(self, error: BaseException) -> None:
         self._outgoing.clear()
         failed = list(self._in_flight)
         self._in_flight.clear()

@@ -3,7 +3,9 @@
 Invariants: a stream comes out ready, or not at all and closed; `LoginError` says which setting is
 wrong and what to do, and holds no secret. Time limits are the caller's.
 
-Mirrors ChannelBuilders and SaslClientAuthenticator.
+A session that ends is followed by another login on the same stream (KIP-368): `renewed`.
+
+Mirrors ChannelBuilders and SaslClientAuthenticator with its ReauthInfo.
 """
 
 from __future__ import annotations
@@ -17,13 +19,12 @@ from typing import NamedTuple, TypeAlias
 import trio
 
 from ..errors import LoginError
-from .login import Login, log_in
+from .login import Ask, Login, log_in, log_in_again
 from .tls import TlsFailure, start_tls
 from .tls_stream import TlsStream
 
-# The share of a session's lifetime after which there has to be another login (KIP-368).
+# The share of a session's lifetime after which no request is sent before another login.
 SESSION_SHARE = (0.85, 0.95)
-LEAST_SESSION_SECONDS = 1.0  # brokers take no second login before that
 
 
 class Link(NamedTuple):
@@ -86,7 +87,20 @@ class Connector(NamedTuple):
         except BaseException:
             Link(tcp).close()
             raise
-        return Link(stream, good_until(began, lifetime_ms))
+        return _with_session(stream, began, lifetime_ms)
+
+    async def renewed(self, link: Link, ask: Ask, version: int, address: str) -> Link:
+        """Its stream after another login there; `ask` and `version` as of `log_in_again`.
+
+        Raises LoginError, and what `ask` raises.
+        """
+        assert self.login is not None
+        began = trio.current_time()
+        try:
+            lifetime_ms = await log_in_again(ask, self.login, version)
+        except LoginError as error:
+            raise LoginError(f"{address}: {error}") from None
+        return _with_session(link.stream, began, lifetime_ms)
 
     async def _encrypted(self, tcp: trio.SocketStream, host: str, port: int) -> TlsStream:
         assert self.tls is not None
@@ -109,11 +123,10 @@ class Connector(NamedTuple):
             ) from error
 
 
-def good_until(began: float, lifetime_ms: int) -> float:
-    """When a login that began then has to be made anew; `lifetime_ms`: 0 for no limit."""
+def _with_session(stream: trio.abc.Stream, began: float, lifetime_ms: int) -> Link:
     if lifetime_ms <= 0:
-        return math.inf
-    return began + max(random.uniform(*SESSION_SHARE) * lifetime_ms / 1000, LEAST_SESSION_SECONDS)
+        return Link(stream)
+    return Link(stream, began + random.uniform(*SESSION_SHARE) * lifetime_ms / 1000)
 
 
 OPEN = Connector()

@@ -1,5 +1,7 @@
 """Logging in at a broker: SaslHandshake v1 and SaslAuthenticate, the client's side.
 
+`log_in` begins a stream; `log_in_again` is the next login on a stream in use (KIP-368), by whoever
+sends and reads there: it is without ApiVersions, which are known by then.
 Invariants: a password or token leaves only in the mechanism's own messages; what a broker says is
 shown cut; the work of SCRAM, whose amount the broker chooses, is done in a thread.
 
@@ -34,6 +36,9 @@ MAX_STEPS = 10
 MAX_FRAME_BYTES = 1 << 20  # of whoever we do not know yet
 MAX_SHOWN_LENGTH = 300
 
+# An exchange: a message in a version, and its answer.
+Ask: TypeAlias = Callable[[Message, int], Awaitable[Message]]
+
 
 class Login(NamedTuple):
     """`new_client` makes one side of an exchange; it may read a token's file."""
@@ -48,42 +53,30 @@ class Login(NamedTuple):
         return f"Login({self.mechanism} as {self.name})"
 
 
-# Sends a request of a version, and waits for its answer.
-Ask: TypeAlias = Callable[[Message, int], Awaitable[Message]]
-
-
 async def log_in(stream: trio.abc.Stream, login: Login, client_id: str) -> int:
     """The session's lifetime in ms, 0 without a limit. LoginError, or errors of a broken stream."""
-    exchanges = Exchanges(client_id, max_frame_bytes=MAX_FRAME_BYTES)
-    ask = partial(exchanges.ask, stream)
-    return await _in_plain_words(login, lambda: _first(ask, login))
-
-
-async def log_in_again(ask: Ask, login: Login, version: int) -> int:
-    """On a connection in use (KIP-368), when nothing else is on its way; `version` is that of
-    SaslAuthenticate. As `log_in`; what `ask` raises as well."""
-    return await _in_plain_words(login, lambda: _again(ask, login, version))
-
-
-async def _first(ask: Ask, login: Login) -> int:
-    return await _again(ask, login, await _authenticate_version(ask))
-
-
-async def _again(ask: Ask, login: Login, version: int) -> int:
-    await _shake_hands(ask, login)
-    return await _authenticate(ask, login, version)
-
-
-async def _in_plain_words(login: Login, work: Callable[[], Awaitable[int]]) -> int:
+    ask = partial(Exchanges(client_id, max_frame_bytes=MAX_FRAME_BYTES).ask, stream)
     try:
-        return await work()
-    except SaslError as error:
-        raise LoginError(_failed(login, str(error))) from None
+        version = await _authenticate_version(ask)
+        return await log_in_again(ask, login, version)
     except ProtocolError as error:
         raise LoginError(
             f"it does not answer as a Kafka broker with SASL ({error}); is security.protocol right "
             "for this port?"
         ) from None
+
+
+async def log_in_again(ask: Ask, login: Login, version: int) -> int:
+    """The next session's lifetime in ms, as `log_in`; `version` is that of SaslAuthenticate.
+
+    Raises LoginError if the broker does not take it, after which it closes the connection, or if it
+    was begun less than a second after the last one; and what `ask` raises.
+    """
+    try:
+        await _shake_hands(ask, login)
+        return await _authenticate(ask, login, version)
+    except SaslError as error:
+        raise LoginError(_failed(login, str(error))) from None
 
 
 async def _authenticate_version(ask: Ask) -> int:

@@ -11,6 +11,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from pybroker.client.connection import Connections
+from pybroker.client.security.settings import connector_from
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.credentials import (
@@ -20,7 +22,11 @@ from pybroker.protocol.messages.credentials import (
     ScramCredentialUpsertion,
     UserName,
 )
-from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.messages.metadata import (
+    ApiVersionsRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
 from pybroker.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
@@ -311,6 +317,26 @@ class TestAgain:
         assert handshake(short, "SCRAM-SHA-256").error_code == 0
         short.post(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=x"), 2)
         assert short.is_closed_by_broker()
+
+    async def test_our_client_stays_on_its_stream(self, listeners: dict[str, str]) -> None:
+        """Each request finds its session near the end; one login a second is taken in place."""
+        settings = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{MODULE} username="alice" password="alice-secret";',
+        }
+        host, port = listeners["SHORT"].split(":")
+        async with Connections() as connections:
+            client = await connections.open(host, int(port), connector_from(settings))
+            streams = [client._link.stream]
+            for _ in range(2):
+                client._link = client._link._replace(good_until=0)
+                request = MetadataRequest(topics=[])
+                answer = await client.request(ApiKey.METADATA, request, MetadataResponse)
+                assert answer.brokers
+                assert client._link.good_until > 0
+                streams.append(client._link.stream)
+            assert streams[0] is streams[1] is not streams[2]
 
 
 SHA_256, SHA_512, UNKNOWN = 1, 2, 9

@@ -13,38 +13,21 @@ from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 
 from pybroker.client import connection as connection_module
 from pybroker.client.connection import Connection, Connections
-from pybroker.client.errors import ClientError, ConnectionFailed, LoginError
+from pybroker.client.errors import ClientError, ConnectionFailed
 from pybroker.client.security.connector import Connector, Link
-from pybroker.client.security.login import Login
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import encode_response
 from pybroker.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from pybroker.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from pybroker.protocol.messages.produce import ProduceRequest
-from pybroker.protocol.messages.security import (
-    SaslAuthenticateResponse,
-    SaslHandshakeResponse,
-)
-from pybroker.protocol.sasl.plain import PlainClient
 from tests.support.frames import decode_request, joined
 
 VERSIONS = ApiVersionsResponse(
     api_keys=[
         ApiVersion(api_key=key, min_version=0, max_version=newest)
-        for key, newest in (
-            (ApiKey.API_VERSIONS, 3),
-            (ApiKey.HEARTBEAT, 4),
-            (ApiKey.PRODUCE, 9),
-            (ApiKey.SASL_HANDSHAKE, 1),
-            (ApiKey.SASL_AUTHENTICATE, 2),
-        )
+        for key, newest in ((ApiKey.API_VERSIONS, 3), (ApiKey.HEARTBEAT, 4), (ApiKey.PRODUCE, 9))
     ]
 )
-
-
-SILENCE = object()
-LOGIN = Login("PLAIN", "ann", lambda: PlainClient("ann", "secret"))
 
 
 class Peer:
@@ -56,10 +39,6 @@ class Peer:
         self.all_got: list[Any] = []
         self.streams: list[trio.abc.Stream] = []
         self._came = trio.Event()
-        self.logins: list[bytes] = []
-        self.lifetime_ms = 0
-        self.refusal = ErrorCode.NONE
-        self.is_silent = False  # to logins
 
     async def serve(self, stream: Any) -> None:
         self.streams.append(stream)
@@ -74,25 +53,12 @@ class Peer:
                 size = 4 + int.from_bytes(data[:4], "big")
                 header, body = decode_request(memoryview(data[4:size]))
                 data = data[size:]
-                if (known := self._known_answer(header.api_key, body)) is not None:
-                    if known is not SILENCE:
-                        await self._answer(header, known)
+                if header.api_key == ApiKey.API_VERSIONS:
+                    await self._answer(header, VERSIONS)
                     continue
                 self.got.append((header, body))
                 self.all_got.append(body)
                 self._came.set()
-
-    def _known_answer(self, key: int, body: Any) -> Any:
-        if key == ApiKey.API_VERSIONS:
-            return VERSIONS
-        if key == ApiKey.SASL_HANDSHAKE:
-            return SILENCE if self.is_silent else SaslHandshakeResponse(mechanisms=["PLAIN"])
-        if key == ApiKey.SASL_AUTHENTICATE:
-            self.logins.append(bytes(body.auth_bytes))
-            return SaslAuthenticateResponse(
-                error_code=self.refusal, auth_bytes=b"", session_lifetime_ms=self.lifetime_ms
-            )
-        return None
 
     async def wait_for(self, count: int) -> None:
         while len(self.got) < count:
@@ -118,7 +84,7 @@ def peer(nursery: trio.Nursery, autojump_clock: MockClock) -> Peer:
 
 
 class PlayedLogin(Connector):
-    """The first session of each stream takes the next of `lifetimes`, or for ever."""
+    """Each stream is good for the next of `lifetimes`, then for ever."""
 
     lifetimes: list[float] = []
 
@@ -136,7 +102,7 @@ async def meeting(peer: Peer, lifetimes: list[float] | None = None) -> AsyncIter
             peer.nursery.start_soon(peer.serve, theirs)
             return ours
 
-        connector = PlayedLogin(None, LOGIN, reach)
+        connector = PlayedLogin(None, None, reach)
         PlayedLogin.lifetimes = lifetimes or []
         yield await connections.open("h", 9092, connector)
 
@@ -267,57 +233,22 @@ async def test_no_more_than_so_many(peer: Peer, monkeypatch: pytest.MonkeyPatch)
     assert [body.generation_id for body in peer.all_got] == list(range(8))
 
 
-async def test_a_session_is_renewed_on_the_same_stream_when_nothing_is_on_its_way(
+async def test_a_session_that_ends_is_left_when_nothing_is_on_its_way(
     peer: Peer, autojump_clock: MockClock
 ) -> None:
     log = list[int]()
-    peer.lifetime_ms = 20_000
     async with meeting(peer, [10]) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(beat, connection, 1, log)
         await trio.sleep(11)
         for number in (2, 3):
             nursery.start_soon(beat, connection, number, log)
             await wait_all_tasks_blocked()
-        assert peer.logins == []
+        assert len(peer.streams) == 1
         await peer.answer()
         await peer.wait_for(2)
-        assert peer.logins == [b"\0ann\0secret"]
+        assert len(peer.streams) == 2
         await peer.answer(2)
-        await trio.sleep(16.9)  # less than 85 % of the new session
-        nursery.start_soon(beat, connection, 4, log)
-        await peer.wait_for(1)
-        await peer.answer()
-        assert len(peer.logins) == 1
-        await trio.sleep(3)
-        nursery.start_soon(beat, connection, 5, log)
-        await peer.wait_for(1)
-        await peer.answer()
-    assert log == [1, 2, 3, 4, 5]
-    assert (len(peer.logins), len(peer.streams)) == (2, 1)
-
-
-async def test_who_may_not_stay_is_told_so(peer: Peer, autojump_clock: MockClock) -> None:
-    peer.refusal = ErrorCode.SASL_AUTHENTICATION_FAILED
-    async with meeting(peer, [10]) as connection:
-        await trio.sleep(11)
-        with pytest.raises(LoginError, match=r"^h:9092: the login of ann with PLAIN failed: "):
-            await beat(connection, 1, [])
-        assert not connection.is_open
-
-
-async def test_a_login_left_half_way_ends_the_connection(
-    peer: Peer, autojump_clock: MockClock
-) -> None:
-    peer.is_silent = True
-    async with meeting(peer, [10]) as connection:
-        await trio.sleep(11)
-        with trio.move_on_after(1):
-            await beat(connection, 1, [])
-        assert not connection.is_open
-    async with meeting(peer, [10]) as connection:
-        await trio.sleep(11)
-        with pytest.raises(ConnectionFailed, match="no answer in time"):
-            await beat(connection, 1, [])
+    assert log == [1, 2, 3]
 
 
 async def test_a_request_without_an_answer(peer: Peer) -> None:
