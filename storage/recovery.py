@@ -320,6 +320,11 @@ class LogLoader:
         except KafkaError as error:
             self.report(f"{segment.log_file.path}: {error.message}")
         cut = segment.finish_recovery(valid)
+        if segment.transaction_index.entries:
+            # It was destroyed to be made anew, and what of it gets lost, nobody can tell. All below
+            # the recovery point counts as flushed, so nobody would do this later.
+            segment.transaction_index.sync()
+            self.files.sync_directory(self.directory)
         if cut:
             self.report(f"{segment.log_file.path}: cut {cut} bytes behind position {valid}")
         state.map_end_offset = expected
