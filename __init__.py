@@ -22,10 +22,9 @@ and `pybroker --help` needs none of them. Which modules come compiled is known f
 """
 
 from importlib import import_module
+from os import environ
 from os.path import dirname
 from typing import TYPE_CHECKING
-
-from .compiled import install
 
 if TYPE_CHECKING:  # for type checkers all is as if it were imported, and nothing else is there
     from .client.admin.admin import Admin
@@ -80,8 +79,8 @@ _MODULES = {
     "list_topics": ".client.admin.topics",
 }
 
-install(__name__, dirname(__file__))
-del install
+if environ.get("PYBROKER_COMPILED") == "all":
+    import_module(".compiled", __name__).install(__name__, dirname(__file__))
 
 if not TYPE_CHECKING:
 

@@ -11,8 +11,8 @@ place by inheriting from it. The loops over records have a folder and a digest o
 (`protocol/records/loops`): they are compiled by whoever installs from a checkout, in seconds; these
 take a minute, and come with `make compiled` and in wheels.
 
-`PYBROKER_COMPILED` in the environment: 0 has all sources run, `loops` all but those of
-the loops.
+They run only where `PYBROKER_COMPILED=all` is in the environment: annotations are checks there, and
+one that is wrong about a rare value ends a broker. 0 has the loops' sources run, too.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ _finder: Finder | None = None
 def install(package: str, root: str) -> None:
     """Have the compiled modules of `package`, whose files are in `root`, found from now on."""
     global _finder
-    if _finder is None and os.environ.get("PYBROKER_COMPILED") not in ("0", "loops"):
+    if _finder is None:
         _finder = Finder(package, root)
         sys.meta_path.insert(0, _finder)
 

@@ -103,7 +103,9 @@ RECORDS = [
     "tests/properties/protocol/records",
 ]
 
-# What looks into the way of a request: once more compiled. Its doubles are interpreted.
+# What is asked of the way of a request when it is compiled, which has to be asked for: `make
+# test-compiled`. First what looks into it; its doubles are interpreted.
+ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
 REQUEST_PATH = [
     "tests/unit/test_compiled.py",
     "tests/unit/broker/network",
@@ -146,20 +148,7 @@ def stages() -> list[Stage]:
         Stage(
             "unit and property tests",
             "test",
-            [
-                "env",
-                "PYBROKER_COMPILED=loops",
-                *pytest,
-                *COMPUTING,
-                "tests/unit",
-                "tests/properties",
-            ],
-        ),
-        Stage(
-            "compiled request path",
-            "test",
-            [python, "setup.py", "-q", "compile_request_path"],
-            beside=True,
+            [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
         Stage("types", "lint", [str(BIN / "mypy")], beside=True),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
@@ -176,13 +165,7 @@ def stages() -> list[Stage]:
             "test",
             ["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
-        # Planted faults are patches, which compiled classes do not take.
-        Stage(
-            "simulation",
-            "test",
-            ["env", "PYBROKER_COMPILED=loops", *pytest, "tests/simulation"],
-            beside=True,
-        ),
+        Stage("simulation", "test", [*pytest, "tests/simulation"], beside=True),
         Stage(
             "records, interpreted",
             "test",
@@ -190,12 +173,27 @@ def stages() -> list[Stage]:
             beside=True,
         ),
         Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
-        Stage("request path, compiled", "test", [*pytest, *REQUEST_PATH], beside=True),
         Stage(
             "torture",
             "test",
             [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
             beside=True,
+        ),
+        Stage(
+            "the request path",
+            "compiled",
+            [python, "setup.py", "-q", "compile_loops", "compile_request_path"],
+        ),
+        Stage("its rooms, compiled", "compiled", [*ALL_COMPILED, *pytest, *REQUEST_PATH]),
+        Stage(
+            "wire tests, compiled",
+            "compiled",
+            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"],
+        ),
+        Stage(
+            "abuse, compiled",
+            "compiled",
+            [*ALL_COMPILED, "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),

@@ -15,7 +15,7 @@ request that is not answered when its handler returns keeps the message (`give_a
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from .receive_buffer import ReceiveBuffer
@@ -111,12 +111,13 @@ def template_of(
     frame: memoryview,
     body: ProduceRequest,
     client_id: str | None,
-    previous: ProduceRequestTemplate | None,
-) -> ProduceRequestTemplate | None:
+    previous: Any,
+) -> Any:
     """A template made of a request that the codec has read to its last byte.
 
-    `previous` stays if there is more than one partition in it, if it is so large that decoding does
-    not matter, or if looking has been in vain `MAX_MISSES` times on this connection.
+    `previous`, a template of any kind, stays if there is more than one partition in the request, if
+    it is so large that decoding does not matter, or if looking has been in vain `MAX_MISSES` times
+    on this connection.
     """
     misses = 0
     if previous is not None and not previous.was_seen_again:

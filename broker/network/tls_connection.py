@@ -330,7 +330,7 @@ class TlsConnection(Connection):
         self.needed = 0
         self._send_control()
 
-    def _refuse(self, error: ssl.SSLError) -> None:
+    def _refuse(self, error: Any) -> None:  # an SSLError, whose reason need not be a text
         problem = describe_no_handshake(error.reason or "")
         if problem is not None:
             raise BadInput(problem) from None
@@ -358,5 +358,5 @@ class TlsConnection(Connection):
         super().close(reason)
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _reason(error: Any) -> str:
     return (error.reason or type(error).__name__).lower().replace("_", " ")

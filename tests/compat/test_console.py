@@ -336,7 +336,8 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     expect(page.locator("section").first.locator(".late")).to_have_count(0)
     seen.keep_picture("group")
     page.get_by_role("button", name="Delete the group").click()
-    expect(page.locator("main")).to_contain_text("there are no groups")
+    expect(page.get_by_label("Groups that have")).to_be_visible()
+    expect(page.get_by_role("link", name="billing")).to_have_count(0)
 
 
 def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:

@@ -14,13 +14,30 @@ export function follow(listener) {
   return () => listeners.delete(listener);
 }
 
+// Nothing is drawn anew under a pressed pointer: a button that is replaced between press and release
+// is not clicked. A release outside of the window is not told, so it is waited for only so long.
+const PRESSED_MAX_MS = 1000;
+let pressed = null, release = () => {};
+
+async function released() {
+  while (pressed) await pressed;
+}
+
+addEventListener("pointerdown", () => {
+  release();
+  pressed = new Promise((resolve) => { release = () => { pressed = null; release = () => {}; resolve(); }; });
+  setTimeout(release, PRESSED_MAX_MS);
+}, true);
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => setTimeout(() => release()), true);
+
 const kinds = new Set();
 function say(kind) {
   kinds.add(kind);
   if (isDue) return;
   isDue = true;
   // Not requestAnimationFrame: a page in the background is to be up to date, too.
-  setTimeout(() => {
+  setTimeout(async () => {
+    await released();
     isDue = false;
     const now = new Set(kinds);
     kinds.clear();
@@ -70,7 +87,9 @@ export function listen() {
 const address = (path, parameters) => `api/${path}?${new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined))}`;
 
 export async function ask(path, parameters = {}) {
-  return answered(await fetch(address(path, parameters)));
+  const found = await answered(await fetch(address(path, parameters)));
+  await released();
+  return found;
 }
 
 // Of what may be large: its text, or a file of it.

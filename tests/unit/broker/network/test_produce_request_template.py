@@ -60,7 +60,10 @@ def learn(
     route: Route | None = None,
 ) -> ProduceRequestTemplate | None:
     client_id, body = read_by_codec(frame)
-    return template_of(route or route_of(version), memoryview(frame)[4:], body, client_id, previous)
+    view = memoryview(frame)[4:]
+    made = template_of(route or route_of(version), view, body, client_id, previous)
+    assert made is None or isinstance(made, ProduceRequestTemplate)
+    return made
 
 
 def read_by_template(template: ProduceRequestTemplate, frame: bytes, ahead: bytes = b"") -> Any:
