@@ -16,7 +16,7 @@ import time
 from itertools import pairwise
 from subprocess import DEVNULL, PIPE, Popen, run
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 BOOTSTRAP = (sys.argv[1:] or [os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")])[0]
@@ -40,8 +40,11 @@ def produce(count: int) -> None:
 
 
 def leader() -> int:
-    known = producer.list_topics(TOPIC).topics[TOPIC].partitions  # none where it is not heard of
-    return int(known[0].leader) if known else -1
+    try:  # without a limit of time it waits for ever, if the broker that it asks is the dead one
+        known = producer.list_topics(TOPIC, timeout=2).topics[TOPIC].partitions
+    except KafkaException:
+        return -1
+    return int(known[0].leader) if known else -1  # none where it is not heard of
 
 
 admin = AdminClient(CLUSTER)
