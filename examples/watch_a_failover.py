@@ -13,6 +13,7 @@ import os
 import secrets
 import sys
 import time
+from contextlib import suppress
 from itertools import pairwise
 from subprocess import DEVNULL, PIPE, Popen, run
 
@@ -40,15 +41,13 @@ def produce(count: int) -> None:
 
 
 def leader() -> int:
-    try:  # without a limit of time it waits for ever, if the broker that it asks is the dead one
-        known = producer.list_topics(TOPIC, timeout=2).topics[TOPIC].partitions
-    except KafkaException:
-        return -1
-    return int(known[0].leader) if known else -1  # none where it is not heard of
+    # Without a limit of time it waits for ever, if the broker that it asks is the dead one.
+    with suppress(KafkaException, KeyError):
+        return int(producer.list_topics(TOPIC, timeout=2).topics[TOPIC].partitions[0].leader)
+    return -1
 
 
-admin = AdminClient(CLUSTER)
-admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
+AdminClient(CLUSTER).create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
 producer = Producer({**CLUSTER, "acks": "all", "enable.idempotence": True, "linger.ms": 0})
 while (victim := leader()) < 0:
     produce(1)
