@@ -47,7 +47,8 @@ def leader() -> int:
     return -1
 
 
-AdminClient(CLUSTER).create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
+admin = AdminClient(CLUSTER)
+admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
 producer = Producer({**CLUSTER, "acks": "all", "enable.idempotence": True, "linger.ms": 0})
 while (victim := leader()) < 0:
     produce(1)
@@ -64,8 +65,7 @@ produce(1000)
 producer.flush()
 print(f"\npybroker restart {victim}       ", end="", flush=True)
 run([*PYBROKER, "restart", str(victim)], stdout=DEVNULL, check=True)
-reader = Consumer({**CLUSTER, "group.id": "audit"})
-_, end = reader.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=30)
-print(f"it follows broker {leader()}")
-print(f"{len(acknowledged)} records acknowledged, {end} in the log", end="; ")
+_, end = Consumer(CLUSTER | {"group.id": "-"}).get_watermark_offsets(TopicPartition(TOPIC, 0), 30)
+told = f"{len(acknowledged)} records acknowledged, {end} in the log"
+print(f"it follows broker {leader()}\n{told}", end="; ")
 print(f"the longest silence was {max(b - a for a, b in pairwise(acknowledged)):.2f} s")
