@@ -226,7 +226,7 @@ async def _broker(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(give_back_memory)
-        nursery.start_soon(_stop_on_signal, stop, orders.signals)
+        await nursery.start(_stop_on_signal, stop, orders.signals)
         async with trio.open_nursery() as servers:
             if orders.lifeline_fd is not None:
                 # Everybody stops at once then: there is nobody to hand leaderships over to.
@@ -277,7 +277,7 @@ async def _zookeeper(
         )
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_stop_on_signal, stop, orders.signals)
+        await nursery.start(_stop_on_signal, stop, orders.signals)
         if orders.lifeline_fd is not None:
             nursery.start_soon(_stop_with_lifeline, orders.lifeline_fd, stop.set)
         port = await nursery.start(serve)
@@ -286,9 +286,18 @@ async def _zookeeper(
         nursery.cancel_scope.cancel()
 
 
-async def _stop_on_signal(stop: trio.Event, stop_signals: tuple[signal.Signals, ...]) -> None:
-    """The first signal stops cleanly; while that runs, further ones change nothing."""
+async def _stop_on_signal(
+    stop: trio.Event,
+    stop_signals: tuple[signal.Signals, ...],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """The first signal stops cleanly; while that runs, further ones change nothing.
+
+    It is started before anything else: a signal that nobody receives yet ends what it meets.
+    """
     with trio.open_signal_receiver(*stop_signals) as signals:
+        task_status.started()
         async for number in signals:
             logger.info("told to stop by %s", signal.Signals(number).name)
             stop.set()

@@ -17,7 +17,7 @@ from pathlib import Path
 from pybroker.protocol.messages.metadata import MetadataRequest
 from tests.support.apache_kafka import ApacheKafkaProcess
 from tests.support.processes import BrokerProcess, zookeeper_process
-from tests.support.quota_loads import LOADS, VALUE
+from tests.support.quota_loads import BATCH_BYTES, LOADS, VALUE
 from tests.support.wire import WireClient
 from tests.wire.test_client_quotas import alter
 
@@ -47,9 +47,10 @@ def rates(bootstrap: str, seconds: float, quota: int) -> dict[str, float]:
         for name in LOADS:
             wire.create_topic(name=name.replace(" ", "-"))
             if name.endswith("consumes"):
-                # What the first windows let through comes on top.
-                for _ in range(int((seconds + 11) * quota / 400_000) + 1):
-                    wire.append(name.replace(" ", "-"), *[VALUE] * 100)
+                # What the first windows let through comes on top. A fetch gets a whole batch at
+                # least: with large ones the last answer alone would be a tenth of the rate.
+                for _ in range(int((seconds + 11) * quota / BATCH_BYTES) + 1):
+                    wire.append(name.replace(" ", "-"), *[VALUE] * (BATCH_BYTES // len(VALUE)))
             key = "producer_byte_rate" if name.endswith("produces") else "consumer_byte_rate"
             alter(wire, {"client-id": name.replace(" ", "-")}, {key: float(quota)})
     with ThreadPoolExecutor(len(LOADS)) as pool:
