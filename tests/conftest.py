@@ -8,8 +8,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.processes import BrokerProcess, hear_signals, running_broker
+from tests.support.short_lived_java import use_for_spark
 
 hear_signals()
+use_for_spark()
 settings.register_profile(
     "pybroker", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

@@ -19,6 +19,7 @@ from kazoo.client import KazooClient
 from pybroker.protocol.records.compression import Compression
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import WireClient, unique
 
 ARTIFACTS = {"org.apache.kafka:kafka_2.11": "0.8.2.2"}
@@ -37,7 +38,7 @@ class OldClients:
     def __init__(self, directory: Path, broker: BrokerProcess, zookeeper: str) -> None:
         jars = maven_jars("kafka-0.8.2.2", ARTIFACTS)
         (directory / "log4j.properties").write_text(LOGGING)
-        options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options = ["-Xmx128m", *JVM_OPTIONS]
         logging = f"-Dlog4j.configuration=file:{directory / 'log4j.properties'}"
         where = ["127.0.0.1", str(broker.port), zookeeper]
         self._errors = (directory / "errors").open("w+")

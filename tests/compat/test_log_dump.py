@@ -18,10 +18,11 @@ from pybroker.broker.cli.log import log
 from tests.support.all_formats import write_everything, write_internal_topics
 from tests.support.apache_kafka import kafka_jars
 from tests.support.maven import compiled
+from tests.support.short_lived_java import JVM_OPTIONS
 
 SOURCE = Path(__file__).parent / "java" / "DumpLogs.java"
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-JAVA = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
+JAVA = ["java", "-Xmx256m", *JVM_OPTIONS, "-Dfile.encoding=UTF-8"]
 
 Lines = tuple[list[str], list[str]]  # printed, and complained of
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.embedded_zookeeper import embedded_zookeeper
 from tests.support.real_zookeeper import jars, real_zookeeper
+from tests.support.short_lived_java import JVM_OPTIONS
 
 CLIENT_CLASS = "org.apache.zookeeper.ZooKeeperMain"
 TIMEOUT_S = 100
@@ -60,7 +61,7 @@ NOISE = re.compile(r"^(\[zk: |[cm]time = |Connecting to |Welcome|JLine)|^\s*$")
 
 def run_commands(port: int) -> list[str]:
     process = subprocess.run(
-        ["java", "-cp", f"{jars()}/*", CLIENT_CLASS, "-server", f"127.0.0.1:{port}"],
+        ["java", *JVM_OPTIONS, "-cp", f"{jars()}/*", CLIENT_CLASS, "-server", f"127.0.0.1:{port}"],
         input=COMMANDS,
         capture_output=True,
         text=True,

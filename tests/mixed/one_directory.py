@@ -39,6 +39,7 @@ from tests.support.apache_kafka import kafka_jars
 from tests.support.maven import compiled
 from tests.support.old_formats import rows
 from tests.support.processes import BrokerProcess
+from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import TRANSACTION, Topic, WireClient
 
 SOURCE = Path(__file__).parents[1] / "compat" / "java" / "WriteEverything.java"
@@ -80,7 +81,7 @@ def forget_registration(connect: str) -> None:
 def write_everything(broker: BrokerProcess) -> int:
     """How many records were written."""
     done = subprocess.run(
-        ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+        ["java", "-Xmx128m", *JVM_OPTIONS,
          "-cp", compiled(SOURCE, kafka_jars()), "WriteEverything", broker.bootstrap, EVERYTHING],
         capture_output=True, text=True, timeout=WRITE_SECONDS, check=False,
     )  # fmt: skip

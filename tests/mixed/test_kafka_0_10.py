@@ -11,12 +11,13 @@ import pytest
 from pybroker.protocol.records.batch import Compression, iter_batch_headers
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, running_broker
+from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import WireClient, unique
 
 SOURCE = Path(__file__).parents[1] / "compat" / "java" / "MiddleClients.java"
 VERSIONS = ("0.10.2.2", "0.11.0.3")
 CODECS = ("none", "gzip", "snappy", "lz4")
-JAVA = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+JAVA = ["java", "-Xmx128m", *JVM_OPTIONS]
 TIMEOUT_SECONDS = 90
 OWN_VALUES = [b"today 1", b"today 2"]
 

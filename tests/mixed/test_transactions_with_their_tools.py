@@ -28,6 +28,7 @@ from tests.support.kafka_tools import kafka_tool
 from tests.support.ledger import librdkafka
 from tests.support.maven import compiled, maven_jars
 from tests.support.processes import BrokerProcess, running_broker
+from tests.support.short_lived_java import JVM_OPTIONS
 from tests.support.wire import WireClient, batch
 from tests.wire.transaction_steps import start
 
@@ -165,7 +166,7 @@ class Reader:
 @contextlib.contextmanager
 def word_count(running: Cluster, life: int) -> Iterator[BankClient]:
     jars = maven_jars("kafka-streams-3.9.1", STREAMS)
-    options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    options = ["-Xmx192m", *JVM_OPTIONS]
     classes = compiled(SOURCE, jars)
     state = str(running.directory / "state")
     command = ["java", *options, "-cp", classes, "WordCount", running.bootstrap, state]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.support.maven import maven_jars
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.short_lived_java import JVM_OPTIONS
 
 KAFKA_VERSION = "3.9.1"
 ARTIFACTS = {
@@ -57,7 +58,7 @@ def java_command(main_class: str, *arguments: str, classes: Path | None = None) 
 
 def _java(jars: Path) -> list[str]:
     logging = f"-Dlog4j.configuration=file:{jars / 'log4j.properties'}"
-    frugal = [HEAP, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    frugal = [HEAP, *JVM_OPTIONS]
     return ["java", *frugal, "-Dfile.encoding=UTF-8", logging]
 
 

@@ -34,6 +34,7 @@ from tests.support.cluster import Cluster
 from tests.support.ledger import librdkafka
 from tests.support.maven import compiled
 from tests.support.processes import ServerProcess
+from tests.support.short_lived_java import JVM_OPTIONS
 
 JAVA_TELLER = Path(__file__).parent / "java" / "BankTeller.java"
 ORDER_SECONDS = 0.05
@@ -144,7 +145,7 @@ class Bank:
         life = str(len(self.lives[name]))
         bootstrap = self.cluster.bootstrap
         if kind == "java":
-            options = ["-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+            options = ["-Xmx96m", *JVM_OPTIONS]
             classes = compiled(JAVA_TELLER, kafka_jars())
             program = ["java", *options, "-Dlog4j.configuration=", "-cp", classes, "BankTeller"]
             command = [*program, bootstrap, name, life, str(TRANSACTION_TIMEOUT_MS)]

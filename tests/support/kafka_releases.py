@@ -14,6 +14,7 @@ from typing import Final
 from tests.support.apache_kafka import HEAP, ApacheKafkaProcess
 from tests.support.maven import maven_jars
 from tests.support.processes import LEFT_OUT, free_port
+from tests.support.short_lived_java import JVM_OPTIONS
 
 _LOGGING: Final = {"org.slf4j:slf4j-simple": "1.7.36"}
 _JAXB: Final = {"javax.xml.bind:jaxb-api": "2.3.1"}
@@ -35,7 +36,7 @@ _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 def _java(version: str) -> list[str]:
     """Skips the test where the release cannot be had."""
     jars = maven_jars(f"kafka-{version}", RELEASES[version])
-    frugal = [HEAP, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    frugal = [HEAP, *JVM_OPTIONS]
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     return ["java", *frugal, "-Dfile.encoding=UTF-8", logging, "-cp", f"{jars}/*"]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import free_port
+from tests.support.short_lived_java import JVM_OPTIONS
 
 START_TIMEOUT_S = 120.0
 SERVER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -70,8 +71,7 @@ class RealZooKeeper:
         command = [
             "java",
             "-Xmx256m",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
+            *JVM_OPTIONS,
             "-Dzookeeper.extendedTypesEnabled=true",
             "-Dzookeeper.admin.enableServer=false",
             f"-Dznode.container.checkIntervalMs={self._container_check_ms}",
