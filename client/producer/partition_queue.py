@@ -8,7 +8,8 @@ Invariants:
   reached a log is given to no other record: after a gap all that is left is numbered anew under a
   newer epoch (`restart`), once nothing is on its way and the oldest batch is known not to be
   written; then those after it are not, either.
-- So what is written is not written again, whatever answers were lost.
+- So what is written is not written again, whatever answers were lost. Where nobody can tell whether
+  it is, the batch fails.
 
 Mirrors: TxnPartitionEntry, TransactionManager.canRetry and handleFailedBatch, KIP-360;
 RecordAccumulator.shouldStopDrainBatchesForPartition. Simpler than there: an epoch begins when all
@@ -25,7 +26,7 @@ from ...protocol.records.record import NO_SEQUENCE, increment_sequence
 from .batch import Batch, Identity, Outcome
 
 # The broker's view of the sequence is not ours: either an older batch is missing, or its state is.
-_GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+GAPS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 # Appended, or nobody knows: not what a refusal before the append says.
 _PERHAPS_WRITTEN = frozenset(
     {
@@ -96,13 +97,14 @@ class PartitionQueue:
         )
 
     def restart(self, identity: Identity) -> None:
-        """Number all that is left from 0 on, under this identity."""
+        """Number all that is left, which nobody has written, from 0 on under this identity."""
         assert not self.in_flight
         self.needs_restart = False
         self.identity = identity
         self.next_sequence = 0
         for batch in self.batches:
             batch.sequence = NO_SEQUENCE
+            batch.may_be_written = False  # as the oldest is not
 
     def start(self, batch: Batch, *, is_numbered: bool) -> None:
         """It goes out now."""
@@ -126,19 +128,24 @@ class PartitionQueue:
         self.returned(batch)
         batch.may_be_written = True
 
-    def judge(self, batch: Batch, code: ErrorCode, *, is_transactional: bool) -> Verdict:
+    def judge(
+        self, batch: Batch, code: ErrorCode, *, base_offset: int, is_transactional: bool
+    ) -> Verdict:
         """What an answer to a batch that `returned` means, before its time limit is looked at."""
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             return Verdict.WRITTEN
-        if code in _PERHAPS_WRITTEN:
+        # With an offset it was appended before something went wrong: a leader that had to wait for
+        # others, and leads no more, says NOT_LEADER_OR_FOLLOWER.
+        if code in _PERHAPS_WRITTEN or base_offset >= 0:
             batch.may_be_written = True
         if code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
             return Verdict.SPLIT
-        if batch.sequence != NO_SEQUENCE and code in _GAPS:
+        if batch.sequence != NO_SEQUENCE and code in GAPS:
             if self.batches[0] is not batch:
                 return Verdict.AGAIN  # it came before an older one
-            batch.may_be_written = False  # it would be a duplicate, no gap
-            if is_transactional:
+            if is_transactional or batch.may_be_written:
+                # Or it is the broker that has forgotten: one that has recovered knows the last
+                # batch of a producer at least, and no longer the last five. Nobody can tell.
                 return Verdict.FAILED
             self.needs_restart = True
             return Verdict.AGAIN

@@ -22,7 +22,7 @@ from ..metadata import Leader, backoff_ms
 from ..refusals import NotAllowed
 from .accumulator import Accumulator
 from .batch import Batch, Outcome
-from .partition_queue import PartitionQueue, Verdict
+from .partition_queue import GAPS, PartitionQueue, Verdict
 from .settings import ProducerSettings
 from .transaction import Transaction
 
@@ -120,7 +120,12 @@ class Settlement:
         """Whether it is written, which changes nothing for others."""
         queue.returned(batch)
         code = ErrorCode(result.error_code)
-        verdict = queue.judge(batch, code, is_transactional=self._transaction is not None)
+        verdict = queue.judge(
+            batch,
+            code,
+            base_offset=result.base_offset,
+            is_transactional=self._transaction is not None,
+        )
         if verdict is Verdict.WRITTEN:
             offset = result.base_offset if code is ErrorCode.NONE else -1
             self.succeed(queue, batch, Outcome(offset, result.log_append_time_ms))
@@ -191,6 +196,11 @@ class Settlement:
         refusal = self._cluster.asks("write", batch.topic).refusal(code)
         if refusal is not None:
             return NotAllowed(refusal, code)
-        why = result.error_message or code.description
         where = f"{batch.topic}-{batch.partition}"
+        if code in GAPS and batch.may_be_written:
+            return ClientError(
+                f"nobody can tell whether {where} has the records: an answer was lost, and the "
+                f"broker does not remember the batch ({code.name})"
+            )
+        why = result.error_message or code.description
         return Refused(f"{where} does not take the records: {why} ({code.name})", code)

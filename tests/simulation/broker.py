@@ -20,6 +20,7 @@ from pybroker.broker.network.request import ConnectionInfo
 from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey
+from pybroker.protocol.error_responses import error_response
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
@@ -191,7 +192,7 @@ class Request:
     def respond_encoded(self, frame: bytes) -> None:
         """The answer that a handler has put on the wire by itself."""
         correlation_id, response = decode_response(
-            ApiKey(type(self.body)._spec.api_key),
+            self.api_key,
             self.api_version,
             memoryview(frame)[FRAME_SIZE_BYTES:],
         )
@@ -199,7 +200,14 @@ class Request:
         self.respond(response)
 
     def appended(self) -> None:
-        """A simulated requester sends nothing while it waits."""
+        self._exchange.appended()
+
+    @property
+    def api_key(self) -> ApiKey:
+        return ApiKey(type(self.body)._spec.api_key)
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        self.respond(error_response(self, code, message))
 
     def close(self) -> None:
         """The connection is closed; the requester notices."""

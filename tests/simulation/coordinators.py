@@ -257,16 +257,18 @@ class SimulatedTransactions(SimulatedCoordinator):
 
 class SimulatedGroups(SimulatedCoordinator):
     topic = OFFSETS_TOPIC
+    config = GroupConfig()
 
     def __init__(self, broker: Broker) -> None:
         self._ids = 0
-        machine = GroupCoordinator(GroupConfig(), self._new_uuid)
+        machine = GroupCoordinator(self.config, self._new_uuid)
         machine.start(1, broker.kernel.now_ms)
         super().__init__(broker, machine)
 
     def _new_uuid(self) -> str:
         self._ids += 1
-        return str(self._ids)
+        process = self.broker.process
+        return f"{process.name}.{process.generation}.{self._ids}"
 
     def do(self, effect: Any) -> None:
         if isinstance(effect, GroupReply):

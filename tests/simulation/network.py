@@ -55,6 +55,9 @@ class Exchange:
         network = self.network
         network.kernel.after(network.delay_ms(), self.source, self._answered, response)
 
+    def appended(self) -> None:
+        """A simulated requester sends nothing while it waits."""
+
     def _answered(self, response: Any) -> None:
         if not self.is_open or not self.network.is_up(self.source.name, self.target):
             return

@@ -2,7 +2,8 @@
 
 Seeds run in as many processes as there are cores. Each failing one is named at once; at the end a
 table says what was run and found, and the command that replays the first failure. `--planted` looks
-for the planted faults instead. `--transactions` does all that with transactions.
+for the planted faults instead. `--transactions` does all that with transactions, `--client` with
+the real client of `pybroker.client`.
 """
 
 import argparse
@@ -12,13 +13,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.simulation import planted, planted_transactions
+from tests.simulation import planted, planted_client, planted_transactions
+from tests.simulation.client_cluster import simulate_client
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.transactions import simulate_transactions
 
@@ -31,15 +35,35 @@ LINE_SEEDS = 500
 console = Console()
 
 
-def replay(seed: int, lines: int, fault: str | None, play: Callable[[int], Result]) -> int:
+class Faults(Protocol):
+    """A module of planted faults."""
+
+    PLANTED: dict[str, Callable[[], AbstractContextManager[object]]]
+
+    def find(self, name: str, seeds: range) -> Result | None: ...
+
+
+class Kind(NamedTuple):
+    """Of clusters: how it is asked for, how a seed of it runs, and what is planted there."""
+
+    option: str
+    play: Callable[[int], Result]
+    faults: Faults
+
+
+PLAIN = Kind("", simulate, planted)
+TRANSACTIONS = Kind("--transactions", simulate_transactions, planted_transactions)
+CLIENT = Kind("--client", simulate_client, planted_client)
+KINDS = (PLAIN, TRANSACTIONS, CLIENT)
+
+
+def replay(seed: int, lines: int, fault: str | None, kind: Kind) -> int:
     if fault is None:
-        result = play(seed)
-    elif fault in planted_transactions.PLANTED:
-        with planted_transactions.PLANTED[fault]():
-            result = simulate_transactions(seed)
+        result = kind.play(seed)
     else:
-        with planted.PLANTED[fault]():
-            result = simulate(seed)
+        (kind,) = (kind for kind in KINDS if fault in kind.faults.PLANTED)
+        with kind.faults.PLANTED[fault]():
+            result = kind.play(seed)
     for line in result.trace[-lines:]:
         print(line)
     outcome = result.error or "all invariants held"
@@ -72,7 +96,7 @@ def _quiet() -> None:
     logging.disable(logging.CRITICAL)
 
 
-def hunt(first: int, count: int, processes: int, play: Callable[[int], Result]) -> int:
+def hunt(first: int, count: int, processes: int, kind: Kind) -> int:
     started_at = time.perf_counter()
     failed: list[Result] = []
     done = steps = batches = 0
@@ -82,7 +106,7 @@ def hunt(first: int, count: int, processes: int, play: Callable[[int], Result]) 
     )  # fmt: skip
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("seeds", total=count, found="0 failed")
-        for result in run_seeds(range(first, first + count), processes, play):
+        for result in run_seeds(range(first, first + count), processes, kind.play):
             done += 1
             steps += result.steps
             batches += result.batches
@@ -104,15 +128,13 @@ def hunt(first: int, count: int, processes: int, play: Callable[[int], Result]) 
     console.print(table)
     if failed:
         seed = min(result.seed for result in failed)
-        option = " --transactions" if play is simulate_transactions else ""
-        console.print(f"replay: python -m tests.simulation.run --seed {seed}{option}")
+        console.print(f"replay: python -m tests.simulation.run {kind.option} --seed {seed}")
     return 1 if failed else 0
 
 
-def hunt_planted(count: int, *, transactions: bool) -> int:
+def hunt_planted(count: int, faults: Faults) -> int:
     table = Table("planted fault", "found at seed", "by")
     missed = 0
-    faults = planted_transactions if transactions else planted
     for name in faults.PLANTED:
         result = faults.find(name, range(count))
         missed += result is None
@@ -132,17 +154,19 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--lines", type=int, default=TRACE_TAIL, help="of the trace to print")
     parser.add_argument("--planted", action="store_true", help="look for the planted faults")
-    faults = [*planted.PLANTED, *planted_transactions.PLANTED]
+    faults = [name for kind in KINDS for name in kind.faults.PLANTED]
     parser.add_argument("--with-fault", choices=faults, help="with --seed")
-    parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--transactions", action="store_true", help="a cluster with transactions")
+    which.add_argument("--client", action="store_true", help="a cluster with pybroker.client")
     options = parser.parse_args()
     _quiet()
-    play = simulate_transactions if options.transactions else simulate
+    kind = CLIENT if options.client else TRANSACTIONS if options.transactions else PLAIN
     if options.seed is not None:
-        return replay(options.seed, options.lines, options.with_fault, play)
+        return replay(options.seed, options.lines, options.with_fault, kind)
     if options.planted:
-        return hunt_planted(options.seeds, transactions=options.transactions)
-    return hunt(options.first, options.seeds, options.processes, play)
+        return hunt_planted(options.seeds, kind.faults)
+    return hunt(options.first, options.seeds, options.processes, kind)
 
 
 if __name__ == "__main__":

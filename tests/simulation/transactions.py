@@ -75,7 +75,7 @@ class TransactionalBroker(Broker):
         super().start()
         replicas = self.replicas
         self.transactions = SimulatedTransactions(self)
-        self.groups = SimulatedGroups(self)
+        self.groups = self.new_groups()
         verifier: Any = Verifier(self)
         transactions: Any = self.transactions
         groups: Any = self.groups
@@ -100,6 +100,9 @@ class TransactionalBroker(Broker):
         self._replication.on_stopped.append(
             lambda result: self._tell_coordinators((), result.stopped)
         )
+
+    def new_groups(self) -> SimulatedGroups:
+        return SimulatedGroups(self)
 
     def _roles_changed(self, result: Any) -> None:
         self._tell_coordinators(result.became_leader, result.became_follower)

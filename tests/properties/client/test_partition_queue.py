@@ -1,9 +1,10 @@
 """Batches of one partition against a broker that loses answers and refuses: once each, in order.
 
 The broker is Kafka's rule in its shortest form: of a producer id and epoch the next sequence
-follows the last; a newer epoch begins at 0; what it has seen is a duplicate. Whatever happens on
-the way, its log has no record twice, no acknowledged record is missing, and records stand in the
-order in which they were enqueued.
+follows the last; a newer epoch begins at 0; what it has seen is a duplicate, unless it has
+recovered since: then it remembers the last batch alone. Whatever happens on the way, its log has
+no record twice, no acknowledged record is missing, and records stand in the order in which they
+were enqueued.
 """
 
 from __future__ import annotations
@@ -58,13 +59,26 @@ class Broker:
             return ErrorCode.INVALID_PRODUCER_EPOCH, -1
         if sequence != (expected if identity.epoch == epoch else 0):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        if self._draw.random() < 0.02:
+            self._recover()
         offset = len(self.log)
         self.log += values
         self._seen[identity, sequence] = (len(values), offset)
         self._newest[identity.producer_id] = (identity.epoch, sequence + len(values))
         if self._draw.random() < 0.1:
-            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1
+            # The second is what is said of records that were appended when another came to lead.
+            return self._draw.choice(
+                [
+                    (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1),
+                    (ErrorCode.NOT_LEADER_OR_FOLLOWER, offset),
+                ]
+            )
         return ErrorCode.NONE, offset
+
+    def _recover(self) -> None:
+        """From a snapshot, which has the last batch of a producer only."""
+        last = {identity.producer_id: (identity, at) for identity, at in self._seen}
+        self._seen = {key: self._seen[key] for key in last.values()}
 
 
 class World:
@@ -129,7 +143,7 @@ class World:
         code, offset = self.broker.append(request)
         batch = request.batch
         self.queue.returned(batch)
-        verdict = self.queue.judge(batch, code, is_transactional=False)
+        verdict = self.queue.judge(batch, code, base_offset=offset, is_transactional=False)
         if verdict is Verdict.WRITTEN:
             self.accumulator.settle(self.queue, batch, Outcome(offset))
         elif verdict is Verdict.SPLIT:

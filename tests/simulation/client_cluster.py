@@ -1,0 +1,271 @@
+"""The simulated cluster with the real client of `pybroker.client` on trio.
+
+`simulate_client(seed)` runs the faults of `transactions.simulate_transactions`, and those of the
+way between a client and a broker, against producers, consumers and members of groups as users write
+them (`client_apps`). What they were promised is checked by the judge (`client_judge`), and all that
+holds for the cluster beside it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import trio
+
+from pybroker.broker.handlers.api_versions import ApiVersionsHandler
+from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
+from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
+from pybroker.broker.handlers.groups import GroupHandlers
+from pybroker.broker.handlers.metadata import MetadataHandler
+from pybroker.coordinator.group.core import GroupConfig
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.messages.group_offsets import OffsetCommitRequest, OffsetFetchRequest
+from pybroker.protocol.messages.groups import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from pybroker.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from tests.simulation.client_apps import App, new_apps
+from tests.simulation.client_judge import Judge
+from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
+from tests.simulation.coordinators import SimulatedGroups
+from tests.simulation.kernel import START_MS
+from tests.simulation.settings import Settings
+from tests.simulation.streams import Host
+from tests.simulation.transactions import TransactionalBroker, TransactionalCluster
+from tests.simulation.virtual_trio import Driver, run_in_trio
+
+# After the last fault: for as long as clients wait for an answer, and then some.
+CLIENTS_LIMIT_SECONDS = 150.0
+CUTS_WEIGHT = 4
+SILENCES_WEIGHT = 4
+REFUSALS_WEIGHT = 3
+LONGEST_CUT_MS = 4_000
+PRODUCER_ID_MS = 2
+
+SERVED = (
+    ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT,
+)  # fmt: skip
+
+
+class ClientGroups(SimulatedGroups):
+    config = GroupConfig(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=200)
+
+
+class ServingBroker(TransactionalBroker):
+    """Serves all that clients ask for."""
+
+    cluster: ClientCluster
+
+    def start(self) -> None:
+        super().start()
+        nothing: Any = None
+        groups: Any = self.groups
+        metadata = self.manager.metadata
+        topics = MetadataHandler(metadata, clock=lambda: self.kernel.now_ms)
+        self._replication.on_metadata.append(topics.metadata_changed)
+        coordinators = FindCoordinatorHandler(
+            metadata,
+            auto_create_topic=lambda _topic: None,
+            group_partition_for=lambda _group: 0,
+            transaction_partition_for=lambda _name: 0,
+        )
+        members = GroupHandlers(groups)
+        offsets = GroupOffsetHandlers(
+            groups, metadata, zookeeper=nothing, offset_metadata_max_bytes=4_096
+        )
+        self._served |= {
+            ApiVersionsRequest: ApiVersionsHandler(lambda: SERVED).api_versions,
+            MetadataRequest: topics.metadata,
+            FindCoordinatorRequest: coordinators.find_coordinator,
+            JoinGroupRequest: members.join,
+            SyncGroupRequest: members.sync,
+            HeartbeatRequest: members.heartbeat,
+            LeaveGroupRequest: members.leave,
+            OffsetCommitRequest: offsets.commit,
+            OffsetFetchRequest: offsets.fetch,
+            InitProducerIdRequest: self._give_producer_id,
+        }
+
+    def new_groups(self) -> SimulatedGroups:
+        return ClientGroups(self)
+
+    def _give_producer_id(self, request: Any) -> None:
+        if request.body.transactional_id is not None:
+            self._init_producer_id(request)
+            return
+        answer = InitProducerIdResponse(
+            producer_id=self.cluster.new_producer_id(), producer_epoch=0
+        )
+        self.kernel.after(PRODUCER_ID_MS, self.process, request.respond, answer)
+
+    def kill(self) -> None:
+        super().kill()
+        for host in self.cluster.hosts:
+            for connection in list(host.connections):
+                if connection.broker is self and connection.is_up:
+                    delay_ms = self.cluster.network.delay_ms()
+                    self.kernel.after(delay_ms, None, connection.reset)
+
+
+class ClientCluster(TransactionalCluster):
+    brokers: dict[int, ServingBroker]  # type: ignore[assignment]
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.driver = Driver(self.kernel)
+        self.judge = Judge(self)
+        self.hosts: list[Host] = []
+        self.apps: list[App] = []
+        for kind, weight in (
+            (self._cut_host, CUTS_WEIGHT),
+            (self._silence, SILENCES_WEIGHT),
+            (self._refuse, REFUSALS_WEIGHT),
+        ):
+            self.faults.add(kind, weight)
+
+    def new_settings(self, random: Random) -> Settings:
+        settings = super().new_settings(random)
+        settings.broker_count = 3
+        return settings
+
+    def new_broker(self, broker_id: int) -> ServingBroker:
+        return ServingBroker(self, broker_id)
+
+    def new_host(self, name: str) -> Host:
+        """Another machine with clients on it."""
+        host = Host(self, name)
+        self.hosts.append(host)
+        return host
+
+    def broker_named(self, name: str) -> ServingBroker:
+        return self.brokers[int(name[1:])]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{broker.name}:{9000 + number}" for number, broker in self.brokers.items())
+
+    # Faults between clients and brokers
+
+    def _any_host(self) -> tuple[Host, str] | None:
+        if not self.hosts:
+            return None
+        random = self.kernel.random
+        return random.choice(self.hosts), random.choice(list(self.brokers.values())).name
+
+    def _reset_a_teller(self) -> None:
+        """The connections of a client."""
+        chosen = self._any_host()
+        if chosen is not None:
+            self.kernel.note(f"FAULT the connections of {chosen[0].name} are reset")
+            for connection in list(chosen[0].connections):
+                connection.reset()
+
+    def _cut_host(self) -> None:
+        chosen = self._any_host()
+        if chosen is None:
+            return
+        host, broker = chosen
+        names = [broker] if self.kernel.chance(0.8) else [b.name for b in self.brokers.values()]
+        self.kernel.note(f"FAULT no network between {host.name} and {', '.join(names)}")
+        for name in names:
+            self.network.cut(host.name, name)
+            delay_ms = self.kernel.random.randint(100, LONGEST_CUT_MS)
+            self.kernel.after(delay_ms, None, self.network.mend, host.name, name)
+
+    def _silence(self) -> None:
+        chosen = self._any_host()
+        if chosen is not None:
+            host, broker = chosen
+            self.kernel.note(f"FAULT answers of {broker} to {host.name} are lost")
+            until_ms = self.kernel.now_ms + self.kernel.random.randint(20, 1_000)
+            host.swallowed_until_ms[broker] = until_ms
+
+    def _refuse(self) -> None:
+        chosen = self._any_host()
+        if chosen is not None:
+            host, broker = chosen
+            self.kernel.note(f"FAULT {broker} refuses {host.name}")
+            until_ms = self.kernel.now_ms + self.kernel.random.randint(100, LONGEST_CUT_MS)
+            host.refused_until_ms[broker] = until_ms
+            for connection in list(host.connections):
+                if connection.broker.name == broker:
+                    connection.reset()
+
+    # A run
+
+    def run(self) -> None:
+        run_in_trio(self.kernel, self.driver, self.seed, self._run)
+
+    async def _run(self) -> None:
+        kernel = self.kernel
+        kernel.note(f"seed {self.seed}: {self.settings}")
+        self.admin.start()
+        self.admin.on_connected = self._set_up
+        await trio.sleep(CALM_START_MS / 1000)
+        self.apps = new_apps(self)
+        async with trio.open_nursery() as nursery:
+            for app in self.apps:
+                nursery.start_soon(self._run_app, app)
+            self.faults.start()
+            await trio.sleep(self.settings.faults_ms / 1000)
+            kernel.note("all faults end")
+            self.faults.end()
+            for host in self.hosts:
+                host.refused_until_ms.clear()
+                host.swallowed_until_ms.clear()
+            for app in self.apps:
+                app.is_stopping = True
+            await self._wait_for_apps()
+        self._check_convergence()
+        with trio.move_on_after(CONVERGENCE_LIMIT_MS / 1000):
+            while not self._has_converged:  # noqa: ASYNC110
+                await trio.sleep(CHECK_MS / 1000)
+        if not self._has_converged:
+            self.audit.fail(f"no convergence in {CONVERGENCE_LIMIT_MS} ms: {self.reason}")
+        self.judge.check()
+
+    async def _run_app(self, app: App) -> None:
+        await app.run()
+        app.is_done = True
+        self.kernel.note(f"{app.name} is through")
+
+    async def _wait_for_apps(self) -> None:
+        with trio.move_on_after(CLIENTS_LIMIT_SECONDS):
+            while not all(app.is_done for app in self.apps):  # noqa: ASYNC110
+                await trio.sleep(CHECK_MS / 1000)
+        for app in self.apps:
+            if not app.is_done:
+                limit = CLIENTS_LIMIT_SECONDS
+                self.audit.fail(f"{app.name} hangs: {app.state}, {limit:.0f} s after all faults")
+
+    def what_clients_miss(self) -> str:
+        return ""
+
+
+def simulate_client(seed: int) -> Result:
+    """Run one seed to its end; whatever it found is in the result."""
+    cluster = ClientCluster(seed)
+    kernel = cluster.kernel
+    error: str | None = None
+    try:
+        cluster.run()
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    apps = ", ".join(app.name for app in cluster.apps)
+    result = Result(
+        seed, kernel.digest, kernel.steps, kernel.now_ms - START_MS, cluster.judge.acknowledged,
+        f"{cluster.settings}; {apps}", error,
+    )  # fmt: skip
+    if error is not None:
+        result.trace = tuple(kernel.trace)
+    return result

@@ -1,0 +1,70 @@
+"""The simulation of the real client in CI: some seeds, one twice, and the planted faults.
+
+`python -m tests.simulation.run --client --seed N` replays a failing seed.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation import planted_client
+from tests.simulation.client_cluster import simulate_client
+from tests.simulation.test_simulation import ROOT
+from tests.simulation.test_transactions import told
+from tests.support.sources import needs_sources
+
+SEEDS = 15
+CHUNK = 5
+
+# Where CI begins to look for each planted fault: the first seed that finds it, by
+# `python -m tests.simulation.run --client --planted`.
+KNOWN_SEEDS = {
+    "retry under a new sequence number": 1,
+    "sequence number given again after a time-out": 41,
+    "epoch not raised after a gap": 26,
+    "batches overtake one that is sent again": 4,
+}
+
+
+@pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
+def test_the_client_keeps_its_promises(first_seed: int) -> None:
+    acknowledged = 0
+    for seed in range(first_seed, first_seed + CHUNK):
+        result = simulate_client(seed)
+        if result.error is not None:
+            pytest.fail(told(result), pytrace=False)
+        acknowledged += result.batches
+    assert acknowledged > 0
+
+
+def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
+    """Trio's schedule, the client's own draws and the order of its sets included."""
+    script = (
+        "from tests.simulation.client_cluster import simulate_client;"
+        "print(*(simulate_client(seed).digest for seed in (1, 2, 3)))"
+    )
+    digests = []
+    for hash_seed in ("1", "2"):
+        environment = dict(os.environ, PYTHONHASHSEED=hash_seed)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.append(done.stdout.split())
+    assert len(set(digests[0])) == 3
+    assert digests[0] == digests[1]
+
+
+@needs_sources
+@pytest.mark.timeout(600)  # Some are found after tens of seeds, should the known one not do.
+@pytest.mark.parametrize("name", planted_client.PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    result = planted_client.find(name, range(KNOWN_SEEDS[name], planted_client.MAX_SEEDS))
+    assert result is not None, f"not found within {planted_client.MAX_SEEDS} seeds"
+    print(f"{name}: found at seed {result.seed}: {result.error}")
