@@ -95,7 +95,7 @@ def unclean_election_on(scenario: Scenario) -> None:
         f"{stale} leads",
     )
     # kafka-python knows no broker but the last one any more, and waits for it.
-    scenario.make_progress(producers="confluent")
+    scenario.make_progress(15, "confluent", "pybroker")
     scenario.cluster.start(last, other)
     scenario.in_sync()
     scenario.make_progress()

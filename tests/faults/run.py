@@ -1,6 +1,7 @@
 """All fault cases and random schedules, with a table of what happened.
 
     python -m tests.faults.run [--schedules 20] [--seed N] [--only NAME ...] [--zookeeper KIND]
+                               [--clients pybroker,confluent,kafka-python]
 
 A case that fails is told in full when it does, with its story and the directory that its brokers'
 logs are in; the table comes at the end. The exit status is 1 if a case failed.
@@ -14,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +24,7 @@ from rich.table import Table
 from tests.faults.catalogue import CASES
 from tests.faults.scenario import Case, Outcome, Unavailable, play
 from tests.faults.schedules import schedule
+from tests.support.ledger import CLIENTS
 
 MAX_SEED = 2**32
 MIN_WIDTH = 100
@@ -45,17 +48,27 @@ def plan(arguments: argparse.Namespace) -> list[tuple[Case, str, int]]:
     return runs
 
 
-def run_one(one: Case, kind: str, seed: int) -> tuple[Outcome | None, str, Path]:
+def run_one(
+    one: Case, kind: str, seed: int, clients: Sequence[str]
+) -> tuple[Outcome | None, str, Path]:
     """The outcome, or none and the reason why it cannot be run here."""
     directory = Path(tempfile.mkdtemp(prefix=f"faults-{one.name}-"))
     try:
-        outcome = play(one, directory, kind, seed)
+        outcome = play(one, directory, kind, seed, clients)
     except Unavailable as reason:
         shutil.rmtree(directory)
         return None, str(reason), directory
     if not outcome.broken:
         shutil.rmtree(directory)
     return outcome, "", directory
+
+
+def named_clients(text: str) -> list[str]:
+    """Raises ArgumentTypeError."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in CLIENTS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(CLIENTS)}")
+    return names
 
 
 def main() -> int:
@@ -68,6 +81,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
     parser.add_argument("--only", nargs="+", help="cases by name; `schedule` for the schedules")
     parser.add_argument("--zookeeper", choices=["embedded", "real", "ensemble"])
+    parser.add_argument(
+        "--clients", type=named_clients, default=CLIENTS, help="whose load it is, with commas"
+    )
     arguments = parser.parse_args()
 
     console = Console()
@@ -84,7 +100,7 @@ def main() -> int:
     passed = skipped = 0
     for one, kind, seed in plan(arguments):
         console.print(f"{one.name} on {kind} ZooKeeper, seed {seed} ...", highlight=False)
-        outcome, reason, directory = run_one(one, kind, seed)
+        outcome, reason, directory = run_one(one, kind, seed, arguments.clients)
         if outcome is None:
             skipped += 1
             table.add_row(one.name, kind, "", "", f"[yellow]skipped: {reason}")

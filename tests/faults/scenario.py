@@ -1,8 +1,8 @@
 """What every fault case has in common: a cluster under load, a fault, a mended cluster, an audit.
 
-Job: `play(case, directory, zookeeper)` starts three brokers, lets four producers and two consumer
-groups work (`tests.support.ledger`), runs the case's script against them, mends what is still
-broken and lists the promises that were not kept (`tests.support.audit`).
+Job: `play(case, directory, zookeeper)` starts three brokers, lets two producers and a
+consumer group of each client work (`tests.support.ledger`), runs the case's script against them,
+mends what is still broken and lists the promises that were not kept (`tests.support.audit`).
 Invariants: unless a case says so, no client sees an error: producers retry for two minutes, which
 is longer than any fault here.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.support.audit import audit
 from tests.support.cluster import Cluster, cluster
-from tests.support.ledger import Ledger
+from tests.support.ledger import CLIENTS, Ledger
 from tests.support.observer import Observer
 
 TOPIC = "ledger"
@@ -40,11 +40,11 @@ class Scenario:
         self.ledger = ledger
         self.random = random.Random(seed)
 
-    def make_progress(self, records: int = 15, producers: str = "") -> None:
-        """Until every producer (whose name begins so) has more acknowledgements."""
+    def make_progress(self, records: int = 15, *clients: str) -> None:
+        """Until every producer (of these clients) has more acknowledgements."""
         before = self.ledger.acknowledged
         self.cluster.wait_for(
-            self.ledger.progress(records, producers),
+            self.ledger.progress(records, *clients),
             f"{records} more records of each producer after {before}",
         )
 
@@ -65,8 +65,8 @@ class Scenario:
         leader = self.leader(partition)
         return self.random.choice([node for node in self.cluster.serving if node != leader])
 
-    def coordinator(self, group: str = "confluent-reader") -> int:
-        return self.cluster.coordinator(group)
+    def coordinator(self, group: str = "") -> int:
+        return self.cluster.coordinator(group or self.ledger.consumers[0].name)
 
     def in_sync(self) -> None:
         self.cluster.wait_for_isr(TOPIC)
@@ -146,7 +146,9 @@ def last_words(running: Cluster) -> list[str]:
     return found
 
 
-def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
+def play(
+    what: Case, directory: Path, zookeeper: str, seed: int, clients: Sequence[str] = CLIENTS
+) -> Outcome:
     """Raises Unavailable where it cannot be played, and nothing else."""
     started = time.monotonic()
     acknowledged = 0
@@ -160,7 +162,7 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
             running.create_topic(
                 TOPIC, PARTITIONS, config=what.topic_config, assignment=what.assignment
             )
-            with working_on(running, what) as ledger:
+            with working_on(running, what, clients) as ledger:
                 try:
                     broken += play_on(what, Scenario(running, ledger, seed))
                 except Exception:
@@ -180,9 +182,9 @@ def play(what: Case, directory: Path, zookeeper: str, seed: int) -> Outcome:
 
 
 @contextlib.contextmanager
-def working_on(running: Cluster, what: Case) -> Iterator[Ledger]:
+def working_on(running: Cluster, what: Case, clients: Sequence[str]) -> Iterator[Ledger]:
     # An idempotent producer ends when records that it knows as acknowledged are gone.
-    ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS, idempotent=not what.may_lose)
+    ledger = Ledger(running.bootstrap, TOPIC, PARTITIONS, clients, idempotent=not what.may_lose)
     ledger.start()
     running.tell("under load")
     try:

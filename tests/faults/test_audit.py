@@ -10,7 +10,7 @@ from pybroker.protocol.records.builder import build_batch
 from pybroker.protocol.records.record import SimpleRecord
 from tests.support.audit import consumer_violations, differences_of, disorder, producer_violations
 from tests.support.cluster import Cluster
-from tests.support.ledger import KEYS, ConsumerLoad, ProducerLoad
+from tests.support.loads import KEYS, ConsumerLoad, ProducerLoad
 from tests.support.observer import Observer, Sighting
 
 

@@ -21,7 +21,8 @@ from kafka.errors import KafkaError
 
 from pybroker.protocol.records.batch import iter_batch_headers, read_records
 from tests.support.cluster import Cluster
-from tests.support.ledger import KEYS, ConsumerLoad, Ledger, Place, ProducerLoad
+from tests.support.ledger import Ledger
+from tests.support.loads import KEYS, ConsumerLoad, Place, ProducerLoad
 from tests.support.observer import Observer
 
 SHOWN = 5

@@ -1,21 +1,18 @@
 """Producers and consumers under which a cluster is broken, and the books that they keep.
 
 Job: producers send numbered records and note the offset that each acknowledgement names;
-consumers note what they read and which commits were acknowledged. `tests.support.audit` compares
-the books with the logs at the end.
-Invariants: a record's value is its producer's name and number, its key is number modulo KEYS and
-its partition key modulo the number of partitions, so that the order of a key is the order of its
-numbers; a book has one writing thread and is read when that thread has ended, or for counts.
+consumers note what they read and which commits were acknowledged (`tests.support.loads`), with
+librdkafka, kafka-python and our own client (`our_loads`). `tests.support.audit` compares the books
+with the logs at the end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -27,20 +24,19 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.consumed import consumed
+from tests.support.loads import (
+    DELIVERY_TIMEOUT_MS,
+    END_TIMEOUT_SECONDS,
+    ConsumerLoad,
+    ProducerLoad,
+)
+from tests.support.our_loads import OurProducer, OurReader
 
-KEYS = 30
-DELIVERY_TIMEOUT_MS = 300_000
-END_TIMEOUT_SECONDS = 90.0
-ROUND_RECORDS = 10
-ROUND_SECONDS = 0.1
-COMMIT_EVERY_SECONDS = 0.2
 COMMIT_TIMEOUT_SECONDS = 10.0
 # Long: a rebalance should end in the poll in which it began (see PythonReader).
 POLL_MS = 1000
 STUCK_SECONDS = 10.0
 MAX_LOG_LINES = 20_000
-
-Place = tuple[int, int]  # partition, offset
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
@@ -76,59 +72,6 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(f"{datetime.fromtimestamp(record.created)} {record.getMessage()}")
-
-
-class ProducerLoad(threading.Thread):
-    """Sends numbered records at a steady rate until told to end, then waits for its answers.
-
-    `is_ordered`: whether this client keeps the order of a key over retries.
-    """
-
-    is_ordered = True
-
-    def __init__(self, name: str, topic: str, partitions: int, *, idempotent: bool) -> None:
-        super().__init__(name=name, daemon=True)
-        self.topic = topic
-        self.partitions = partitions
-        self.idempotent = idempotent
-        self.sent = 0
-        self.acknowledged: dict[int, Place] = {}
-        self.errors: list[str] = []
-        self.crash: BaseException | None = None
-        self._ending = threading.Event()
-
-    def record(self, number: int) -> tuple[bytes, bytes, int]:
-        key = number % KEYS
-        return b"%d" % key, f"{self.name}:{number}".encode(), key % self.partitions
-
-    def end(self) -> None:
-        self._ending.set()
-
-    def run(self) -> None:
-        try:
-            self.work()
-        except BaseException as error:
-            self.crash = error
-
-    def work(self) -> None:
-        while not self._ending.wait(ROUND_SECONDS):
-            for _ in range(ROUND_RECORDS):
-                self.send(self.sent)
-                self.sent += 1
-            self.serve()
-        self.finish()
-
-    def send(self, number: int) -> None:
-        raise AssertionError
-
-    def serve(self) -> None:
-        """Called between rounds."""
-
-    def finish(self) -> None:
-        raise AssertionError
-
-    def drop(self) -> None:
-        """Give up what has no answer yet, if anything."""
 
 
 class ConfluentProducer(ProducerLoad):
@@ -222,72 +165,6 @@ class PythonProducer(ProducerLoad):
     def drop(self) -> None:
         with contextlib.suppress(KafkaError):
             self._producer.close(0)
-
-
-class ConsumerLoad(threading.Thread):
-    """Reads as a group of one, commits what it has read, and notes both."""
-
-    def __init__(self, name: str, topic: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self.topic = topic
-        self.read: dict[Place, bytes] = {}
-        self.changed: list[str] = []
-        self.times_read: Counter[Place] = Counter()
-        self.positions: dict[int, int] = {}
-        # The newest commit that was acknowledged, and all that may have been made since.
-        self.committed: dict[int, int] = {}
-        self.attempted: dict[int, set[int]] = {}
-        self.failed_commits = 0
-        self.crash: BaseException | None = None
-        self._ending = threading.Event()
-        self._next_commit = 0.0
-
-    def end(self) -> None:
-        self._ending.set()
-
-    def run(self) -> None:
-        try:
-            while not self._ending.is_set():
-                self.poll()
-                if time.monotonic() >= self._next_commit:
-                    self._next_commit = time.monotonic() + COMMIT_EVERY_SECONDS
-                    self._commit()
-            self.close()
-        except BaseException as error:
-            self.crash = error
-
-    def note(self, partition: int, offset: int, value: bytes) -> None:
-        place = (partition, offset)
-        if self.read.setdefault(place, value) != value:
-            self.changed.append(f"{place}: {self.read[place]!r}, then {value!r}")
-        self.times_read[place] += 1
-        self.positions[partition] = offset + 1
-
-    def _commit(self) -> None:
-        offsets = {p: o for p, o in self.positions.items() if self.committed.get(p) != o}
-        if not offsets:
-            return
-        for partition, offset in offsets.items():
-            self.attempted.setdefault(partition, set()).add(offset)
-        if self.commit(offsets):
-            self.committed.update(offsets)
-            for partition, offset in offsets.items():
-                self.attempted[partition] = {offset}
-        else:
-            self.failed_commits += 1
-
-    def poll(self) -> None:
-        raise AssertionError
-
-    def commit(self, offsets: dict[int, int]) -> bool:
-        raise AssertionError
-
-    def close(self) -> None:
-        raise AssertionError
-
-    def stored(self) -> dict[int, int]:
-        """What the group coordinator has, asked through a client of its own."""
-        raise AssertionError
 
 
 class ConfluentReader(ConsumerLoad):
@@ -435,30 +312,45 @@ class PythonReader(ConsumerLoad):
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
 
-class Ledger:
-    """The load of one case: four producers, two groups, over one topic.
+CLIENTS = ("confluent", "kafka-python", "pybroker")
 
-    Without `idempotent` ones it is two producers.
+_PRODUCERS: dict[str, Callable[..., ProducerLoad]] = {
+    "confluent": ConfluentProducer,
+    "kafka-python": PythonProducer,
+    "pybroker": OurProducer,
+}
+_READERS: dict[str, Callable[..., ConsumerLoad]] = {
+    "confluent": ConfluentReader,
+    "kafka-python": PythonReader,
+    "pybroker": OurReader,
+}
+
+
+class Ledger:
+    """The load of one case over one topic: two producers and a group of each client.
+
+    Without `idempotent` ones it is one producer each.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, idempotent: bool = True
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        clients: Sequence[str] = CLIENTS,
+        *,
+        idempotent: bool = True,
     ) -> None:
         self.topic = topic
         self.partitions = partitions
         self.producers: list[ProducerLoad] = [
-            kind(bootstrap, name, topic, partitions, idempotent=is_idempotent)
-            for kind, name, is_idempotent in (
-                (ConfluentProducer, "confluent-idempotent", True),
-                (ConfluentProducer, "confluent", False),
-                (PythonProducer, "python-idempotent", True),
-                (PythonProducer, "python", False),
-            )
+            _PRODUCERS[client](bootstrap, name, topic, partitions, idempotent=is_idempotent)
+            for client in clients
+            for name, is_idempotent in ((f"{client}-idempotent", True), (client, False))
             if idempotent or not is_idempotent
         ]
         self.consumers: list[ConsumerLoad] = [
-            ConfluentReader(bootstrap, "confluent-reader", topic),
-            PythonReader(bootstrap, "python-reader", topic),
+            _READERS[client](bootstrap, f"{client}-reader", topic) for client in clients
         ]
 
     @property
@@ -498,12 +390,12 @@ class Ledger:
         for thread in self._threads:
             thread.start()
 
-    def progress(self, records: int, prefix: str = "") -> Callable[[], bool]:
-        """Whether each producer with this prefix has got so many more answers from now on."""
+    def progress(self, records: int, *clients: str) -> Callable[[], bool]:
+        """Whether each producer, of these clients, has got so many more answers from now on."""
         goals = {
             one: len(one.acknowledged) + records
             for one in self.producers
-            if one.name.startswith(prefix)
+            if one.name.startswith(clients or "")
         }
 
         def reached() -> bool:
