@@ -1,6 +1,6 @@
 """The bank under faults: transactions keep their promises at random moments of trouble.
 
-    python -m tests.faults.bank [--moments 50] [--seed N]
+    python -m tests.faults.bank [--moments 50] [--seed N] [--clients pybroker,java]
 
 At each moment a client, a leader, the transaction coordinator, the group coordinator or the
 controller is killed or stands still, and comes back; of clients also: it stands still while another
@@ -32,8 +32,8 @@ TRANSACTION_KEY = 1
 GROUP_KEY = 0
 COMMITS_A_MOMENT = 2
 STANDSTILLS_SECONDS = (0.3, 2.0, 5.5)
-ALL_TELLERS = ("confluent", "kafka-python", "java")
-ALL_CLERKS = ("confluent", "kafka-python")
+ALL_TELLERS = ("confluent", "kafka-python", "java", "pybroker")
+ALL_CLERKS = ("confluent", "kafka-python", "pybroker")
 CONFIG = {
     "transaction.state.log.min.isr": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -156,6 +156,7 @@ def play(
     moments: Sequence[str] | int,
     tellers: Sequence[str] = ALL_TELLERS,
     clerks: Sequence[str] = ALL_CLERKS,
+    readers: Sequence[str] = ALL_CLERKS,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Named moments, or so many random ones."""
@@ -163,7 +164,7 @@ def play(
     started = time.monotonic()
     chance = random.Random(seed)
     with cluster(directory, config=CONFIG) as running:
-        bank = Bank(running, tellers, clerks)
+        bank = Bank(running, tellers, clerks, readers)
         running.at_close(bank.close)
         try:
             bank.open()
@@ -207,13 +208,17 @@ def main() -> int:
     )
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(MAX_SEED))
+    parser.add_argument("--clients", default=",".join(ALL_TELLERS), help="who is at work")
     arguments = parser.parse_args()
+    clients = arguments.clients.split(",")
     directory = Path(tempfile.mkdtemp(prefix="bank-"))
     print(f"seed {arguments.seed}, in {directory}", flush=True)
     result = play(
         directory,
         arguments.seed,
         arguments.moments,
+        [kind for kind in ALL_TELLERS if kind in clients],
+        [kind for kind in ALL_CLERKS if kind in clients],
         tell=lambda what: print(f"  {what}", flush=True),
     )
     for what, count in sorted(result.moments.items()):

@@ -14,7 +14,7 @@ MOMENTS = ("zombie", "transaction coordinator killed", "leader paused")
 
 @pytest.mark.timeout(300)
 def test_transactions_keep_their_promises(tmp_path: Path) -> None:
-    result = play(tmp_path, SEED, MOMENTS, ("confluent", "kafka-python"), ("confluent",))
+    result = play(tmp_path, SEED, MOMENTS, ("confluent", "pybroker"), ("pybroker",))
     assert not result.broken, "\n".join([*result.broken, "the story:", *result.story])
     assert result.committed > 0
     assert result.receipts > 0

@@ -1,9 +1,9 @@
 """A bank of 100 accounts on a cluster, for tests of transactions.
 
-Tellers (librdkafka, kafka-python, Kafka's Java client) make transfers, each a transaction over
-several partitions of the ledger; clerks consume orders and produce receipts, with their offsets in
-the same transaction. All are processes, so that they can be killed and paused; each life's journal
-says what it was told. Readers with read_committed follow the books meanwhile
+Tellers (librdkafka, kafka-python, Kafka's Java client, our own) make transfers, each a transaction
+over several partitions of the ledger; clerks consume orders and produce receipts, with their
+offsets in the same transaction. All are processes, so that they can be killed and paused; each
+life's journal says what it was told. Readers with read_committed follow the books meanwhile
 (`tests/support/bank_books.py`).
 
 `audit` compares books and journals when all is quiet: what was told to be committed is there,
@@ -28,7 +28,7 @@ from pybroker.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from tests.support.apache_kafka import kafka_jars
-from tests.support.bank_books import Books, ConfluentReader, PythonReader, Reader, places
+from tests.support.bank_books import READERS, Books, Reader, places
 from tests.support.bank_terms import LEDGER, ORDERS, PARTITIONS, RECEIPTS, TRANSACTION_TIMEOUT_MS
 from tests.support.cluster import Cluster
 from tests.support.ledger import librdkafka
@@ -114,8 +114,15 @@ class Orders(threading.Thread):
 
 
 class Bank:
-    def __init__(self, cluster: Cluster, tellers: Iterable[str], clerks: Iterable[str]) -> None:
-        """`tellers` and `clerks` by client: confluent, kafka-python, java."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        tellers: Iterable[str],
+        clerks: Iterable[str],
+        readers: Iterable[str] = tuple(READERS),
+    ) -> None:
+        """All by client: confluent, kafka-python, pybroker; tellers java, too."""
+        self._readers = readers
         self.cluster = cluster
         self.roles = {f"teller-{kind}": ("teller", kind) for kind in tellers}
         self.roles |= {f"clerk-{kind}": ("clerk", kind) for kind in clerks}
@@ -131,8 +138,7 @@ class Bank:
         for topic in (LEDGER, ORDERS, RECEIPTS):
             self.cluster.create_topic(topic, PARTITIONS)
         self.readers = [
-            ConfluentReader(self.cluster.bootstrap, "confluent reader"),
-            PythonReader(self.cluster.bootstrap, "kafka-python reader"),
+            READERS[kind](self.cluster.bootstrap, f"{kind} reader") for kind in self._readers
         ]
         for reader in self.readers:
             reader.start()

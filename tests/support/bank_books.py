@@ -1,23 +1,25 @@
 """Who reads the bank's books, and what must be true of them.
 
-Readers (librdkafka and kafka-python, both with read_committed) follow all partitions of the ledger
-and of the receipts from the beginning. What they see is judged at once: no record twice, no leg of
-a transfer that differs from another, nothing of a transfer that was told to be aborted; the total
-of all accounts after each whole transfer. At the end nothing may be missing: `missing` names legs
-that stayed alone.
+Readers (librdkafka, kafka-python and our client, all with read_committed) follow all partitions of
+the ledger and of the receipts from the beginning. What they see is judged at once: no record twice,
+no leg of a transfer that differs from another, nothing of a transfer that was told to be aborted;
+the total of all accounts after each whole transfer. At the end nothing may be missing: `missing`
+names legs that stayed alone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import trio
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 
+from pybroker import Consumer as OurConsumer
 from tests.support.bank_terms import (
     ACCOUNTS,
     BALANCE,
@@ -95,10 +97,13 @@ class Reader(threading.Thread):
 
     def run(self) -> None:
         try:
-            for seen in self.follow():
-                self.books.see(seen)
+            self.work()
         except BaseException as error:
             self.crash = error
+
+    def work(self) -> None:
+        for seen in self.follow():
+            self.books.see(seen)
 
     def follow(self) -> Iterator[Seen]:
         raise AssertionError
@@ -141,6 +146,27 @@ class PythonReader(Reader):
                 for place, records in found.items():
                     for record in records:
                         yield place.topic, place.partition, record.offset, record.value
+
+
+class OurReader(Reader):
+    def work(self) -> None:
+        trio.run(self._work)
+
+    async def _work(self) -> None:
+        async with OurConsumer(
+            self._servers, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
+            await consumer.assign(places())
+            while not self._ending.is_set():
+                for one in await consumer.poll(POLL_SECONDS, AT_ONCE):
+                    self.books.see((one.topic, one.partition, one.offset, one.value or b""))
+
+
+READERS: Mapping[str, type[Reader]] = {
+    "confluent": ConfluentReader,
+    "kafka-python": PythonReader,
+    "pybroker": OurReader,
+}
 
 
 def places() -> list[tuple[str, int]]:

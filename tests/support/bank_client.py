@@ -1,7 +1,8 @@
 """A client of the bank in a process of its own: a teller or a clerk (see tests/support/bank.py).
 
-    python -m tests.support.bank_client teller|clerk confluent|kafka-python BOOTSTRAP NAME LIFE
+    python -m tests.support.bank_client teller|clerk CLIENT BOOTSTRAP NAME LIFE
 
+CLIENT is confluent, kafka-python or pybroker, our own.
 A teller makes transfers, each a transaction over several partitions, and aborts every eighth. A
 clerk reads orders and writes a receipt for each, with its offsets in the same transaction. Both
 write a journal to standard output, a line before what they do and one after:
@@ -16,15 +17,21 @@ its transaction.
 
 from __future__ import annotations
 
+import queue
 import random
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+import trio
+
+from pybroker import ClientError, Consumer, Producer
+from pybroker.client.errors import ProducerFenced
+from pybroker.client.producer.settings import Options
 from tests.support.bank_terms import (
     ACCOUNTS,
     GROUP,
@@ -259,9 +266,140 @@ class PythonClient:
             self._consumer.close(autocommit=False)
 
 
+class OurClient:
+    """Our own, in a trio thread; every call is made there."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._bootstrap = bootstrap
+        self._name = name
+        self._begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self._consumer: Consumer | None = None
+        self._wants_consumer = trio.Event()
+        self._ending = trio.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+        self._await_begin()
+
+    def _live(self) -> None:
+        try:
+            trio.run(self._run)
+        except BaseException as problem:
+            self._begun.put(problem)
+
+    def _await_begin(self) -> None:
+        problem = self._begun.get()
+        if isinstance(problem, ProducerFenced):
+            raise Fenced from None
+        if problem is not None:
+            raise Unknown(repr(problem)) from None
+
+    async def _run(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        settings: Options = {
+            "transactional_id": self._name,
+            "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+            "max_block_ms": CALL_SECONDS * 1000,
+            "linger_ms": 0,
+        }
+        async with Producer(self._bootstrap, **settings) as self._producer:
+            self._begun.put(None)
+            await self._wants_consumer.wait()
+            async with Consumer(
+                self._bootstrap,
+                group_id=GROUP,
+                auto_offset_reset="earliest",
+                auto_commit=False,
+                isolation_level="read_committed",
+                session_timeout_seconds=SESSION_TIMEOUT_MS / 1000,
+                heartbeat_interval_seconds=1.0,
+                max_poll_records=ORDERS_A_TIME,
+            ) as self._consumer:
+                await self._consumer.subscribe([ORDERS])
+                self._begun.put(None)
+                await self._ending.wait()
+
+    def _call(self, what: Callable[..., Awaitable[Any]], *args: object) -> Any:
+        try:
+            return trio.from_thread.run(what, *args, trio_token=self._token)
+        except ProducerFenced:
+            raise Fenced from None
+        except ClientError as problem:
+            raise Unknown(repr(problem)) from None
+
+    def transact(self, records: Iterable[tuple[str, int, bytes]], *, commit: bool) -> None:
+        self._call(self._transact, list(records), commit)
+
+    async def _transact(self, records: list[tuple[str, int, bytes]], commit: bool) -> None:
+        producer = self._producer
+        producer.begin_transaction()
+        try:
+            for topic, partition, value in records:
+                await producer.enqueue(topic, value, partition=partition)
+            if commit:
+                await producer.commit_transaction()
+                return
+        except ProducerFenced:
+            raise
+        except ClientError as problem:
+            await producer.abort_transaction()
+            raise Aborted(repr(problem)) from None
+        await producer.abort_transaction()
+        raise Aborted("as it was meant to be")
+
+    def subscribe(self) -> None:
+        trio.from_thread.run_sync(self._wants_consumer.set, trio_token=self._token)
+        self._await_begin()
+
+    def poll(self) -> list[Order]:
+        assert self._consumer is not None
+        return [
+            Order((one.topic, one.partition), one.offset, one.value or b"")
+            for one in self._call(self._consumer.poll, POLL_SECONDS)
+        ]
+
+    def receipt(self, orders: list[Order]) -> None:
+        self._call(self._receipt, orders)
+
+    async def _receipt(self, orders: list[Order]) -> None:
+        assert self._consumer is not None
+        producer = self._producer
+        producer.begin_transaction()
+        try:
+            group = self._consumer.group_metadata()
+            for order in orders:
+                partition = int(order.value) % PARTITIONS
+                await producer.enqueue(RECEIPTS, order.value, partition=partition)
+            offsets = {order.place: order.offset + 1 for order in orders}
+            await producer.send_offsets(offsets, group)
+            await producer.commit_transaction()
+        except ProducerFenced:
+            raise
+        except ClientError as problem:
+            await producer.abort_transaction()
+            raise Aborted(repr(problem)) from None
+
+    def rewind(self) -> None:
+        self._call(self._rewind)
+
+    async def _rewind(self) -> None:
+        """To what is committed."""
+        assert self._consumer is not None
+        assigned = self._consumer.assignment
+        committed = await self._consumer.committed(assigned)
+        for place, at in committed.items():
+            if place in self._consumer.assignment:
+                self._consumer.seek(place, at.offset)
+        await self._consumer.seek_to_beginning(assigned - committed.keys())
+
+    def close(self) -> None:
+        trio.from_thread.run_sync(self._ending.set, trio_token=self._token)
+        self._thread.join(CALL_SECONDS)
+
+
 CLIENTS: dict[str, Callable[[str, str], Any]] = {
     "confluent": ConfluentClient,
     "kafka-python": PythonClient,
+    "pybroker": OurClient,
 }
 
 
