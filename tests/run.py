@@ -7,9 +7,10 @@ at_kafka); both skip them, with the reason, where Java or Maven is missing.
 the operating system without the things that Linux alone has.
 A stage that fails does not hide the later ones: all run, then the table says which failed. One
 that leaves something in the checkout has failed, too. Stages that leave a core idle, since they
-wait for processes to start and end, run side by side, or have more workers than there are cores;
-what they print comes one after the other. The table has the CPU seconds of each: those of two
-cores in its time are twice its seconds, and what is missing was waited for.
+wait for processes to start and end, have more workers than there are cores, or others run beside
+them in lanes, the stages of a lane in turn; what they print comes one after the other. The table
+has the CPU seconds of each: those of two cores in its time are twice its seconds, and what is
+missing was waited for, or taken by processes that nobody waited for (Spark's).
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
@@ -24,6 +25,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,7 +129,7 @@ class Stage(NamedTuple):
     name: str
     group: str
     command: list[str]
-    beside: bool = False  # of the stage before it: they run at the same time
+    lane: int = 0  # others run beside the last one of lane 0; those of one lane run in turn
 
 
 class Result(NamedTuple):
@@ -150,34 +152,34 @@ def stages() -> list[Stage]:
             "test",
             [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
-        Stage("types", "lint", [str(BIN / "mypy")], beside=True),
-        Stage("the installed wheel", "test", [*pytest, "tests/package"], beside=True),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
+        Stage("types", "lint", [str(BIN / "mypy")], lane=1),
         Stage(
             "real clients",
             "test",
             [*pytest, *WAITING, *BY_FILE, "-m", "not at_kafka", "tests/compat", *SPARK_BY_HAND],
         ),
-        Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], beside=True),
-        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], beside=True),
+        Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
+        Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
         Stage(
             "abuse",
             "test",
             ["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
         ),
-        Stage("simulation", "test", [*pytest, "tests/simulation"], beside=True),
-        Stage(
-            "records, interpreted",
-            "test",
-            ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
-            beside=True,
-        ),
-        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
         Stage(
             "torture",
             "test",
             [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
-            beside=True,
+            lane=1,
+        ),
+        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
+        Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
+        Stage("simulation", "test", [*pytest, "tests/simulation"], lane=1),
+        Stage(
+            "records, interpreted",
+            "test",
+            ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
+            lane=1,
         ),
         Stage(
             "the request path",
@@ -210,19 +212,16 @@ def stages() -> list[Stage]:
 
 
 def run(stages: list[Stage], temporary: Path) -> list[Result]:
-    """Run stages side by side; the first one's output is seen as it comes."""
+    """Run lanes of stages side by side; the first stage's output is seen as it comes."""
     before = _visible()
     _headline(stages[0])
-    outputs = [temporary / f"{stage.name}.out" for stage in stages[1:]]
-    with ThreadPoolExecutor(len(stages)) as pool:
-        running = [
-            pool.submit(_run_one, stage, temporary, output)
-            for stage, output in zip(stages, [None, *outputs], strict=True)
-        ]
-        results = [future.result() for future in running]
-    for stage, output in zip(stages[1:], outputs, strict=True):
+    lanes = [list(lane) for _, lane in groupby(stages, lambda stage: stage.lane)]
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        running = [pool.submit(_run_in_turn, lane, temporary) for lane in lanes]
+        results = [result for future in running for result in future.result()]
+    for stage in stages[1:]:
         _headline(stage)
-        print(output.read_text(errors="replace"))
+        print(_output(stage, temporary).read_text(errors="replace"))
     left = sorted(_visible() - before)
     if left:
         print(f"left in the checkout: {', '.join(left)}")
@@ -230,7 +229,15 @@ def run(stages: list[Stage], temporary: Path) -> list[Result]:
     return results
 
 
-def _run_one(stage: Stage, temporary: Path, output: Path | None) -> Result:
+def _run_in_turn(lane: list[Stage], temporary: Path) -> list[Result]:
+    return [_run_one(stage, temporary) for stage in lane]
+
+
+def _output(stage: Stage, temporary: Path) -> Path:
+    return temporary / f"{stage.name}.out"
+
+
+def _run_one(stage: Stage, temporary: Path) -> Result:
     environment = dict(
         os.environ,
         PYTHONUNBUFFERED="1",
@@ -240,7 +247,7 @@ def _run_one(stage: Stage, temporary: Path, output: Path | None) -> Result:
     # Without compiled files each of the many broker processes would compile the house anew.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
-    with nullcontext() if output is None else output.open("wb") as file:
+    with _output(stage, temporary).open("wb") if stage.lane else nullcontext() as file:
         process = subprocess.Popen(
             stage.command,
             cwd=ROOT,
@@ -280,14 +287,14 @@ def main() -> int:
         if stage.group == arguments.only or (arguments.only is None and stage.group in BY_DEFAULT)
     ]
     for stage in chosen:
-        if together and not stage.beside:
+        if together and not stage.lane:
             results += run(together, temporary)
             together = []
         together.append(stage)
     results += run(together, temporary)
     print("\n=== summary")
     for stage, passed, seconds, cpu_seconds in results:
-        beside = " (beside the one before)" if stage.beside else ""
+        beside = f" (beside, lane {stage.lane})" if stage.lane else ""
         verdict = "ok    " if passed else "FAILED"
         print(f"{verdict} {seconds:7.1f} s {cpu_seconds:7.1f} CPU s  {stage.name}{beside}")
     failed = sum(not result.passed for result in results)

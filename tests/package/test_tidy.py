@@ -207,17 +207,21 @@ def test_a_stage_that_leaves_something_in_the_checkout_fails(
 
 
 def test_stages_run_side_by_side(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each waits for the other's file, and would not end alone; what they say does not mix."""
+    """Two lanes, whose stages wait for each other's files, and would not end alone; those of one
+    lane run in turn, and what they say does not mix."""
     wait = "import pathlib, sys, time; mine, its = map(pathlib.Path, sys.argv[1:3]); mine.touch()"
     wait += "\nwhile not its.exists(): time.sleep(0.01)\nprint('this is', mine.name); sys.exit({})"
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
     stages = [
         run.Stage("first", "test", [sys.executable, "-c", wait.format(0), a, b]),
-        run.Stage("second", "test", [sys.executable, "-c", wait.format(3), b, a], beside=True),
+        run.Stage("second", "test", [sys.executable, "-c", wait.format(3), b, a], lane=1),
+        run.Stage("third", "test", [sys.executable, "-c", f"open({b!r}).close()"], lane=1),
     ]
-    assert [result.passed for result in run.run(stages, tmp_path)] == [True, False]
+    results = run.run(stages, tmp_path)
+    assert [result.passed for result in results] == [True, False, True]
     told = capfd.readouterr().out
     assert told.index("this is a") < told.index("=== second") < told.index("this is b")
+    assert told.index("this is b") < told.index("=== third")
 
 
 def test_every_module_is_described() -> None:
