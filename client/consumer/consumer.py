@@ -19,7 +19,7 @@ Leaves out: the new group protocol (KIP-848), which brokers in ZooKeeper mode do
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -31,15 +31,18 @@ from ..cluster import Cluster
 from ..errors import ClientError
 from ..producer.coordination import GroupMetadata
 from ..security.connector import Reach
-from .background import Background, Bell
-from .deliveries import Delivery, Ledger, RetryPolicy
-from .fetcher import Fetcher, now_ms
+from .background import Background
+from .commits import Commits, Offsets
+from .deliveries import Delivery, RetryPolicy
+from .fetcher import Fetcher
 from .group import Callback, Callbacks, Group
 from .named_assignors import assignor_named
 from .offset_keeper import OffsetKeeper
 from .offset_requests import Committed, Found
 from .options import EARLIEST, LATEST, ConsumerOptions
+from .polling import Polling
 from .positions import Position, Positions
+from .progress import Progress
 from .received import Received, ReceivedBatch
 from .unpacking import unpack_columns
 
@@ -55,10 +58,7 @@ class ConsumerMetrics(NamedTuple):
     max_lag: int
 
 
-WAIT_SECONDS: Final = 1.0  # for records, before the group is looked at again
 MAX_BATCH_RECORDS: Final = 2**31
-
-Offsets = Mapping[TopicPartition, "int | Committed"]
 
 
 class Consumer:
@@ -102,25 +102,23 @@ class Consumer:
                 assignors,
                 self._positions,
                 self._fetcher,
-                self._commit_before_rebalance,
             )
             self._fetcher.on_metadata = self._group.on_metadata
-            self._group.on_gone = self._forget
         self._offsets = OffsetKeeper(
             self._cluster, self._group, reads_committed=self.options.reads_committed
         )
+        self._progress = Progress(self._positions)
+        self._commits = Commits(self.options, self._progress, self._offsets, self._cluster.tell)
+        if self._group is not None:
+            self._group.on_gone = self._progress.forget
+            self._group.commit_before_rebalance = self._commits.before_rebalance
+        self._polling = Polling(
+            self.options, self._positions, self._fetcher, self._group, self._offsets,
+            self._commits, self._progress,
+        )  # fmt: skip
         self._assigned_topics: set[str] = set()  # without a subscription
         self._stack = AsyncExitStack()
         self._nursery: trio.Nursery | None = None
-        self._commit_due_ms = 0
-        # What the application has: a batch, and the last record of it that was handed out.
-        self._hand: ReceivedBatch | None = None
-        self._hand_attempt = 0
-        self._last_offset: int | None = None
-        self._holds_all = False  # it was given the batch as a whole
-        self._ledger: Ledger | None = None  # in ack mode
-        self._record_count = 0  # handed out, batch by batch
-        self._settled = Bell()
 
     async def __aenter__(self) -> Consumer:
         if self._is_mine:
@@ -129,6 +127,7 @@ class Consumer:
             if part is not None:
                 self._stack.callback(self._cluster.close_connections, part.purpose)
         nursery = self._nursery = await self._stack.enter_async_context(Background())
+        self._commits.nursery = nursery
         nursery.start_soon(self._fetcher.run)
         if self._group is not None:
             nursery.start_soon(self._group.run)
@@ -154,10 +153,9 @@ class Consumer:
         group = self._group
         if group is None:
             return
-        offsets = self._committable() if is_done else self._committable(self._finished())
-        self._hand = None
-        if self.options.auto_commit:
-            await self._commit_quietly(offsets)
+        if not is_done:
+            self._progress.interrupt()
+        await self._commits.by_itself()
         if group.is_subscribed:
             with suppress(ClientError):
                 await group.revoke_all()
@@ -197,7 +195,7 @@ class Consumer:
             raise ClientError("subscribe and assign exclude each other: call unsubscribe before")
         wanted = list(partitions)
         self._assigned_topics = {topic for topic, _ in wanted}
-        self._forget([tp for tp in self._positions if tp not in wanted])
+        self._progress.forget([tp for tp in self._positions if tp not in wanted])
         self._positions.assign(wanted)
         if self._group is None:
             self._positions.place({}, self.options.reset_to)
@@ -207,11 +205,10 @@ class Consumer:
     async def unsubscribe(self) -> None:
         """Leave the group, or drop what was assigned."""
         if self._group is not None and self._group.is_subscribed:
-            if self.options.auto_commit:
-                await self._commit_quietly(self._committable())
+            await self._commits.by_itself()
             await self._group.unsubscribe()
-        self._hand = None
-        self._forget(list(self._positions))
+        self._progress.let_go()
+        self._progress.forget(list(self._positions))
         self._assigned_topics = set()
         self._positions.assign(())
 
@@ -233,13 +230,14 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         """Records one by one, for ever. Raises ClientError for what waiting does not heal."""
+        progress = self._progress
         while True:
             batch = await self._next_batch(self.options.max_poll_records)
             assert batch is not None
             for record in batch:
-                if self._hand is not batch:  # sought elsewhere, or unsubscribed
+                if progress.batch is not batch:  # sought elsewhere, or unsubscribed
                     break
-                self._last_offset = record.offset
+                progress.last_offset = record.offset
                 yield record
 
     async def batches(self) -> AsyncIterator[ReceivedBatch]:
@@ -247,7 +245,7 @@ class Consumer:
         while True:
             batch = await self._next_batch(MAX_BATCH_RECORDS)
             assert batch is not None
-            self._hold_all(batch)
+            self._progress.hold_all(batch)
             yield batch
 
     async def poll(
@@ -258,10 +256,10 @@ class Consumer:
         batch = await self._next_batch(limit, timeout_seconds)
         if batch is None:
             return []
-        self._hold_all(batch)
+        self._progress.hold_all(batch)
         return list(batch)
 
-    async def deliveries(
+    def deliveries(
         self, *, max_unsettled: int = 10_000, retry: RetryPolicy | None = None
     ) -> AsyncIterator[Delivery]:
         """Ack mode: each record is to be settled, in any order, by its `ack` or `fail`.
@@ -270,134 +268,21 @@ class Consumer:
         auto_commit, and by `commit()`, only that is committed before which all is settled. No new
         ones come while `max_unsettled` are not settled. The first call's arguments count.
         """
-        if self._ledger is None:
-            self._ledger = Ledger(retry or RetryPolicy(), max_unsettled, self._settled.ring)
-        ledger = self._ledger
-        in_a_row = 0
-        while True:
-            delivery = ledger.next(now_ms())
-            if delivery is not None and in_a_row < self.options.max_poll_records:
-                in_a_row += 1
-                yield delivery
-                continue
-            in_a_row = 0
-            if delivery is not None:
-                ledger.put_back(delivery)
-                await self._before_poll()
-                await trio.lowlevel.checkpoint()
-                continue
-            due_ms = ledger.wait_ms(now_ms())
-            wait = WAIT_SECONDS if due_ms is None else min(WAIT_SECONDS, due_ms / 1000)
-            if ledger.room:
-                limit = min(ledger.room, self.options.max_poll_records)
-                batch = await self._next_batch(limit, wait)
-                self._hand = None
-                if batch is not None:
-                    ledger.add(batch, batch.next_offset)
-            else:
-                await self._before_poll()
-                await self._settled.wait(wait)
-
-    def _forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They have gone, or are read from elsewhere."""
-        if self._ledger is not None:
-            self._ledger.drop(partitions)
-
-    def _hold_all(self, batch: ReceivedBatch) -> None:
-        self._last_offset = batch.offsets[-1]
-        self._holds_all = True
+        self._check_open()
+        return self._polling.deliveries(max_unsettled, retry or RetryPolicy())
 
     async def _next_batch(
         self, max_records: int, timeout_seconds: float | None = None
     ) -> ReceivedBatch | None:
-        """What was in hand is done; None only with a timeout."""
+        """None only with a timeout. Raises ClientError."""
+        self._check_open()
+        return await self._polling.next_batch(max_records, timeout_seconds)
+
+    def _check_open(self) -> None:
         if self._nursery is None:
             raise ClientError("a consumer is used with `async with`")
-        deadline = trio.current_time() + (timeout_seconds or 0.0)
-        rest = self._rest_of_hand()
-        if rest is not None:
-            self._start_auto_commit()
-            await trio.lowlevel.checkpoint()
-            self._record_count -= len(rest)
-            return self._hold(rest)
-        while True:
-            await self._before_poll()
-            await trio.lowlevel.checkpoint()  # behind it nothing is cancelled, or it would be lost
-            batch = self._fetcher.take(max_records)
-            if batch is not None:
-                return self._hold(batch)
-            left = deadline - trio.current_time()
-            if timeout_seconds is not None and left <= 0:
-                return None
-            wait = WAIT_SECONDS if timeout_seconds is None else min(left, WAIT_SECONDS)
-            await self._fetcher.arrived.wait(wait)
-
-    def _hold(self, batch: ReceivedBatch) -> ReceivedBatch:
-        self._hand = batch
-        self._record_count += len(batch)
-        self._hand_attempt = self._positions[batch.topic, batch.partition].attempt
-        self._last_offset = None
-        self._holds_all = False
-        return batch
-
-    def _rest_of_hand(self) -> ReceivedBatch | None:
-        """What an `async for` that was left had not handed out."""
-        hand = self._hand
-        if hand is None:
-            return None
-        state = self._positions.get((hand.topic, hand.partition))
-        if state is None or state.attempt != self._hand_attempt:
-            return None
-        return hand if self._last_offset is None else hand.behind(self._last_offset)
-
-    async def _before_poll(self) -> None:
-        """The application has done what it had in hand: commit, rebalance, find positions."""
-        self._fetcher.take_failure()
-        self._start_auto_commit()
-        group = self._group
-        if group is not None:
-            if group.is_subscribed:
-                await group.before_poll()
-            waiting = self._positions.awaiting_committed()
-            if waiting:
-                found = await self._offsets.committed(waiting)
-                places = {tp: Position(c.offset, c.epoch) for tp, c in found.items()}
-                self._positions.place(places, self.options.reset_to)
-                self._fetcher.bell.ring()
-        self._hand = None
 
     # Positions
-
-    def _through(self) -> dict[TopicPartition, Position]:
-        """Positions behind all that was handed out."""
-        found = self._positions.current()
-        hand = self._hand
-        if hand is not None and (place := (hand.topic, hand.partition)) in found:
-            if self._last_offset is None:
-                found[place] = Position(hand.offsets[0], hand.leader_epoch)
-            elif self._last_offset < hand.offsets[-1]:
-                found[place] = Position(self._last_offset + 1, hand.leader_epoch)
-        return found
-
-    def _finished(self) -> dict[TopicPartition, Position]:
-        """The same without what the application is still working on."""
-        found = self._through()
-        hand = self._hand
-        if hand is not None and self._last_offset is not None:
-            place = (hand.topic, hand.partition)
-            begun = hand.offsets[0] if self._holds_all else self._last_offset
-            if place in found:
-                found[place] = Position(begun, hand.leader_epoch)
-        return found
-
-    def _committable(
-        self, positions: Mapping[TopicPartition, Position] | None = None
-    ) -> Mapping[TopicPartition, Position]:
-        """`positions`, or all that was handed out; in ack mode what is settled."""
-        if self._ledger is None:
-            return self._through() if positions is None else positions
-        settled = self._ledger.committable().items()
-        return {tp: Position(o) for tp, o in settled if self._positions.get(tp) is not None}
 
     def position(self, partition: TopicPartition) -> int | None:
         """The offset that is handed out next; None until it is known.
@@ -405,14 +290,14 @@ class Consumer:
         Raises ClientError if the partition is not assigned.
         """
         state = self._positions[partition]
-        at = self._through().get(partition)
+        at = self._progress.through().get(partition)
         return None if at is None or state.position is None else at.offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at an offset. Raises ClientError if the partition is not assigned."""
         if offset < 0:
             raise ClientError(f"there are no negative offsets: {offset}")
-        self._drop_from_hand([partition])
+        self._progress.drop([partition])
         self._positions[partition].seek(Position(offset))
         self._fetcher.bell.ring()
 
@@ -424,7 +309,7 @@ class Consumer:
         `partitions`: some of those that are assigned; None: all. Raises ClientError.
         """
         for partition in self._some(partitions):
-            self._drop_from_hand([partition])
+            self._progress.drop([partition])
             self._positions[partition].request_reset(timestamp)
         self._fetcher.bell.ring()
         await trio.lowlevel.checkpoint()
@@ -439,11 +324,6 @@ class Consumer:
 
     def _some(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
         return list(self._positions) if partitions is None else list(partitions)
-
-    def _drop_from_hand(self, partitions: Collection[TopicPartition]) -> None:
-        self._forget(partitions)
-        if self._hand is not None and (self._hand.topic, self._hand.partition) in partitions:
-            self._hand = None
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing more of these until `resume`; they stay assigned."""
@@ -472,7 +352,7 @@ class Consumer:
         """As of now."""
         lags = [lag for partition in self._positions if (lag := self.lag(partition)) is not None]
         return ConsumerMetrics(
-            records=self._record_count,
+            records=self._polling.record_count,
             fetches=self._fetcher.fetches,
             fetched_bytes=self._fetcher.bytes_fetched,
             rebalances=self._group.membership.rebalances if self._group is not None else 0,
@@ -517,7 +397,7 @@ class Consumer:
 
         Offsets are those of the next record. Raises CommitFailed, ClientError.
         """
-        await self._offsets.commit(_commits(offsets, self._committable()))
+        await self._commits.now(offsets)
 
     def commit_soon(
         self,
@@ -525,57 +405,10 @@ class Consumer:
         on_done: Callable[[ClientError | None], None] | None = None,
     ) -> None:
         """The same in the background; `on_done` is told what went wrong, or None."""
-        if self._nursery is None:
-            raise ClientError("a consumer is used with `async with`")
-        commits = _commits(offsets, self._committable())
-
-        async def run() -> None:
-            failure = None
-            try:
-                await self._offsets.commit(commits)
-            except ClientError as error:
-                failure = error
-            if on_done is not None:
-                on_done(failure)
-            elif failure is not None:
-                self._cluster.tell(str(failure))
-
-        self._nursery.start_soon(run)
+        self._commits.soon(offsets, on_done)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
         """What the group has committed of those where it has. Raises ClientError."""
         return await self._offsets.committed(list(partitions))
-
-    def _start_auto_commit(self) -> None:
-        now = now_ms()
-        if self._group is None or not self.options.auto_commit or now < self._commit_due_ms:
-            return
-        self._commit_due_ms = now + int(self.options.auto_commit_interval_seconds * 1000)
-        if self._committable():
-            self.commit_soon()
-
-    async def _commit_before_rebalance(self) -> None:
-        if self.options.auto_commit:
-            with trio.move_on_after(self.options.close_timeout_seconds):
-                await self._commit_quietly(self._committable())
-
-    async def _commit_quietly(self, offsets: Mapping[TopicPartition, Position]) -> None:
-        """What cannot be committed is read again: told, and no error."""
-        if not offsets:
-            return
-        try:
-            await self._offsets.commit(_commits(None, offsets))
-        except ClientError as error:
-            self._cluster.tell(str(error))
-
-
-def _commits(
-    offsets: Offsets | None, positions: Mapping[TopicPartition, Position]
-) -> dict[TopicPartition, Committed]:
-    if offsets is None:
-        return {tp: Committed(at.offset, "", at.epoch) for tp, at in positions.items()}
-    return {
-        tp: each if isinstance(each, Committed) else Committed(each) for tp, each in offsets.items()
-    }

@@ -77,7 +77,6 @@ class Group:
         assignors: Sequence[Assignor],
         positions: Positions,
         fetcher: Fetcher[ReceivedBatch],
-        commit_before_rebalance: Callable[[], Awaitable[None]],
     ) -> None:
         assert options.group_id is not None
         self._cluster = cluster
@@ -87,7 +86,7 @@ class Group:
         self._is_cooperative = all(assignor.is_cooperative for assignor in assignors)
         self._positions = positions
         self._fetcher = fetcher
-        self._commit_before_rebalance = commit_before_rebalance
+        self.commit_before_rebalance: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.membership = Membership(
             options.group_id,
             instance_id=options.group_instance_id,
@@ -184,7 +183,7 @@ class Group:
 
     async def _prepare(self) -> None:
         if self.membership.is_member:
-            await self._commit_before_rebalance()
+            await self.commit_before_rebalance()
         owned = list(self._positions)
         if self._is_cooperative:
             owned = [tp for tp in owned if tp[0] not in self.topics]

@@ -2,7 +2,8 @@
 
 Invariants of a partition: `position` is what the application gets next, `fetch_position` what the
 next fetch asks for: the same, or further by what is buffered. A seek makes a new `attempt`, and
-what was fetched before it is thrown away. A partition without a position is never fetched; it waits
+what was fetched before it is thrown away; so it is for a partition that went and came back, since
+no number of an attempt is used twice. A partition without a position is never fetched; it waits
 for the committed offset, or for the reset that `reset_to` names.
 
 Mirrors: SubscriptionState of the Java client; KIP-320, 392.
@@ -11,6 +12,7 @@ Mirrors: SubscriptionState of the Java client; KIP-320, 392.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Final, NamedTuple
 
 from ...protocol.topics import TopicPartition
@@ -34,17 +36,19 @@ class PartitionState:
     """See the module. Offsets of the log are -1 until a fetch has told them."""
 
     __slots__ = (
-        "attempt", "awaits_committed", "backoff_until_ms", "buffered_count", "fetch_position",
-        "high_watermark", "is_paused", "is_revoked", "last_stable_offset", "log_start_offset",
-        "position", "preferred_replica", "preferred_until_ms", "reset_to", "validated_epoch",
+        "_attempts", "attempt", "awaits_committed", "backoff_until_ms", "buffered_count",
+        "fetch_position", "high_watermark", "is_paused", "is_revoked", "last_stable_offset",
+        "log_start_offset", "position", "preferred_replica", "preferred_until_ms", "reset_to",
+        "validated_epoch",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, attempts: Iterator[int]) -> None:
+        self._attempts = attempts
         self.position: Position | None = None
         self.fetch_position: Position | None = None
         self.awaits_committed = False
         self.reset_to: int | None = None
-        self.attempt = 0
+        self.attempt = next(attempts)
         self.is_paused = False
         self.is_revoked = False  # about to go: nothing more of it is handed out
         self.buffered_count = 0
@@ -54,9 +58,13 @@ class PartitionState:
         self.preferred_until_ms = 0
         self.validated_epoch = NO_EPOCH  # the leader epoch under which the position was checked
 
+    def begin_attempt(self) -> None:
+        """What was fetched, or is on its way, is not handed out."""
+        self.attempt = next(self._attempts)
+
     def seek(self, position: Position) -> None:
         """From here on, whatever was fetched or waited for."""
-        self.attempt += 1
+        self.begin_attempt()
         self.position = self.fetch_position = position
         self.buffered_count = 0
         self.reset_to = None
@@ -65,7 +73,7 @@ class PartitionState:
 
     def request_reset(self, timestamp: int) -> None:
         """The offset at a timestamp, EARLIEST or LATEST is to be asked for."""
-        self.attempt += 1
+        self.begin_attempt()
         self.position = self.fetch_position = None
         self.buffered_count = 0
         self.awaits_committed = False
@@ -108,6 +116,7 @@ class Positions:
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._attempts = count()
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._states)
@@ -131,18 +140,18 @@ class Positions:
         for partition in partitions:
             state = before.pop(partition, None)
             if state is None:
-                state = PartitionState()
+                state = PartitionState(self._attempts)
                 state.awaits_committed = True
             state.is_revoked = False
             self._states[partition] = state
         for state in before.values():
-            state.attempt += 1  # what is buffered of it is not handed out any more
+            state.begin_attempt()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             state = self._states.pop(partition, None)
             if state is not None:
-                state.attempt += 1
+                state.begin_attempt()
 
     def awaiting_committed(self) -> list[TopicPartition]:
         return [tp for tp, state in self._states.items() if state.awaits_committed]

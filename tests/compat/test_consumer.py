@@ -7,7 +7,7 @@ import random
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -116,6 +116,32 @@ async def test_what_was_in_hand_at_an_error_is_read_again(kafka: BrokerProcess, 
         rest = await read(consumer, 281)
     assert done[-1] in rest
     assert len(set(done[:-1]) | set(rest)) == 400
+
+
+@pytest.mark.parametrize("kafka", ["ours"], indirect=True)
+@pytest.mark.parametrize("is_well", [True, False])
+async def test_a_last_commit_of_the_application_takes_what_it_was_given(
+    kafka: BrokerProcess, topic: str, is_well: bool
+) -> None:
+    """In `on_revoked`, as the block is left in the midst of a batch; after an error not even what
+    was in hand."""
+    group = uuid.uuid4().hex
+    done: list[Received] = []
+
+    async def leave() -> None:
+        async with consumer_of(kafka, group, auto_commit=False) as consumer:
+            await consumer.subscribe([topic], on_revoked=lambda _: consumer.commit())
+            done.extend(await read(consumer, 10))
+            if not is_well:
+                raise ZeroDivisionError
+
+    with suppress(ZeroDivisionError):
+        await leave()
+    async with consumer_of(kafka, group) as consumer:
+        await consumer.subscribe([topic])
+        rest = await read(consumer, 390 if is_well else 391)
+    assert len({*done, *rest}) == 400
+    assert (done[-1] in rest) is not is_well
 
 
 async def test_members_divide_partitions(kafka: BrokerProcess, topic: str) -> None:

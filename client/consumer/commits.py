@@ -1,0 +1,105 @@
+"""When a group's offsets are committed: at the application's word, by the clock, before it goes.
+
+Invariant: what cannot be committed by itself is told and is no error: it will be read again.
+
+Mirrors: ConsumerCoordinator's maybeAutoCommitOffsets and onJoinPrepare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import trio
+
+from ...protocol.topics import TopicPartition
+from ..errors import ClientError
+from .fetcher import now_ms
+from .offset_keeper import OffsetKeeper
+from .offset_requests import Committed
+from .options import ConsumerOptions
+from .positions import Position
+from .progress import Progress
+
+Offsets = Mapping[TopicPartition, "int | Committed"]
+
+
+class Commits:
+    """Of one consumer; `tell` hears what could not be committed."""
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        progress: Progress,
+        offsets: OffsetKeeper,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._options = options
+        self._progress = progress
+        self._offsets = offsets
+        self._tell = tell
+        self._is_automatic = options.auto_commit and options.group_id is not None
+        self._due_ms = 0
+        self.nursery: trio.Nursery | None = None  # of the consumer, inside its block
+
+    async def now(self, offsets: Offsets | None) -> None:
+        """See `Consumer.commit`."""
+        await self._offsets.commit(self._wanted(offsets))
+
+    def soon(
+        self, offsets: Offsets | None, on_done: Callable[[ClientError | None], None] | None
+    ) -> None:
+        """See `Consumer.commit_soon`."""
+        if self.nursery is None:
+            raise ClientError("a consumer is used with `async with`")
+        self.nursery.start_soon(self._run, self._wanted(offsets), on_done)
+
+    async def _run(
+        self,
+        commits: dict[TopicPartition, Committed],
+        on_done: Callable[[ClientError | None], None] | None,
+    ) -> None:
+        failure = None
+        try:
+            await self._offsets.commit(commits)
+        except ClientError as error:
+            failure = error
+        if on_done is not None:
+            on_done(failure)
+        elif failure is not None:
+            self._tell(str(failure))
+
+    def start_if_due(self) -> None:
+        """In the background, every `auto_commit_interval_seconds`."""
+        now = now_ms()
+        if not self._is_automatic or now < self._due_ms:
+            return
+        self._due_ms = now + int(self._options.auto_commit_interval_seconds * 1000)
+        if self._progress.committable():
+            self.soon(None, None)
+
+    async def before_rebalance(self) -> None:
+        """With a limit: the group does not wait for ever."""
+        with trio.move_on_after(self._options.close_timeout_seconds):
+            await self.by_itself()
+
+    async def by_itself(self) -> None:
+        """With auto_commit: until the coordinator has them, or has said why not."""
+        offsets = self._progress.committable()
+        if not self._is_automatic or not offsets:
+            return
+        try:
+            await self._offsets.commit(_committed(offsets))
+        except ClientError as error:
+            self._tell(str(error))
+
+    def _wanted(self, offsets: Offsets | None) -> dict[TopicPartition, Committed]:
+        if offsets is None:
+            return _committed(self._progress.committable())
+        return {
+            tp: each if isinstance(each, Committed) else Committed(each)
+            for tp, each in offsets.items()
+        }
+
+
+def _committed(positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Committed]:
+    return {tp: Committed(at.offset, "", at.epoch) for tp, at in positions.items()}

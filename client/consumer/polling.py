@@ -1,0 +1,122 @@
+"""What happens when an application asks for records: it has done what it had in hand, so commits,
+rebalances and positions come first, then what the fetcher has.
+
+Invariants: nothing is cancelled between the moment at which a batch leaves the fetcher and that at
+which it is in hand, or it would be lost. Partitions come and go here alone.
+
+Mirrors: KafkaConsumer.poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import trio
+
+from .background import Bell
+from .commits import Commits
+from .deliveries import Delivery, Ledger, RetryPolicy
+from .fetcher import Fetcher, now_ms
+from .group import Group
+from .offset_keeper import OffsetKeeper
+from .options import ConsumerOptions
+from .positions import Position, Positions
+from .progress import Progress
+from .received import ReceivedBatch
+
+WAIT_SECONDS: Final = 1.0  # for records, before the group is looked at again
+
+
+class Polling:
+    """Of one consumer, with or without a group."""
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        positions: Positions,
+        fetcher: Fetcher[ReceivedBatch],
+        group: Group | None,
+        offsets: OffsetKeeper,
+        commits: Commits,
+        progress: Progress,
+    ) -> None:
+        self._options = options
+        self._positions = positions
+        self._fetcher = fetcher
+        self._group = group
+        self._offsets = offsets
+        self._commits = commits
+        self._progress = progress
+        self._settled = Bell()  # in ack mode
+        self.record_count = 0  # handed out, batch by batch
+
+    async def next_batch(
+        self, max_records: int, timeout_seconds: float | None = None
+    ) -> ReceivedBatch | None:
+        """What was in hand is done; None only with a timeout."""
+        deadline = trio.current_time() + (timeout_seconds or 0.0)
+        rest = self._progress.rest()
+        if rest is not None:
+            self._commits.start_if_due()
+            await trio.lowlevel.checkpoint()
+            return self._progress.hold(rest)
+        while True:
+            await self._before_poll()
+            await trio.lowlevel.checkpoint()  # behind it nothing is cancelled
+            batch = self._fetcher.take(max_records)
+            if batch is not None:
+                self.record_count += len(batch)
+                return self._progress.hold(batch)
+            left = deadline - trio.current_time()
+            if timeout_seconds is not None and left <= 0:
+                return None
+            wait = WAIT_SECONDS if timeout_seconds is None else min(left, WAIT_SECONDS)
+            await self._fetcher.arrived.wait(wait)
+
+    async def _before_poll(self) -> None:
+        """The application has done what it had in hand: commit, rebalance, find positions."""
+        self._fetcher.take_failure()
+        self._commits.start_if_due()
+        group = self._group
+        if group is not None:
+            if group.is_subscribed:
+                await group.before_poll()
+            waiting = self._positions.awaiting_committed()
+            if waiting:
+                found = await self._offsets.committed(waiting)
+                places = {tp: Position(c.offset, c.epoch) for tp, c in found.items()}
+                self._positions.place(places, self._options.reset_to)
+                self._fetcher.bell.ring()
+        self._progress.let_go()
+
+    async def deliveries(self, max_unsettled: int, retry: RetryPolicy) -> AsyncIterator[Delivery]:
+        """See `Consumer.deliveries`."""
+        progress = self._progress
+        if progress.ledger is None:
+            progress.ledger = Ledger(retry, max_unsettled, self._settled.ring)
+        ledger = progress.ledger
+        in_a_row = 0
+        while True:
+            delivery = ledger.next(now_ms())
+            if delivery is not None and in_a_row < self._options.max_poll_records:
+                in_a_row += 1
+                yield delivery
+                continue
+            in_a_row = 0
+            if delivery is not None:
+                ledger.put_back(delivery)
+                await self._before_poll()
+                await trio.lowlevel.checkpoint()
+                continue
+            due_ms = ledger.wait_ms(now_ms())
+            wait = WAIT_SECONDS if due_ms is None else min(WAIT_SECONDS, due_ms / 1000)
+            if ledger.room:
+                limit = min(ledger.room, self._options.max_poll_records)
+                batch = await self.next_batch(limit, wait)
+                progress.let_go()
+                if batch is not None:
+                    ledger.add(batch, batch.next_offset)
+            else:
+                await self._before_poll()
+                await self._settled.wait(wait)
