@@ -16,6 +16,7 @@ Mirrors: LocalLog; its logEndOffset is in `Log`, beside the offsets that it boun
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -31,6 +32,8 @@ from .offset_index import index_path
 from .recovery import LogParts
 from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 from .transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
 
 NOT_CUT = 2**63 - 1
 
@@ -198,6 +201,15 @@ class LocalLog:
             segment.undo_append(size_before)
         except OSError as undo_error:
             error.add_note(f"cutting off the partial write failed too: {undo_error}")
+        self.fail("appending", error)
+
+    def append_broke(self, error: Exception) -> NoReturn:
+        """Something unexpected came up when an append had begun: the data file, the offsets and the
+        producers may tell different stories. The directory goes offline, as for a failing disk; its
+        recovery makes all of them anew from the data."""
+        if not isinstance(error, OSError):
+            logger.error("An append to %s broke off", self.name, exc_info=error)
+            error = OSError(f"an append broke off: {error!r}")
         self.fail("appending", error)
 
     def set_config(self, config: LogConfig) -> None:

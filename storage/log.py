@@ -7,6 +7,9 @@ Invariants: log start <= last stable offset <= high watermark <= log end; offset
 contiguous on a leader and grow on a follower. All methods belong to one thread, save `flush`, which
 blocks and may run in a worker beside appends.
 
+What fails unexpectedly once an append has begun takes the directory offline (`append_broke`): no
+half of an append is ever built upon. What fails before has changed nothing.
+
 Mirrors: UnifiedLog.
 Leaves out: tiered storage. Retention and compaction are in `retention` and `cleaner`.
 """
@@ -194,25 +197,30 @@ class Log:
         config, state, size = self.config, self.producer_state, len(data)
         if size > config.segment_bytes:
             raise self._larger_than_segment(size)
-        if leader_epoch != self.leader_epochs.latest_epoch:
-            self.assign_epoch_start(leader_epoch, first_offset)
         last_offset = first_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
-        segment = self.segments.active
-        rolled = segment.should_roll(config, size, max_timestamp, last_offset, now_ms)
-        if rolled:
-            segment = self.roll(now_ms, first_offset)
-        before = segment.size
         try:
-            segment.append(data, first_offset, last_offset, max_timestamp)
-        except OSError as error:
-            self.local.append_failed(segment, before, error)
-        self.log_end_offset = last_offset + 1
-        if header.producer_id >= 0:
-            aborted = state.apply(header, first_offset, data, max_timestamp)
-            if aborted is not None:
-                self._index_aborted(segment, aborted)
-        state.map_end_offset = last_offset + 1
+            if leader_epoch != self.leader_epochs.latest_epoch:
+                self.assign_epoch_start(leader_epoch, first_offset)
+            segment = self.segments.active
+            rolled = segment.should_roll(config, size, max_timestamp, last_offset, now_ms)
+            if rolled:
+                segment = self.roll(now_ms, first_offset)
+            before = segment.size
+            try:
+                segment.append(data, first_offset, last_offset, max_timestamp)
+            except OSError as error:
+                self.local.append_failed(segment, before, error)
+            self.log_end_offset = last_offset + 1
+            if header.producer_id >= 0:
+                aborted = state.apply(header, first_offset, data, max_timestamp)
+                if aborted is not None:
+                    self._index_aborted(segment, aborted)
+            state.map_end_offset = last_offset + 1
+        except KafkaError:
+            raise
+        except Exception as error:
+            self.local.append_broke(error)
         appended_at = now_ms if config.log_append_time else -1
         start = self.log_start_offset
         info = AppendInfo(
@@ -279,6 +287,14 @@ class Log:
 
     def _append_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
         """Append batches that go into one segment; whether that is a new one."""
+        try:
+            return self._write_group(data, batches, now_ms)
+        except KafkaError:
+            raise
+        except Exception as error:
+            self.local.append_broke(error)
+
+    def _write_group(self, data: memoryview, batches: Batches, now_ms: int) -> bool:
         for _, header in batches:
             if header.producer_id >= 0 and header.is_control:
                 require_descriptors(self.files, f"ending a transaction in {self.name}")

@@ -227,7 +227,7 @@ class _Stand(Request):
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
         self.whole.body = self.body
-        self.route.turns.begin(self._answer(response))
+        self.route.turns.begin(self._answer(response), self.connection.fail)
 
     def respond_in_turns(self, response: Any) -> None:
         self.respond(response)

@@ -11,10 +11,11 @@ Invariants:
   what really arrives (see `receive_buffer`), so a prefix alone claims no memory.
 - Responses leave in the order of their requests: `out` is only appended to and one request is in
   progress at a time, but for those in `produce_pipeline`, which keeps the order.
+- What fails in the work for a connection closes it (`fail`), and is nobody else's matter.
 - Closed is for good: the memory is given back, and no answer is queued any more.
 
-Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`. TLS is a subclass, `tls_connection`;
-who comes by SASL has a `gatekeeper`.
+Mirrors `KafkaChannel`, `NetworkReceive` and `NetworkSend`; `fail` is `Processor.processException`.
+TLS is a subclass, `tls_connection`; who comes by SASL has a `gatekeeper`.
 """
 
 from __future__ import annotations
@@ -89,6 +90,9 @@ class Owner(Protocol):
 
     def closed(self, connection: Connection) -> None:
         """Its socket is about to be closed."""
+
+    def failed(self) -> None:
+        """The work for a connection has failed, and it is about to be closed."""
 
 
 class Connection:
@@ -190,16 +194,25 @@ class Connection:
             logger.warning("Closing the connection of %s (%s): %s", self.peer,
                         self.peer.listener_name, reason)  # fmt: skip
         self.owner.closed(self)
+        self.transport.close()
         if self.gatekeeper is not None:
             self.gatekeeper.connection_closed()
             self.gatekeeper = _CLOSED
-        self.transport.close()
         self.out.clear()
         self.unsent.clear()
         if self.reserved_bytes:
             self.release_memory()
         self.drop_buffer()
         self.pipeline = None
+
+    def fail(self, error: Exception) -> None:
+        """An error that nobody expected ends this connection, and no other: its buffers and what is
+        in progress may be half changed (docs/decisions/contained.md). Any number of times."""
+        logger.error("Closing the connection of %s (%s): the work for it failed", self.peer,
+                     self.peer.listener_name, exc_info=error)  # fmt: skip
+        if not self.closed:
+            self.owner.failed()
+            Connection.close(self)  # without a farewell, which is work for it, too
 
     def finish(self, reason: str) -> None:
         """Close it once all that it has in the log is answered; "" is worth no line in the log."""

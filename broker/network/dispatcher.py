@@ -9,8 +9,9 @@ large responses encoded in turns as well.
 
 Rules (SEMANTICS 1, SEMANTICS 2, SEMANTICS 3): what cannot be parsed or is not served closes the
 connection, except ApiVersions, which answers any version; an exception of a handler becomes the
-API's own error response. Produce is decoded in the connection's buffer, because offsets are
-assigned in place; of every other request the frame is copied, so that what it holds may be kept.
+API's own error response, and one behind the answer closes the connection. Produce is decoded in the
+connection's buffer, because offsets are assigned in place; of every other request the frame is
+copied, so that what it holds may be kept.
 
 Mirrors the parsing half of `SocketServer.processCompletedReceives` and `KafkaApis.handle`.
 """
@@ -239,7 +240,8 @@ class Dispatcher:
         self.turns.begin(
             self._handle_large(
                 connection, route, frame, correlation_id, offset, client_id, started_at
-            )
+            ),
+            connection.fail,
         )
         return perf_counter()
 
@@ -367,6 +369,9 @@ class Dispatcher:
         else:
             logger.exception("Handling %r failed", request, exc_info=error)
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+            if request.answered:  # perhaps not as far as its connection, which would wait for ever
+                request.connection.fail(error)
+                return
         if request.answered or request.connection.closed:
             return
         try:
@@ -399,7 +404,7 @@ class _Stepped:
         self._handler = handler
 
     def __call__(self, request: Request) -> None:
-        request.route.turns.begin(self.steps(request))
+        request.route.turns.begin(self.steps(request), request.connection.fail)
 
     def steps(self, request: Request) -> Steps:
         try:

@@ -4,6 +4,7 @@ who they are.
 Invariants:
 - All that waits hangs on an open connection, of which there is a limit; steps in threads have their
   own limit, and others that come wait for their turn.
+- What fails of it closes the connection that it was for.
 - Who has not logged in after LOGIN_SECONDS is closed. Kafka leaves them until they are idle.
 
 Mirrors `delayedClosingChannels` of `Selector`.
@@ -30,7 +31,7 @@ class LoginTasks:
 
     def __init__(self) -> None:
         # A heap, by the time at which they are due, then by when they came.
-        self._delayed: list[tuple[float, int, Callable[[], None]]] = []
+        self._delayed: list[tuple[float, int, Connection, Callable[[], None]]] = []
         self._numbers = count()
         self._strangers: dict[Connection, float] = {}  # until when
         self._threads = trio.CapacityLimiter(MAX_STEPS_IN_THREADS)
@@ -44,18 +45,26 @@ class LoginTasks:
         """It is known, or closed."""
         self._strangers.pop(connection, None)
 
-    def later(self, seconds: float, call: Callable[[], None]) -> None:
-        heapq.heappush(self._delayed, (perf_counter() + seconds, next(self._numbers), call))
+    def later(self, connection: Connection, seconds: float, call: Callable[[], None]) -> None:
+        due = perf_counter() + seconds
+        heapq.heappush(self._delayed, (due, next(self._numbers), connection, call))
         self._wake.set()
 
-    def in_thread(self, step: Callable[[], None], then: Callable[[], None]) -> None:
+    def in_thread(
+        self, connection: Connection, step: Callable[[], None], then: Callable[[], None]
+    ) -> None:
         """`step` in a thread, `then` on the loop."""
         assert self._nursery is not None, "run is not running"
-        self._nursery.start_soon(self._in_thread, step, then)
+        self._nursery.start_soon(self._in_thread, connection, step, then)
 
-    async def _in_thread(self, step: Callable[[], None], then: Callable[[], None]) -> None:
-        await trio.to_thread.run_sync(step, limiter=self._threads)
-        then()
+    async def _in_thread(
+        self, connection: Connection, step: Callable[[], None], then: Callable[[], None]
+    ) -> None:
+        try:
+            await trio.to_thread.run_sync(step, limiter=self._threads)
+            then()
+        except Exception as error:
+            connection.fail(error)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
@@ -81,7 +90,11 @@ class LoginTasks:
             with trio.move_on_after(wait):
                 await self._wake.wait()
         else:
-            heapq.heappop(delayed)[2]()
+            _, _, connection, call = heapq.heappop(delayed)
+            try:
+                call()
+            except Exception as error:
+                connection.fail(error)
             await trio.lowlevel.checkpoint()
 
 

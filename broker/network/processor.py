@@ -6,6 +6,8 @@ progress is not read, unless that waits for replicas only (see `produce_pipeline
 interest is dropped only if an event for it shows up (dropping it for every request would cost two
 system calls each) and set again at its next turn.
 
+An exception in the work for a connection closes that one (`Connection.fail`).
+
 Mirrors `kafka.network.Processor` and the muting part of `Selector`.
 """
 
@@ -36,9 +38,9 @@ ROUND_SECONDS = 0.002
 
 class Processor:
     __slots__ = (
-        "answered", "busy_seconds", "channel", "connections", "expired_connections", "handlers",
-        "index", "left", "listener", "max_frame_bytes", "memory", "memory_released", "quotas",
-        "security", "selector", "started_at", "throttled",
+        "answered", "busy_seconds", "channel", "connections", "expired_connections",
+        "failed_connections", "handlers", "index", "left", "listener", "max_frame_bytes", "memory",
+        "memory_released", "quotas", "security", "selector", "started_at", "throttled",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +69,7 @@ class Processor:
         self.left: list[tuple[int, int]] = []  # what the last round did not come to
         self.busy_seconds = 0.0
         self.expired_connections = 0
+        self.failed_connections = 0
         self.started_at = perf_counter()
         # As the owner of connections; without a step in between, since answers come this way.
         self.answered = handlers.answered
@@ -75,7 +78,23 @@ class Processor:
 
     # Life of a connection
 
-    def add(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
+    def add(self, sock: socket.socket, info: ConnectionInfo) -> None:
+        """Read from this socket from now on; one for which that fails is closed."""
+        try:
+            connection = self._new_connection(sock, info)
+        except Exception as error:
+            logger.error("Closing a new connection of %s (%s): the work for it failed", info,
+                         info.listener_name, exc_info=error)  # fmt: skip
+            self.failed_connections += 1
+            self.quotas.closed(self.listener, info.host)
+            sock.close()
+            return
+        self.connections[connection.fileno] = connection
+        self.selector.register(connection.fileno, READ)
+        if self.quotas.must_shed(self.listener):
+            self._shed_one(connection)
+
+    def _new_connection(self, sock: socket.socket, info: ConnectionInfo) -> Connection:
         connection = self.security.new_connection(
             sock,
             info,
@@ -88,10 +107,6 @@ class Processor:
         )
         if self.security.new_gatekeeper is not None:
             connection.gatekeeper = self.security.new_gatekeeper(connection)
-        self.connections[connection.fileno] = connection
-        self.selector.register(connection.fileno, READ)
-        if self.quotas.must_shed(self.listener):
-            self._shed_one(connection)
         return connection
 
     def closed(self, connection: Connection) -> None:
@@ -99,6 +114,10 @@ class Processor:
         del self.connections[connection.fileno]
         self.selector.unregister(connection.fileno)
         self.quotas.closed(self.listener, connection.peer.host)
+
+    def failed(self) -> None:
+        """The work for a connection has failed."""
+        self.failed_connections += 1
 
     def close_all(self) -> None:
         for connection in list(self.connections.values()):
@@ -135,13 +154,13 @@ class Processor:
             if channel.full or (had_large and perf_counter() - now > ROUND_SECONDS):
                 self.left = [(fileno, events), *pending]
                 break
-            if (
-                connection.state is not READING
-                or connection.out.blocked
-                or connection.waits_for_memory
-            ) and not self._reads_ahead(connection, events):
-                continue
             try:
+                if (
+                    connection.state is not READING
+                    or connection.out.blocked
+                    or connection.waits_for_memory
+                ) and not self._reads_ahead(connection, events):
+                    continue
                 alive = connection.receive()
                 had_large |= connection.needed > COMMON_BUFFER_BYTES
                 if connection.needed and connection.end - connection.start >= connection.needed:
@@ -154,11 +173,8 @@ class Processor:
                     continue
                 if connection.lacks_memory or bounds_requests:
                     memory.keep_within(connection, now)
-            except BadInput as error:
-                connection.finish(f"it sent {error}")
-                continue
-            except OSError:
-                connection.close()
+            except Exception as error:
+                _end(connection, error)
                 continue
             if alive:
                 connection.last_active = now
@@ -212,29 +228,48 @@ class Processor:
     def sweep(self, now: float, max_idle_seconds: float) -> None:
         """Close idle connections and take back the buffers of quiet ones."""
         for connection in list(self.connections.values()):
-            idle = now - connection.last_active
-            if connection.start == connection.end:
-                connection.partial_since = 0.0
-            elif connection.received_at >= connection.partial_since:
-                connection.partial_since = now
-            if connection.is_quiet:
-                if idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large():
-                    connection.give_back_buffer()
-                if 0 <= max_idle_seconds < idle:
-                    self.expired_connections += 1
-                    logger.info("Closing the connection of %s: idle for %.0f s",
-                             connection.peer, idle)  # fmt: skip
-                    connection.close()
-            elif connection.out.blocked and 0 <= max_idle_seconds < idle:
+            try:
+                self._sweep_one(connection, now, max_idle_seconds)
+            except Exception as error:
+                connection.fail(error)
+
+    def _sweep_one(self, connection: Connection, now: float, max_idle_seconds: float) -> None:
+        idle = now - connection.last_active
+        if connection.start == connection.end:
+            connection.partial_since = 0.0
+        elif connection.received_at >= connection.partial_since:
+            connection.partial_since = now
+        if connection.is_quiet:
+            if idle > BUFFER_IDLE_SECONDS or connection.buffer_is_too_large():
+                connection.give_back_buffer()
+            if 0 <= max_idle_seconds < idle:
                 self.expired_connections += 1
-                connection.close(f"it did not read a response for {idle:.0f} s")
-            elif connection.state is THROTTLED and 0 <= max_idle_seconds < idle:
-                self.expired_connections += 1
-                connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
-            if not connection.closed and (problem := connection.overdue(now)) is not None:
-                connection.close(problem)
+                logger.info("Closing the connection of %s: idle for %.0f s",
+                         connection.peer, idle)  # fmt: skip
+                connection.close()
+        elif connection.out.blocked and 0 <= max_idle_seconds < idle:
+            self.expired_connections += 1
+            connection.close(f"it did not read a response for {idle:.0f} s")
+        elif connection.state is THROTTLED and 0 <= max_idle_seconds < idle:
+            self.expired_connections += 1
+            connection.close(f"it is over a quota, and held for longer than {idle:.0f} s")
+        if not connection.closed and (problem := connection.overdue(now)) is not None:
+            connection.close(problem)
 
     def idle_share(self, now: float) -> float:
         """The share of its life that this processor spent waiting, 0 to 1."""
         alive = now - self.started_at
         return 1.0 if alive <= 0 else max(0.0, 1.0 - self.busy_seconds / alive)
+
+
+def _end(connection: Connection, error: Exception) -> None:
+    """As what came up while it was read asks for."""
+    try:
+        if isinstance(error, BadInput):
+            connection.finish(f"it sent {error}")
+        elif isinstance(error, OSError):
+            connection.close()
+        else:
+            connection.fail(error)
+    except Exception as failure:
+        connection.fail(failure)

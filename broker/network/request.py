@@ -107,6 +107,9 @@ class ResponseSink(Protocol):
     def close_instead_of(self, request: Request) -> None:
         """Close instead of a response, after what was asked before is answered."""
 
+    def fail(self, error: Exception) -> None:
+        """Close, since an error that nobody expected came up in the work for it."""
+
 
 class Route:
     """How requests of one API in one version are read, handled and answered."""
@@ -224,7 +227,7 @@ class Request:
         """As `respond`, for what may be large: it is encoded in turns with others."""
         assert self.responded_at == 0.0, f"{self} was answered twice"
         self.responded_at = perf_counter()
-        self.route.turns.begin(self._encode(response))
+        self.route.turns.begin(self._encode(response), self.connection.fail)
 
     def _encode(self, response: Any) -> Steps:
         route, connection = self.route, self.connection
@@ -308,7 +311,7 @@ class Request:
         if self.frame_bytes > LARGE_FRAME_BYTES:
             assert self.responded_at == 0.0, f"{self} was answered twice"
             self.responded_at = perf_counter()
-            self.route.turns.begin(self._fail(code, message))
+            self.route.turns.begin(self._fail(code, message), self.connection.fail)
             return
         response = error_response(self, code, message)
         if response is None:

@@ -151,8 +151,14 @@ class RequestHandlerPool:
                 ):
                     break
         except BadInput as error:
-            connection.finish_on_bad_input(error)
             now = perf_counter()
+            try:
+                connection.finish_on_bad_input(error)
+            except Exception as failure:
+                connection.fail(failure)
+        except Exception as error:
+            now = perf_counter()
+            connection.fail(error)
         finally:
             connection.is_served = False
         if not connection.closed and not connection.flush_queued:
@@ -169,23 +175,22 @@ class RequestHandlerPool:
             self.channel.wake()
 
     def _flush(self, connection: Connection) -> None:
-        if connection.out.parts:
-            try:
-                drained = connection.out.flush()
-            except OSError:
-                connection.close()
-                return
-            if not drained:
+        try:
+            if connection.out.parts and not connection.out.flush():
                 # A slow reader: nothing more is handled for it until the socket takes the rest.
                 connection.watch(connection.events | WRITE)
                 return
-        if connection.unsent:
-            now = connection.last_active = perf_counter()
-            for request in connection.unsent:
-                request.route.metrics.record(request, now)
-            connection.unsent.clear()
-        if connection.state is READING or connection.state is PIPELINING:
-            self.resume(connection)
+            if connection.unsent:
+                now = connection.last_active = perf_counter()
+                for request in connection.unsent:
+                    request.route.metrics.record(request, now)
+                connection.unsent.clear()
+            if connection.state is READING or connection.state is PIPELINING:
+                self._resume(connection)
+        except OSError:
+            connection.close()
+        except Exception as error:
+            connection.fail(error)
 
     def writable(self, connection: Connection) -> None:
         """The socket of a slow reader has room again."""
@@ -195,6 +200,12 @@ class RequestHandlerPool:
 
     def resume(self, connection: Connection) -> None:
         """An unmuted connection: queue its next request if it is already here, else read on."""
+        try:
+            self._resume(connection)
+        except Exception as error:
+            connection.fail(error)
+
+    def _resume(self, connection: Connection) -> None:
         if connection.out.blocked or connection.closed:
             return
         pipeline = connection.pipeline if connection.state is PIPELINING else None

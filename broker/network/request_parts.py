@@ -224,7 +224,7 @@ class InParts:
             return
         self._add(response)
         if not self._is_over and part.is_waited_for:
-            self._request.route.turns.add(self.steps())
+            self._request.route.turns.add(self.steps(), self._request.connection.fail)
 
     def _add(self, response: Any) -> None:
         """To the joined answer; closes the connection where that is too large."""
@@ -248,7 +248,7 @@ class InParts:
         self._request.metrics.error(code.name)
         self._refusal = (code, message)
         if part.is_waited_for:
-            self._request.route.turns.add(self.steps())
+            self._request.route.turns.add(self.steps(), self._request.connection.fail)
 
     def _refuse(self, code: ErrorCode, message: str | None) -> Steps:
         """The error once for all, and the elements of all parts, as if they had been one."""

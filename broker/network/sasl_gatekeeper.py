@@ -193,7 +193,7 @@ class SaslGatekeeper:
         def step() -> None:
             outcomes.append(login.take(token, _now_ms(), listener.epoch_ms()))
 
-        listener.tasks.in_thread(step, lambda: self._settle(outcomes[0], answer))
+        listener.tasks.in_thread(self._connection, step, lambda: self._settle(outcomes[0], answer))
 
     def _settle(self, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
         """What a token has led to; then its answer."""
@@ -258,7 +258,7 @@ class SaslGatekeeper:
         else:
             listener.counts.failed += 1
         end = partial(connection.send_last, parts, reason)
-        listener.tasks.later(listener.failure_delay_seconds, end)
+        listener.tasks.later(connection, listener.failure_delay_seconds, end)
 
 
 def refused_after_login(request: Request) -> None:

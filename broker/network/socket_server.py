@@ -224,6 +224,10 @@ class SocketServer:
             network + "socketserver_expiredconnectionskilledcount",
             lambda: sum(p.expired_connections for p in self.processors),
         )
+        metrics.gauge(
+            "pybroker_failed_connections_total",
+            lambda: sum(p.failed_connections for p in self.processors),
+        )
         metrics.gauge("kafka_server_socketservermetrics_connection_count", self._connection_count)
         metrics.gauge(
             "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",

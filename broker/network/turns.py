@@ -9,7 +9,7 @@ coroutines, which wait for it; a coroutine whose own loop may be long calls its 
 
 Invariants: between two steps others run, so that a step is a whole state change, or none; one turn
 is taken between two rounds of the network, however many wait. What fails ends with its own error
-(`finish`), or is the defect of whoever gave steps that raise (`begin`).
+(`finish`), or is told to whoever is named with the steps (`begin`, `add`).
 
 Mirrors nothing in Kafka, whose request handler threads the operating system takes in turns.
 """
@@ -17,7 +17,7 @@ Mirrors nothing in Kafka, whose request handler threads the operating system tak
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ TURN_SECONDS = 0.002
 FIRST_TURN_SECONDS = 0.0005
 
 Steps = Generator[None, None, None]
+Failed = Callable[[Exception], None]
 T = TypeVar("T")
 
 
@@ -39,20 +40,21 @@ class Turns:
     __slots__ = ("_runner", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[Steps | trio.Event] = deque()
+        # Steps with whoever is told if they fail, or a coroutine that waits for its turn.
+        self._waiting: deque[tuple[Steps, Failed] | trio.Event] = deque()
         self._runner = ParkedTask()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def begin(self, steps: Steps) -> None:
+    def begin(self, steps: Steps, failed: Failed) -> None:
         """Do the first turn of this now, and what is left of it in turns."""
-        if not _take_turn(steps, perf_counter() + TURN_SECONDS):
-            self.add(steps)
+        if not _take_turn(steps, failed, perf_counter() + TURN_SECONDS):
+            self.add(steps, failed)
 
-    def add(self, steps: Steps) -> None:
+    def add(self, steps: Steps, failed: Failed) -> None:
         """Do this in turns."""
-        self._put(steps)
+        self._put((steps, failed))
 
     async def wait_for_turn(self) -> None:
         """Return when this coroutine may take a turn of its own."""
@@ -60,14 +62,14 @@ class Turns:
         self._put(event)
         await event.wait()
 
-    def _put(self, work: Steps | trio.Event) -> None:
+    def _put(self, work: tuple[Steps, Failed] | trio.Event) -> None:
         self._waiting.append(work)
         self._runner.wake()
 
     async def finish(self, steps: Generator[None, None, T]) -> T:
         """Wait until this is done in turns; its result."""
         work = _Awaited(steps)
-        self.add(work.run())
+        self.add(work.run(), work.failed)
         try:
             await work.done.wait()
         finally:
@@ -88,15 +90,19 @@ class Turns:
                 if isinstance(work, trio.Event):
                     work.set()
                     break
-                if not _take_turn(work, ends):
+                if not _take_turn(*work, ends):
                     waiting.append(work)
                     break
             await trio.lowlevel.checkpoint()
 
 
-def _take_turn(steps: Steps, ends: float) -> bool:
+def _take_turn(steps: Steps, failed: Failed, ends: float) -> bool:
     """Step until then; True if nothing is left."""
-    return all(perf_counter() < ends for _ in steps)
+    try:
+        return all(perf_counter() < ends for _ in steps)
+    except Exception as error:
+        failed(error)
+        return True
 
 
 class Pace:
@@ -146,5 +152,10 @@ class _Awaited:
         except StopIteration as end:
             self.result = end.value
         except Exception as error:
-            self.error = error
+            self.failed(error)
+            return
+        self.done.set()
+
+    def failed(self, error: Exception) -> None:
+        self.error = error
         self.done.set()

@@ -244,6 +244,9 @@ _LISTED = {
     "pybroker_gc_pauses_total": Described("Runs of Python's garbage collector."),
     "pybroker_gc_pause_seconds_total": Described("How long these runs were, together."),
     "pybroker_gc_pause_longest_seconds": Described("The longest of the last minute."),
+    "pybroker_failed_connections_total": Described(
+        "Connections that were closed since the work for them failed, which is a defect."
+    ),
     "kafka_network_socketserver_receivebufferbytes": Described(
         "Bytes of requests that have not come in whole."
     ),

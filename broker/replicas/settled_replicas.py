@@ -200,6 +200,9 @@ class SettledReplicas(ABC):
     def answer_failed(self, waiter: Waiter, error: Exception) -> None:
         """A waiter has not taken its results well."""
         logger.error("Answering %r failed", waiter, exc_info=error)
+        request = getattr(waiter, "request", None)
+        if request is not None:  # whoever asked would wait for ever
+            request.connection.fail(error)
 
     @abstractmethod
     def perform(self, effect: Effect) -> None:

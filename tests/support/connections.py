@@ -22,6 +22,8 @@ class Nobody:
 
     def closed(self, connection: Connection) -> None: ...
 
+    def failed(self) -> None: ...
+
 
 def connection_over(transport: socket.socket) -> Connection:
     selector: Any = None

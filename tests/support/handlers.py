@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from pybroker.broker.network.request import ConnectionInfo, Request, Route
-from pybroker.broker.network.turns import Steps, Turns
+from pybroker.broker.network.turns import Failed, Steps, Turns
 from pybroker.broker.observability.metrics import RequestMetrics
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey, request_class, response_class
@@ -47,6 +47,9 @@ class RecordingSink:
     def close_instead_of(self, request: Request) -> None:
         self._take(CLOSED)
 
+    def fail(self, error: Exception) -> None:
+        raise error
+
     def _take(self, answer: Any) -> None:
         assert self.answer is None, "answered twice"
         self.answer = answer
@@ -56,12 +59,13 @@ class RecordingSink:
 class AtOnce(Turns):
     """Turns of a request that is alone: all of them one after the other."""
 
-    def begin(self, steps: Steps) -> None:
+    def begin(self, steps: Steps, failed: Failed) -> None:
+        del failed  # the test has failed, too
         for _ in steps:
             pass
 
-    def add(self, steps: Steps) -> None:
-        self.begin(steps)
+    def add(self, steps: Steps, failed: Failed) -> None:
+        self.begin(steps, failed)
 
 
 class Call:
@@ -91,7 +95,7 @@ class Call:
         )
         steps = handler(self.request)
         if isinstance(steps, Generator):
-            turns.begin(steps)
+            turns.begin(steps, self._connection.fail)
 
     @property
     def waits(self) -> bool:

@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from pybroker.protocol.errors import ErrorCode, KafkaError
+from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.storage.append_info import AppendOrigin
+from pybroker.storage.files import DataFile
+from pybroker.storage.leader_epochs import LeaderEpochCache
 from pybroker.storage.log import Log
 from pybroker.storage.log_directory import StartupError
 from pybroker.storage.log_manager import LogManager
+from pybroker.storage.offset_index import OffsetIndex
+from pybroker.storage.producer_state import ProducerState
 from tests.support.faulty_files import FaultyFiles
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
@@ -130,6 +135,53 @@ def test_any_failing_step_of_an_append(
     end = log.log_end_offset
     append(log)
     assert log.log_end_offset == end + 1
+
+
+# In an append, once it has begun: what, of which class, and whether the batch is in the file.
+STEPS = [
+    (DataFile, "write_at", False),
+    (LeaderEpochCache, "assign", False),
+    (OffsetIndex, "append", True),
+    (ProducerState, "apply", True),
+]
+
+
+@pytest.mark.parametrize(("of", "name", "is_written"), STEPS, ids=lambda value: str(value))
+@pytest.mark.parametrize("follows", [False, True])
+def test_an_error_that_nobody_expected_is_never_built_upon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: type, name: str, is_written: bool,
+    follows: bool,
+) -> None:  # fmt: skip
+    def put(epoch: int) -> None:
+        end = log.log_end_offset
+        batch = batch_of(b"x" * 20, producer_id=7, epoch=0, sequence=end)
+        if follows:
+            batch[:8], batch[12:16] = end.to_bytes(8, "big"), epoch.to_bytes(4, "big")
+            log.append_as_follower(batch, now_ms=0)
+        else:
+            log.append_as_leader(batch, leader_epoch=epoch, now_ms=0)
+
+    def fails(*_: object, **__: object) -> None:
+        raise TypeError("on purpose")
+
+    config = config_of(index_interval_bytes=1)
+    manager = manager_of(tmp_path, config=config)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    for _ in range(3):
+        put(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(of, name, fails)
+        storage_error(lambda: put(1))
+    storage_error(lambda: put(1))  # offline until a restart
+    assert manager.online_directories() == []
+    manager.release()
+    log = manager_of(tmp_path, config=config).get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    assert log.log_end_offset == 3 + is_written
+    put(1)
+    assert log.log_end_offset == 4 + is_written
+    data = (tmp_path / "t-0" / f"{0:020d}.log").read_bytes()
+    offsets = [header.base_offset for _, header in iter_batch_headers(data)]
+    assert offsets == list(range(4 + is_written))
 
 
 @pytest.mark.parametrize("operation", ["read", "sync"])

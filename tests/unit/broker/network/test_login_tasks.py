@@ -17,20 +17,25 @@ class Stranger:
 
     def __init__(self) -> None:
         self.closed = False
+        self.error: Exception | None = None
 
     def close(self, _reason: str) -> None:
         self.closed = True
 
+    def fail(self, error: Exception) -> None:
+        self.error = error
+
 
 async def test_calls_come_when_they_are_due_and_in_order() -> None:
-    tasks = LoginTasks()
+    tasks: Any = LoginTasks()
+    someone = Stranger()
     called: list[int] = []
     over = trio.Event()
     async with trio.open_nursery() as nursery:
         await nursery.start(tasks.run)
-        tasks.later(0.05, over.set)
-        tasks.later(0.02, lambda: called.append(1))
-        tasks.later(0.02, lambda: called.append(2))
+        tasks.later(someone, 0.05, over.set)
+        tasks.later(someone, 0.02, lambda: called.append(1))
+        tasks.later(someone, 0.02, lambda: called.append(2))
         with trio.fail_after(5):
             await over.wait()
         nursery.cancel_scope.cancel()
@@ -38,7 +43,7 @@ async def test_calls_come_when_they_are_due_and_in_order() -> None:
 
 
 async def test_a_step_runs_in_a_thread_and_its_end_on_the_loop() -> None:
-    tasks = LoginTasks()
+    tasks: Any = LoginTasks()
     threads: list[threading.Thread] = []
     over = trio.Event()
 
@@ -51,12 +56,34 @@ async def test_a_step_runs_in_a_thread_and_its_end_on_the_loop() -> None:
 
     async with trio.open_nursery() as nursery:
         await nursery.start(tasks.run)
-        tasks.in_thread(note, end)
+        tasks.in_thread(Stranger(), note, end)
         with trio.fail_after(5):
             await over.wait()
         nursery.cancel_scope.cancel()
     assert threads[0] is not threading.current_thread()
     assert threads[1] is threading.current_thread()
+
+
+async def test_what_fails_is_told_to_its_connection_and_others_go_on() -> None:
+    tasks: Any = LoginTasks()
+    first, second, third = Stranger(), Stranger(), Stranger()
+    over = trio.Event()
+
+    def fails() -> None:
+        raise TypeError("on purpose")
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tasks.run)
+        tasks.in_thread(first, fails, over.set)
+        tasks.in_thread(second, int, fails)
+        tasks.later(third, 0.0, fails)
+        tasks.later(third, 0.01, over.set)
+        with trio.fail_after(5):
+            await over.wait()
+            while first.error is None or second.error is None:  # noqa: ASYNC110
+                await trio.sleep(0.005)
+        nursery.cancel_scope.cancel()
+    assert all(isinstance(each.error, TypeError) for each in (first, second, third))
 
 
 async def test_who_does_not_log_in_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,10 @@ class Clock:
         assert self.now >= ends
 
 
+def unexpected(error: Exception) -> None:
+    raise error
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
@@ -41,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 async def test_what_is_short_is_done_at_once(clock: Clock) -> None:
     turns = Turns()
-    turns.begin(clock.work(TURN_SECONDS / 3, "short"))
+    turns.begin(clock.work(TURN_SECONDS / 3, "short"), unexpected)
     assert clock.log == ["short"]
     assert len(turns) == 0
 
@@ -50,7 +54,7 @@ async def test_what_is_long_goes_on_beside_others(clock: Clock, nursery: trio.Nu
     turns = Turns()
     nursery.start_soon(turns.run)
     for name in ("a", "b"):
-        turns.begin(clock.work(MUCH * TURN_SECONDS, name))
+        turns.begin(clock.work(MUCH * TURN_SECONDS, name), unexpected)
     assert len(turns) == 2
     rounds = 0
     while len(turns):
@@ -75,6 +79,25 @@ async def test_a_coroutine_waits_for_its_result(nursery: trio.Nursery) -> None:
 
     with pytest.raises(ValueError, match="on purpose"):
         await turns.finish(fails())
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_fails_is_told_to_whoever_is_named_and_others_go_on(
+    nursery: trio.Nursery,
+) -> None:
+    turns = Turns()
+    nursery.start_soon(turns.run)
+    told: list[Exception] = []
+
+    def fails(after: int) -> Steps:
+        for _ in range(after):
+            yield
+        raise ValueError("on purpose")
+
+    turns.begin(fails(0), told.append)  # in the turn of whoever began it
+    turns.add(fails(3), told.append)
+    assert await turns.finish(distinct(["x"])) == ["x"]
+    assert [str(error) for error in told] == ["on purpose", "on purpose"]
     nursery.cancel_scope.cancel()
 
 
