@@ -1,20 +1,23 @@
 """How long our clients stand still through each fault, and that nothing is lost or doubled.
 
-    python -m tests.faults.client_faults [FAULT...]
+    python -m tests.faults.client_faults [FAULT...] [--random COUNT --seed N]
 
-A cluster of three brokers; one producer sends a record to each of three partitions every 10 ms,
-one with transactions commits one record to each after the other, and a consumer in a group reads
-the first one's. A fault is done to them, and undone; its stall is the longest time without an
-acknowledgement of a partition, without a commit, or without a record for the consumer: of a
-partition, of any, and how long after its acknowledgement a record was read at most.
+A cluster of three brokers; one producer sends a record to each of three partitions every 10 ms, one
+with transactions commits one record to each after the other, and a consumer in a group reads the
+first one's. A fault is done to them, and undone (or as many at random, one after the other); its
+stall is the longest time without an acknowledgement of a partition, without a commit, or without a
+record for the consumer: of a partition, of any, and how long after its acknowledgement a record was
+read at most.
 
 At the end the consumer has read each record of its topic once and in order; each record that was
 acknowledged or committed is in its log once, where it was said to be, and none is there that was
-aborted.
+aborted. The rows are those of docs/CLIENT.md, which has one for each fault (tests/unit/docs).
 """
 
 from __future__ import annotations
 
+import argparse
+import random
 import sys
 import time
 from collections import Counter
@@ -106,16 +109,52 @@ def move_leaders(kafka: KafkaCluster) -> None:
         kafka.move_leader(TOPIC, partition, to=leader % len(kafka.brokers) + 1)
 
 
+def move_coordinators(kafka: KafkaCluster) -> None:
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        kafka.move_leader(topic, 0, to=kafka.leader(topic) % len(kafka.brokers) + 1)
+
+
+def cut_leader_off(kafka: KafkaCluster) -> None:
+    """It leads on, and clients' connections to it are reset, new ones too."""
+    with kafka.network.cut("client", kafka.leader(TOPIC)):
+        time.sleep(PAUSE_SECONDS)
+
+
+def half_open_leader(kafka: KafkaCluster) -> None:
+    """It leads on, and its clients' connections stay and carry nothing; new ones do not either."""
+    with kafka.network.silence("client", kafka.leader(TOPIC)):
+        time.sleep(PAUSE_SECONDS)
+
+
+def half_open_group_coordinator(kafka: KafkaCluster) -> None:
+    with kafka.network.silence("client", kafka.leader("__consumer_offsets")):
+        time.sleep(PAUSE_SECONDS)
+
+
+def expire_session(kafka: KafkaCluster) -> None:
+    """The leader lives, is cut off from ZooKeeper until others lead, and comes back."""
+    kafka.expire_session(kafka.leader(TOPIC))
+
+
 FAULTS: dict[str, Callable[[KafkaCluster], None]] = {
     "the leader is killed": kill_leader,
     "the transaction coordinator is killed": kill_transaction_coordinator,
     "the group's coordinator is killed": kill_group_coordinator,
     "leaders move": move_leaders,
-    "each broker is restarted": restart_each,
-    "the leader is paused for 3 s": pause_leader,
-    "the leader is paused until others lead": pause_leader_until_moved,
-    "all brokers are killed": kill_all,
+    "each broker is restarted in order": restart_each,
+    "the coordinators move": move_coordinators,
+    "the leader's session expires": expire_session,
+    "the leader is paused for 3 s, connections stay open": pause_leader,
+    "the leader is paused until others lead, 6 s later": pause_leader_until_moved,
+    "all brokers are killed and started again": kill_all,
 }
+# On a cluster with proxies before its brokers.
+NETWORK_FAULTS: dict[str, Callable[[KafkaCluster], None]] = {
+    "the leader refuses connections for 3 s": cut_leader_off,
+    "connections to the leader are half open for 3 s": half_open_leader,
+    "connections to the group's coordinator are half open for 3 s": half_open_group_coordinator,
+}
+ALL_FAULTS = FAULTS | NETWORK_FAULTS
 
 
 class Load:
@@ -245,7 +284,7 @@ async def run(kafka: KafkaCluster, names: list[str]) -> tuple[list[Result], list
             await trio.sleep(QUIET_SECONDS)
             load.begin()
             before = load.retries
-            await trio.to_thread.run_sync(FAULTS[name], kafka)
+            await trio.to_thread.run_sync(ALL_FAULTS[name], kafka)
             await trio.sleep(QUIET_SECONDS)
             for topic in (TOPIC, TRANSACTIONS):
                 await trio.to_thread.run_sync(kafka.wait_for_isr, topic)
@@ -293,18 +332,37 @@ def audit_read(load: Load) -> list[str]:
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(FAULTS)
-    with KafkaCluster(brokers=3, config=CONFIG) as kafka:
-        results, wrong = trio.run(run, kafka, names)
-    print(
-        f"{'seconds':40} {'records':>8} {'commits':>8} {'retries':>8}"
-        f" {'read':>8} {'anything':>8} {'delay':>8}"
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.client_faults",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    for each in results:
-        print(
-            f"{each.name:40} {each.stall:8.2f} {each.commit_stall:8.2f} {each.retries:8}"
-            f" {each.read_stall:8.2f} {each.reading_stall:8.2f} {each.read_delay:8.2f}"
-        )
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help=", ".join(ALL_FAULTS))
+    parser.add_argument("--random", type=int, default=0, help="so many, of those that are named")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    names = arguments.faults or list(ALL_FAULTS)
+    if unknown := [name for name in names if name not in ALL_FAULTS]:
+        parser.error(f"{unknown[0]!r} is none of {', '.join(ALL_FAULTS)}")
+    if arguments.random:
+        groups = [random.Random(arguments.seed).choices(names, k=arguments.random)]
+    else:
+        groups = [[name for name in names if name in faults] for faults in (FAULTS, NETWORK_FAULTS)]
+    print("| | records | transactions | read | read of any | after acknowledgement | retries |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    wrong: list[str] = []
+    for group in filter(None, groups):
+        has_proxies = not NETWORK_FAULTS.keys().isdisjoint(group)
+        with KafkaCluster(brokers=3, config=CONFIG, network=has_proxies) as kafka:
+            found, broken = trio.run(run, kafka, group)
+        wrong += broken
+        for each in found:
+            print(
+                f"| {each.name} | {each.stall:.1f} | {each.commit_stall:.1f}"
+                f" | {each.read_stall:.1f} | {each.reading_stall:.1f} | {each.read_delay:.1f}"
+                f" | {each.retries} |",
+                flush=True,
+            )
     print("\n".join(wrong) or "nothing lost, nothing doubled")
     return bool(wrong)
 
