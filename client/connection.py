@@ -82,7 +82,7 @@ class Connection:
         self._in_flight: deque[_Awaited] = deque()  # oldest first, in the order of the stream
         self._outgoing: deque[bytes] = deque()  # what the socket has not taken yet
         self._is_sending = False  # a task is bringing that out
-        self._tasks: set[trio.CancelScope] = set()
+        self._tasks: dict[trio.CancelScope, None] = {}  # in the order in which they began
         self._turn = trio.Lock()  # held by whoever waits for room, or logs in again
         self._logged_in_again = -inf  # on this stream: when that was last begun
         self._is_logging_in = False  # again: nothing else is on its way
@@ -340,27 +340,27 @@ class Connection:
 
     async def _send_rest(self, link: Link) -> None:
         with trio.CancelScope(shield=True) as scope:
-            self._tasks.add(scope)
+            self._tasks[scope] = None
             try:
                 while self._outgoing:
                     await link.stream.send_all(self._outgoing.popleft())
             except STREAM_ERRORS as error:
                 self._lose_stream(error)
-        self._tasks.discard(scope)
+        self._tasks.pop(scope, None)
         self._is_sending = False
         self._show_progress()
 
     async def _read_answers(self, link: Link) -> None:
         frames = self._frames = FramesReader()
         with trio.CancelScope(shield=True) as scope:
-            self._tasks.add(scope)
+            self._tasks[scope] = None
             try:
                 while link.stream is self._link.stream and self.is_open:
                     self._take(await frames.read(link.stream))
             except (*STREAM_ERRORS, ProtocolError) as error:
                 if link.stream is self._link.stream:
                     self._lose_stream(error)
-        self._tasks.discard(scope)
+        self._tasks.pop(scope, None)
 
     def _take(self, frame: memoryview) -> None:
         if not self._in_flight:
@@ -430,7 +430,7 @@ class Connections:
     def __init__(self) -> None:
         self._nurseries = trio.open_nursery()
         self._nursery: trio.Nursery | None = None
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, None] = {}  # in the order in which they were opened
 
     async def __aenter__(self) -> Connections:
         self._nursery = await self._nurseries.__aenter__()
@@ -450,10 +450,10 @@ class Connections:
     async def open(self, host: str, port: int, connector: Connector = OPEN) -> Connection:
         """Connect, log in if need be, and agree on versions. Raises ClientError."""
         assert self._nursery is not None, "use it with `async with`"
-        self._open = {connection for connection in self._open if connection.is_open}
+        self._open = dict.fromkeys(one for one in self._open if one.is_open)
         link = await open_link(host, port, connector)
         connection = Connection(self._nursery, link, host, port, connector)
-        self._open.add(connection)
+        self._open[connection] = None
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT_SECONDS):
                 await connection.agree_on_versions()

@@ -263,7 +263,7 @@ class Fetcher(Generic[B]):
             if not state.is_fetchable(now) or partition in unvalidated:
                 continue
             leader = self.view.leader(partition)
-            if leader is None or leader.node < 0:
+            if leader is None or leader.node < 0 or state.is_ahead_of(leader.epoch, now):
                 self.refresh_metadata()
                 continue
             node = state.read_from(leader.node, now)

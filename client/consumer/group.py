@@ -215,7 +215,7 @@ class Group:
             self._has_assignment = False
             m.rejoin("the assignment is of an earlier subscription")
             return
-        owned = set(self._positions)
+        owned = dict.fromkeys(self._positions)
         revoked = [tp for tp in owned if tp not in assigned]
         if revoked:
             await self._give_up(revoked, self._callbacks.on_revoked)

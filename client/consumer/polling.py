@@ -56,6 +56,7 @@ class Polling:
     ) -> ReceivedBatch | None:
         """What was in hand is done; None only with a timeout."""
         deadline = trio.current_time() + (timeout_seconds or 0.0)
+        self._progress.ask_for_more()
         rest = self._progress.rest()
         if rest is not None:
             self._commits.start_if_due()

@@ -94,6 +94,8 @@ class PositionChecks:
             leader = self._view.leader(partition)
             if leader is None or leader.node < 0 or leader.epoch == NO_EPOCH:
                 continue
+            if state.is_ahead_of(leader.epoch, now_ms()):
+                continue
             if state.validated_epoch == NO_EPOCH and leader.epoch == at.epoch:
                 state.validated_epoch = leader.epoch
             elif leader.epoch > state.validated_epoch:

@@ -22,6 +22,7 @@ NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 # Of one partition, fetched and not taken: one that is read, and one behind it.
 MAX_BUFFERED_FETCHES: Final = 2
+BEHIND_MS: Final = 30_000  # how long metadata may be older than a position
 PREFERRED_REPLICA_MS: Final = 300_000  # how long a follower is read before the leader is asked
 
 
@@ -36,10 +37,10 @@ class PartitionState:
     """See the module. Offsets of the log are -1 until a fetch has told them."""
 
     __slots__ = (
-        "_attempts", "attempt", "awaits_committed", "backoff_until_ms", "buffered_count",
-        "fetch_position", "high_watermark", "is_paused", "is_revoked", "last_stable_offset",
-        "log_start_offset", "position", "preferred_replica", "preferred_until_ms", "reset_to",
-        "validated_epoch",
+        "_attempts", "attempt", "awaits_committed", "backoff_until_ms", "behind_since_ms",
+        "buffered_count", "fetch_position", "high_watermark", "is_paused", "is_revoked",
+        "last_stable_offset", "log_start_offset", "position", "preferred_replica",
+        "preferred_until_ms", "reset_to", "validated_epoch",
     )  # fmt: skip
 
     def __init__(self, attempts: Iterator[int]) -> None:
@@ -53,6 +54,7 @@ class PartitionState:
         self.is_revoked = False  # about to go: nothing more of it is handed out
         self.buffered_count = 0
         self.backoff_until_ms = 0
+        self.behind_since_ms: int | None = None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = NO_OFFSET
         self.preferred_replica = -1
         self.preferred_until_ms = 0
@@ -94,6 +96,20 @@ class PartitionState:
             and self.buffered_count < MAX_BUFFERED_FETCHES
             and self.backoff_until_ms <= now_ms
         )
+
+    def is_ahead_of(self, leader_epoch: int, now_ms: int) -> bool:
+        """Whether who leads is not known: the position is of a newer epoch than what is known.
+
+        A leader of that time does not have the position, and would have it reset. Not for ever: the
+        topic may be another one, of the same name.
+        """
+        at = self.fetch_position
+        if at is None or leader_epoch == NO_EPOCH or leader_epoch >= at.epoch:
+            self.behind_since_ms = None
+            return False
+        if self.behind_since_ms is None:
+            self.behind_since_ms = now_ms
+        return now_ms - self.behind_since_ms < BEHIND_MS
 
     def read_from(self, leader: int, now_ms: int) -> int:
         """The broker to fetch from: the leader, or the follower that it has named (KIP-392)."""

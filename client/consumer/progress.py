@@ -26,6 +26,7 @@ class Progress:
         self.last_offset: int | None = None  # of it; None: nothing was handed out yet
         self._attempt = 0  # of its partition, when it was handed out
         self._holds_all = False
+        self._is_done = False  # with what it was given: it has asked for more
         self._is_interrupted = False
         self.ledger: Ledger | None = None  # in ack mode
 
@@ -34,8 +35,12 @@ class Progress:
         self.batch = batch
         self._attempt = self._positions[batch.topic, batch.partition].attempt
         self.last_offset = None
-        self._holds_all = False
+        self._holds_all = self._is_done = False
         return batch
+
+    def ask_for_more(self) -> None:
+        """The application has done all that it was given, whatever becomes of its call."""
+        self._is_done = True
 
     def hold_all(self, batch: ReceivedBatch) -> None:
         """The application has been given all of it."""
@@ -86,7 +91,7 @@ class Progress:
         """`through`, without what the application is still working on."""
         found = self.through()
         batch = self.batch
-        if batch is not None and self.last_offset is not None:
+        if batch is not None and self.last_offset is not None and not self._is_done:
             place = (batch.topic, batch.partition)
             begun = batch.offsets[0] if self._holds_all else self.last_offset
             if place in found:

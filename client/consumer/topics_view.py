@@ -1,4 +1,7 @@
-"""What the last metadata said about the topics that a consumer is interested in; pure.
+"""What metadata said about the topics that a consumer is interested in; pure.
+
+Invariant: of one topic (by its id) the leader epoch of a partition never goes back: a broker that
+is cut off, and does not know, says that it still leads (KIP-320).
 
 Mirrors: ConsumerMetadata and SubscriptionState.LeaderAndEpoch of the Java client.
 """
@@ -6,12 +9,14 @@ Mirrors: ConsumerMetadata and SubscriptionState.LeaderAndEpoch of the Java clien
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from ...protocol.topics import TopicPartition
 from .assignments import TopicShape
+
+NO_EPOCH: Final = -1  # brokers before 2.1
 
 
 class Leader(NamedTuple):
@@ -43,6 +48,8 @@ class TopicsView:
                 continue
             before = self._topics.get(topic.name)
             has_changed |= before is None or len(before.partitions) != len(topic.partitions)
+            if before is not None and before.topic_id == topic.topic_id:
+                _keep_newer_leaders(before, topic)
             self._topics[topic.name] = topic
             self._names[topic.topic_id] = topic.name
         return has_changed
@@ -97,3 +104,11 @@ class TopicsView:
                 )
             )
         return found
+
+
+def _keep_newer_leaders(before: MetadataResponseTopic, topic: MetadataResponseTopic) -> None:
+    known = {each.partition_index: each for each in before.partitions}
+    for each in topic.partitions:
+        newest = known.get(each.partition_index)
+        if newest is not None and newest.leader_epoch > each.leader_epoch > NO_EPOCH:
+            each.leader_id, each.leader_epoch = newest.leader_id, newest.leader_epoch

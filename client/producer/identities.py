@@ -9,11 +9,9 @@ Mirrors: TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded.
 from __future__ import annotations
 
 from .batch import Identity
-from .partition_queue import PartitionQueue
+from .partition_queue import NOBODY, PartitionQueue
 
 MAX_EPOCH = 2**15 - 1
-
-_NOBODY = Identity()
 
 
 class Identities:
@@ -22,12 +20,12 @@ class Identities:
     def __init__(self, *, is_transactional: bool = False, is_used: bool = True) -> None:
         self._is_transactional = is_transactional
         self.is_used = is_used
-        self.current = _NOBODY
+        self.current = NOBODY
 
     @property
     def is_wanted(self) -> bool:
         """Nothing can be sent before there is one."""
-        return self.is_used and self.current == _NOBODY
+        return self.is_used and self.current == NOBODY
 
     def give_up(self) -> None:
         """The brokers know no producer ids."""
@@ -47,7 +45,7 @@ class Identities:
                     return False
                 queue.restart(self.current)
             return not queue.needs_restart  # the transaction's end brings a newer one
-        if queue.identity != _NOBODY and not queue.needs_restart:
+        if queue.identity != NOBODY and not queue.needs_restart:
             return True
         if queue.needs_restart and not queue.can_restart:
             return not queue.in_flight  # the oldest one goes once more, as it is
@@ -60,4 +58,4 @@ class Identities:
 
     def _raise_epoch(self) -> None:
         producer_id, epoch = self.current
-        self.current = Identity(producer_id, epoch + 1) if epoch < MAX_EPOCH - 1 else _NOBODY
+        self.current = Identity(producer_id, epoch + 1) if epoch < MAX_EPOCH - 1 else NOBODY

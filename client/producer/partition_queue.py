@@ -8,6 +8,8 @@ Invariants:
   reached a log is given to no other record: after a gap all that is left is numbered anew under a
   newer epoch (`restart`), once nothing is on its way and the oldest batch is known not to be
   written; then those after it are not, either.
+- A broker takes the first number that it sees of a producer for the first one, whatever it is: one
+  batch at a time is on its way until one of the identity is written.
 - So what is written is not written again, whatever answers were lost. Where nobody can tell whether
   it is, the batch fails.
 
@@ -37,6 +39,7 @@ _PERHAPS_WRITTEN = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
+NOBODY = Identity()
 
 
 class Verdict(Enum):
@@ -55,6 +58,7 @@ class PartitionQueue:
         "batches",
         "identity",
         "in_flight",
+        "is_known",
         "needs_restart",
         "next_sequence",
         "open",
@@ -68,7 +72,8 @@ class PartitionQueue:
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None  # the newest, while it takes records
         self.in_flight = 0
-        self.identity = Identity()  # of the numbers that are given now
+        self.identity = NOBODY  # of the numbers that are given now
+        self.is_known = False  # to the brokers: something of this identity is written
         self.next_sequence = 0
         self.needs_restart = False  # a gap: the numbers begin anew under another epoch
 
@@ -77,8 +82,10 @@ class PartitionQueue:
 
         Before it is sent, `restart` is due if `can_restart`.
         """
-        if self.in_flight >= max_in_flight or (self.needs_restart and self.in_flight):
-            return None
+        if self.in_flight:
+            is_new = not self.is_known and self.identity != NOBODY
+            if self.in_flight >= max_in_flight or self.needs_restart or is_new:
+                return None
         for place, batch in enumerate(self.batches):
             if batch.is_in_flight:
                 continue
@@ -101,6 +108,7 @@ class PartitionQueue:
         assert not self.in_flight
         self.needs_restart = False
         self.identity = identity
+        self.is_known = False
         self.next_sequence = 0
         for batch in self.batches:
             batch.sequence = NO_SEQUENCE
@@ -133,6 +141,7 @@ class PartitionQueue:
     ) -> Verdict:
         """What an answer to a batch that `returned` means, before its time limit is looked at."""
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self.is_known = True
             return Verdict.WRITTEN
         # With an offset it was appended before something went wrong: a leader that had to wait for
         # others, and leads no more, says NOT_LEADER_OR_FOLLOWER.

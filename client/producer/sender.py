@@ -384,7 +384,7 @@ class Sender:
             latest = now_ms() - OVERDUE_MS
             for broker_id, link in self._links.items():
                 late = [one.share for one in link.unanswered.values() if one.began_ms <= latest]
-                for queue in {queue for share in late for queue, _ in share}:
+                for queue in dict.fromkeys(queue for share in late for queue, _ in share):
                     leader = self._cluster.cache.leader(queue.topic, queue.partition)
                     if leader is None or leader.broker_id == broker_id:
                         self._settlement.want_metadata(queue.topic)

@@ -29,6 +29,8 @@ REQUEST_TIMEOUT_MS = 1_500
 
 
 class App(ABC):
+    writes = True
+
     def __init__(self, cluster: ClientCluster, name: str) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
@@ -158,10 +160,3 @@ class PlainSender(Sender):
 
     settings = {"idempotence": False, "max_in_flight": 1}
     is_once = False
-
-
-def new_apps(cluster: ClientCluster) -> list[App]:
-    """Those of a seed."""
-    kinds: list[type[App]] = [Sender, Sender, PlainSender]
-    chosen = cluster.kernel.random.sample(kinds, cluster.kernel.random.randint(1, 2))
-    return [kind(cluster, f"{kind.__name__.lower()}{n}") for n, kind in enumerate(chosen)]

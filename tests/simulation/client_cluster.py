@@ -30,8 +30,10 @@ from pybroker.protocol.messages.groups import (
 )
 from pybroker.protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from pybroker.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from tests.simulation.client_apps import App, new_apps
+from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_judge import Judge
+from tests.simulation.client_members import Member
+from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
 from tests.simulation.coordinators import SimulatedGroups
 from tests.simulation.kernel import START_MS
@@ -154,6 +156,10 @@ class ClientCluster(TransactionalCluster):
     def bootstrap(self) -> str:
         return ",".join(f"{broker.name}:{9000 + number}" for number, broker in self.brokers.items())
 
+    def has_all_written(self) -> bool:
+        """Whether all users that write are through."""
+        return all(app.is_done for app in self.apps if app.writes)
+
     # Faults between clients and brokers
 
     def _any_host(self) -> tuple[Host, str] | None:
@@ -203,6 +209,16 @@ class ClientCluster(TransactionalCluster):
 
     # A run
 
+    def _new_apps(self) -> list[App]:
+        """Some that write, and some that read it."""
+        random = self.kernel.random
+        kinds: list[type[App]] = random.choices((Sender, PlainSender, Teller), (3, 1, 3), k=2)
+        if random.random() < 0.5 or Teller in kinds:
+            kinds.append(CommittedReader)
+        if random.random() < 0.6:
+            kinds += [Member] * random.randint(1, 3)
+        return [kind(self, f"{kind.__name__.lower()}{n}") for n, kind in enumerate(kinds)]
+
     def run(self) -> None:
         run_in_trio(self.kernel, self.driver, self.seed, self._run)
 
@@ -212,7 +228,7 @@ class ClientCluster(TransactionalCluster):
         self.admin.start()
         self.admin.on_connected = self._set_up
         await trio.sleep(CALM_START_MS / 1000)
-        self.apps = new_apps(self)
+        self.apps = self._new_apps()
         async with trio.open_nursery() as nursery:
             for app in self.apps:
                 nursery.start_soon(self._run_app, app)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pybroker.client.consumer.received import Received
 from pybroker.protocol.errors import ErrorCode
-from pybroker.protocol.messages.group_offsets import OffsetCommitRequest
+from pybroker.protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitResponse
 from pybroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from pybroker.protocol.records.batch import (
     ControlRecordType,
@@ -113,6 +113,7 @@ class Group:
         self.handed: dict[tuple[TopicPartition, int], bytes] = {}
         self.done: defaultdict[TopicPartition, set[int]] = defaultdict(set)
         self.done_below: defaultdict[TopicPartition, int] = defaultdict(int)
+        self.committed: defaultdict[TopicPartition, int] = defaultdict(int)
 
 
 class Judge:
@@ -120,6 +121,7 @@ class Judge:
         self._cluster = cluster
         self._written: dict[bytes, Written] = {}
         self._transactions: dict[bytes, Transaction] = {}  # by value
+        self._transactions_of: defaultdict[str, list[Transaction]] = defaultdict(list)  # by teller
         self._logs: defaultdict[TopicPartition, Log] = defaultdict(Log)
         self.groups: defaultdict[str, Group] = defaultdict(Group)
         self.acknowledged = 0
@@ -141,6 +143,9 @@ class Judge:
         self.acknowledged += 1
         self._cluster.kernel.note(f"{written.value!r} is at {partition}:{offset}")
 
+    def begin(self, transaction: Transaction) -> None:
+        self._transactions_of[transaction.name].append(transaction)
+
     def put_into(self, transaction: Transaction, written: Written) -> None:
         transaction.values.append(written.value)
         self._transactions[written.value] = transaction
@@ -152,12 +157,27 @@ class Judge:
     def see_committed(self, who: str, seen: set[bytes], record: Received) -> None:
         """A reader of what is committed is given a record; `seen` is what it was given before."""
         value = record.value or b""
-        if value in seen:
+        if value in seen and self._written[value].is_once:
             self.fail(f"{who} is given {value!r} again")
         seen.add(value)
         transaction = self._transactions.get(value)
         if transaction is not None and transaction.outcome is Outcome.UNDONE:
             self.fail(f"{who} is given {value!r} of an aborted transaction")
+
+    def check_seen(self, who: str, seen: set[bytes]) -> None:
+        """A reader of what is committed is at the end of all partitions."""
+        for value in self._committed() - seen:
+            self.fail(f"{who} is not given {value!r}")
+        for value in seen - self._committed():
+            self.fail(f"{who} is given {value!r}, which is not committed")
+
+    def check_offset(self, teller: str, offset: int) -> None:
+        """All transactions of a teller are over: what its group has, 0 for nothing."""
+        of_offsets = [one for one in self._transactions_of[teller] if one.has_offset]
+        known = {one.number for one in of_offsets if one.outcome is not Outcome.UNDONE}
+        last = max((one.number for one in of_offsets if one.outcome is Outcome.DONE), default=0)
+        if offset < last or (offset and offset not in known):
+            self.fail(f"the offset of {teller} is {offset}, committed is {last} of {known}")
 
     def hand_out(self, group: str, record: Received) -> None:
         self._cluster.kernel.note(f"{group} is given {record.partition}:{record.offset}")
@@ -178,13 +198,49 @@ class Judge:
             f"{connection.broker.name} on {connection.number}{_batches_of(sent.message)}"
         )
         if isinstance(sent.message, OffsetCommitRequest):
+            self._note_commit(sent.message)
             for topic in sent.message.topics:
                 for entry in topic.partitions:
                     key = (topic.name, entry.partition_index)
                     self._check_commit(sent.message.group_id, key, entry.committed_offset)
 
-    def answered(self, answering: Answering, response: ProduceResponse) -> None:
-        """A broker answers a produce request."""
+    def _note_commit(self, request: OffsetCommitRequest) -> None:
+        places = [
+            f"{entry.partition_index}:{entry.committed_offset}"
+            for topic in request.topics
+            for entry in topic.partitions
+        ]
+        who = f"{request.member_id} of generation {request.generation_id_or_member_epoch}"
+        self._cluster.kernel.note(f"that commits {', '.join(places)} as {who}")
+
+    def answered(self, answering: Answering, response: Any) -> None:
+        """A broker answers a request."""
+        if isinstance(response, ProduceResponse):
+            self._note_answer(answering, response)
+        elif isinstance(response, OffsetCommitResponse):
+            self._committed_offsets(answering.message, response)
+
+    def _committed_offsets(
+        self, request: OffsetCommitRequest, response: OffsetCommitResponse
+    ) -> None:
+        """What a group has committed does not go back: its users seek nowhere."""
+        asked = {
+            (topic.name, entry.partition_index): entry.committed_offset
+            for topic in request.topics
+            for entry in topic.partitions
+        }
+        who = f"{request.member_id} of generation {request.generation_id_or_member_epoch}"
+        committed = self.groups[request.group_id].committed
+        for topic in response.topics:
+            for entry in topic.partitions:
+                key = (topic.name, entry.partition_index)
+                if entry.error_code:
+                    continue
+                if asked[key] < committed[key]:
+                    self.fail(f"{who} commits {asked[key]} of {key} behind {committed[key]}")
+                committed[key] = asked[key]
+
+    def _note_answer(self, answering: Answering, response: ProduceResponse) -> None:
         codes = [
             f"{part.index}: {ErrorCode(part.error_code).name} at {part.base_offset}"
             for topic in response.responses
@@ -232,20 +288,22 @@ class Judge:
                 return f"{group} is not given {len(left)} of {key}, {min(left)} the first"
         return ""
 
+    def _committed(self) -> set[bytes]:
+        logs = [self.log(key) for key in self._cluster.data_keys]
+        return {log.values[at] for log in logs for at in log.values.keys() - log.aborted}
+
     def check(self) -> None:
         """All is quiet: nothing may be missing, and nothing be there twice or in part."""
         places: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
-        committed: set[bytes] = set()
         for key in self._cluster.data_keys:
             log = self.log(key)
             assert log.end == self._cluster.audit.ledger(key).end, f"{key} cannot be read"
             for offset, value in log.values.items():
                 places[value].append((key[1], offset))
-                if offset not in log.aborted:
-                    committed.add(value)
             self._check_order(key, log)
         for written in self._written.values():
             self._check_written(written, places[written.value])
+        committed = self._committed()
         for transaction in dict.fromkeys(self._transactions.values()):
             self._check_transaction(transaction, committed)
         for name, group in self.groups.items():
@@ -269,7 +327,8 @@ class Judge:
         found: set[bytes] = set()
         for value in log.values.values():
             written = self._written[value]
-            if value in found:
+            is_in_time = written.is_once or written.outcome is Outcome.DONE
+            if value in found or not is_in_time:  # a plain one, given up, may come at any time
                 continue
             found.add(value)
             if written.number < last.get(written.writer, -1):

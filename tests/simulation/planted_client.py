@@ -4,10 +4,22 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from pybroker.client.producer.batch import Batch, Outcome
+import trio
+
+from pybroker.client.consumer import topics_view, unpacking
+from pybroker.client.consumer.deliveries import Ledger
+from pybroker.client.consumer.polling import Polling
+from pybroker.client.consumer.positions import Position
+from pybroker.client.consumer.progress import Progress
+from pybroker.client.consumer.received import batches_of
+from pybroker.client.producer.batch import Batch, Identity, Outcome
 from pybroker.client.producer.identities import Identities
-from pybroker.client.producer.partition_queue import PartitionQueue
+from pybroker.client.producer.partition_queue import GAPS, PartitionQueue, Verdict
+from pybroker.client.producer.transaction import State, Transaction
+from pybroker.client.producer.transactions import Transactions
+from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.record import NO_SEQUENCE
+from pybroker.protocol.topics import TopicPartition
 from tests.simulation.client_cluster import simulate_client
 from tests.simulation.cluster import Result
 
@@ -55,11 +67,128 @@ def _others_overtake() -> Any:
     return patch.object(PartitionQueue, "candidate", candidate)
 
 
+def _replaced_leaders_wrote_nothing() -> Any:
+    """A leader that says that it leads no more has not appended."""
+    judge = PartitionQueue.judge
+
+    def trust(self: PartitionQueue, batch: Batch, code: ErrorCode, **known: Any) -> Verdict:
+        return judge(self, batch, code, **{**known, "base_offset": -1})
+
+    return patch.object(PartitionQueue, "judge", trust)
+
+
+def _what_is_forgotten_is_not_written() -> Any:
+    """A batch that a broker does not remember is written anew."""
+    judge = PartitionQueue.judge
+
+    def trust(self: PartitionQueue, batch: Batch, code: ErrorCode, **known: Any) -> Verdict:
+        if code in GAPS:
+            batch.may_be_written = False
+        return judge(self, batch, code, **known)
+
+    return patch.object(PartitionQueue, "judge", trust)
+
+
+def _commit_without_flush() -> Any:
+    """A transaction is committed while its records are on their way."""
+
+    async def hasty(self: Transactions) -> None:
+        self._transaction.check_open("commit")
+        self._transaction.move(State.COMMITTING)
+        await self._end(is_commit=True)
+
+    return patch.object(Transactions, "commit", hasty)
+
+
+def _failures_are_committed() -> Any:
+    """A record that is not written does not doom its transaction."""
+    return patch.object(Transaction, "batch_failed", lambda *_args, **_how: None)
+
+
+def _aborted_are_handed_out() -> Any:
+    """Nothing that a fetch brings is left out."""
+
+    def all_of(partition: Any, columns: Any, position: int, aborted: Any) -> Any:
+        return batches_of(partition, columns, position, aborted and ())
+
+    return patch.object(unpacking, "batches_of", all_of)
+
+
+def _leaders_go_back() -> Any:
+    """Whatever a broker says of leaders is believed."""
+    return patch.object(topics_view, "_keep_newer_leaders", lambda _before, _topic: None)
+
+
+def _fetched_is_committed() -> Any:
+    """What is in the buffer counts as handed out."""
+
+    def through(self: Progress) -> dict[TopicPartition, Position]:
+        found = {tp: state.fetch_position for tp, state in self._positions.items()}
+        return {tp: at for tp, at in found.items() if at is not None}
+
+    return patch.object(Progress, "through", through)
+
+
+def _hand_is_committed() -> Any:
+    """Who is cancelled has done what it was given."""
+    return patch.object(Progress, "interrupt", lambda _self: None)
+
+
+def _asking_is_not_done() -> Any:
+    """Who is cancelled while it asks for more has not done what it was given before."""
+    return patch.object(Progress, "ask_for_more", lambda _self: None)
+
+
+def _unsettled_is_committed() -> Any:
+    """In ack mode, up to the newest that is settled."""
+
+    def newest(self: Ledger) -> dict[TopicPartition, int]:
+        return {place: mine.next_offset for place, mine in self._partitions.items()}
+
+    return patch.object(Ledger, "committable", newest)
+
+
+def _polls_lose_records() -> Any:
+    """What was taken from the buffer is gone if the call is cancelled."""
+    take = Polling.next_batch
+
+    async def slow(self: Polling, *args: Any) -> Any:
+        batch = await take(self, *args)
+        self._progress.let_go()
+        await trio.sleep(0.01)
+        return batch if batch is None else self._progress.hold(batch)
+
+    return patch.object(Polling, "next_batch", slow)
+
+
+def _numbers_before_they_are_known() -> Any:
+    """A new producer's batches do not wait for its first one."""
+    restart = PartitionQueue.restart
+
+    def begin(self: PartitionQueue, identity: Identity) -> None:
+        restart(self, identity)
+        self.is_known = True
+
+    return patch.object(PartitionQueue, "restart", begin)
+
+
 PLANTED: dict[str, Callable[[], Any]] = {
     "retry under a new sequence number": _retry_under_a_new_number,
     "sequence number given again after a time-out": _number_given_again,
     "epoch not raised after a gap": _epoch_not_raised,
     "batches overtake one that is sent again": _others_overtake,
+    "a new producer's batches leave together": _numbers_before_they_are_known,
+    "replaced leaders have written nothing": _replaced_leaders_wrote_nothing,
+    "what a broker has forgotten is not written": _what_is_forgotten_is_not_written,
+    "transaction committed before its records are there": _commit_without_flush,
+    "transaction committed without a record that failed": _failures_are_committed,
+    "aborted records are handed out": _aborted_are_handed_out,
+    "leaders of older epochs are believed": _leaders_go_back,
+    "what is fetched is committed": _fetched_is_committed,
+    "what is in hand is committed by who is cancelled": _hand_is_committed,
+    "a cancelled question takes a commit back": _asking_is_not_done,
+    "what is not settled is committed": _unsettled_is_committed,
+    "a cancelled poll loses records": _polls_lose_records,
 }
 
 

@@ -280,7 +280,7 @@ class Answering:
             return  # its connection was closed
         if isinstance(response, Produced):
             response = response.response
-            self.connection.host.cluster.judge.answered(self, response)
+        self.connection.host.cluster.judge.answered(self, response)
         sent = self.sent
         parts = encode_response(sent.api_key, sent.version, sent.correlation_id, response)
         self.frame = joined(parts)

@@ -46,25 +46,55 @@ class VirtualClock(trio.abc.Clock):
 
 
 class Driver:
-    """Lets the kernel go on when the tasks have come to rest."""
+    """Lets the kernel go on when the tasks have come to rest.
+
+    It outlives their cancellation: what they still do then takes time, too. If the kernel fails,
+    nothing but time goes on.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._is_touched = False
+        self._failure: Exception | None = None
+        self._running = trio.CancelScope(shield=True)
+        self._work = trio.CancelScope()
 
     def touch(self) -> None:
         """An event of the kernel has woken a task, or may have."""
         self._is_touched = True
 
-    async def run(self) -> None:
-        """Until it is cancelled."""
+    async def drive(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do `work`. Raises what it or the kernel raises."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._run)
+            try:
+                with self._work:
+                    await work()
+            finally:
+                self._running.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self) -> None:
+        with self._running:
+            while True:
+                await wait_all_tasks_blocked()
+                self._is_touched = False
+                seconds = trio.lowlevel.current_statistics().seconds_to_next_deadline
+                wait_ms = _LONGEST_STEP_MS if seconds == inf else ceil(seconds * 1000 - 1e-4)
+                self._go_on(max(1, wait_ms))
+
+    def _go_on(self, most_ms: int) -> None:
         kernel = self._kernel
-        while True:
-            await wait_all_tasks_blocked()
-            self._is_touched = False
-            seconds = trio.lowlevel.current_statistics().seconds_to_next_deadline
-            wait_ms = _LONGEST_STEP_MS if seconds == inf else ceil(seconds * 1000 - 1e-4)
-            kernel.run_until(kernel.now_ms + max(1, wait_ms), lambda: self._is_touched)
+        end_ms = kernel.now_ms + most_ms
+        if self._failure is None:
+            try:
+                kernel.run_until(end_ms, lambda: self._is_touched)
+                return
+            except Exception as error:
+                self._failure = error
+                self._work.cancel()
+        kernel.now_ms = end_ms
 
 
 @contextmanager
@@ -92,15 +122,9 @@ def run_in_trio(
     Raises what it raises; of several errors the first, an AssertionError before others.
     """
 
-    async def run() -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(driver.run)
-            await work()
-            nursery.cancel_scope.cancel()
-
     with _seeded(seed):
         try:
-            trio.run(run, clock=VirtualClock(kernel))
+            trio.run(driver.drive, work, clock=VirtualClock(kernel))
         except BaseExceptionGroup as group:
             errors = list(_leaves(group))
             found = [error for error in errors if isinstance(error, AssertionError)]

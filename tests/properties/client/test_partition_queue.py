@@ -54,7 +54,8 @@ class Broker:
         if seen is not None:
             assert seen[0] == len(values), "numbers that other records have"
             return ErrorCode.NONE, seen[1]
-        epoch, expected = self._newest.get(identity.producer_id, (-1, 0))
+        # Of a producer that is not known, any number is the first one.
+        epoch, expected = self._newest.get(identity.producer_id, (identity.epoch, sequence))
         if identity.epoch < epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH, -1
         if sequence != (expected if identity.epoch == epoch else 0):
@@ -198,6 +199,7 @@ def test_a_queue_that_stands_still_takes_no_turn() -> None:
     """Only one that is sent again goes, and alone."""
     queue = PartitionQueue("t", 0)
     queue.identity = Identity(1, 0)
+    queue.is_known = True
     for number in range(7):
         batch = Batch("t", 0, 0)
         batch.records.append((0, None, b"%d" % number, ()))

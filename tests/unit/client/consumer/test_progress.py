@@ -54,6 +54,19 @@ def test_what_is_worked_on_counts_unless_it_is_interrupted(positions: Positions)
     assert offset(progress) == 3
 
 
+def test_who_is_interrupted_while_it_asks_for_more_has_done_what_it_had(
+    positions: Positions,
+) -> None:
+    """It may be committed by then: what is committed does not go back."""
+    progress = Progress(positions)
+    progress.hold_all(progress.hold(taken(positions, 5, 10)))
+    progress.ask_for_more()
+    progress.interrupt()
+    assert offset(progress) == 15
+    progress.hold_all(progress.hold(taken(positions, 15, 10)))
+    assert offset(progress) == 15
+
+
 def test_of_a_whole_batch_nothing_counts_once_it_is_interrupted(positions: Positions) -> None:
     progress = Progress(positions)
     progress.hold_all(progress.hold(taken(positions, 5, 10)))

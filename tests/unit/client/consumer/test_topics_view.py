@@ -1,0 +1,57 @@
+"""What a consumer knows of its topics: who does not know yet, and answers, undoes nothing."""
+
+from itertools import count
+
+from pybroker.client.consumer.positions import BEHIND_MS, PartitionState, Position
+from pybroker.client.consumer.topics_view import Leader, TopicsView
+from pybroker.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+PLACE = ("t", 0)
+ONE_ID, OTHER_ID = b"1" * 16, b"2" * 16
+
+
+def answer(leader: int, epoch: int, topic_id: bytes = ONE_ID) -> MetadataResponse:
+    part = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+    topic = MetadataResponseTopic(name="t", topic_id=topic_id, partitions=[part])
+    return MetadataResponse(topics=[topic])
+
+
+def test_a_leader_epoch_does_not_go_back() -> None:
+    view = TopicsView()
+    view.take(answer(1, 4))
+    view.take(answer(2, 5))
+    view.take(answer(1, 4))
+    assert view.leader(PLACE) == Leader(2, 5)
+    view.take(answer(-1, 6))
+    assert view.leader(PLACE) == Leader(-1, 6)
+
+
+def test_another_topic_of_the_name_begins_anew() -> None:
+    view = TopicsView()
+    view.take(answer(1, 4))
+    view.take(answer(2, 0, OTHER_ID))
+    assert view.leader(PLACE) == Leader(2, 0)
+
+
+def test_brokers_without_epochs_are_believed() -> None:
+    view = TopicsView()
+    view.take(answer(1, 4))
+    view.take(answer(2, -1))
+    assert view.leader(PLACE) == Leader(2, -1)
+
+
+def test_a_position_is_not_shown_to_a_leader_of_an_older_epoch() -> None:
+    """For a while: it might be of a topic that was deleted."""
+    state = PartitionState(count())
+    assert not state.is_ahead_of(2, 0)
+    state.seek(Position(100, epoch=3))
+    assert state.is_ahead_of(2, 0)
+    assert state.is_ahead_of(2, BEHIND_MS - 1)
+    assert not state.is_ahead_of(2, BEHIND_MS)
+    assert not state.is_ahead_of(3, BEHIND_MS + 1)
+    assert state.is_ahead_of(2, BEHIND_MS + 2)
+    assert not state.is_ahead_of(-1, BEHIND_MS + 3)
