@@ -122,6 +122,11 @@ Examples:
     help="With --console: let it change things, too.",
 )
 @click.option(
+    "--registry-url",
+    metavar="URL",
+    help="With --console: show Avro, Protobuf and JSON Schema as JSON; an extra.",
+)
+@click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; end it with pybroker stop."
 )
 @click.option(
@@ -148,6 +153,7 @@ def start(
     has_console: bool,
     console_port: int,
     console_write: bool,
+    registry_url: str | None,
     detach: bool,
     until_eof: bool,
     verbose: bool,
@@ -164,6 +170,10 @@ def start(
     from ..resources import descriptors
 
     descriptors.raise_descriptor_limit()
+    if registry_url:
+        from .registry import registry_at
+
+        registry_at(registry_url)  # what is wrong with it is said before anything starts
     if ephemeral:
         if data_dir != cluster_state.default_data_dir():
             raise ClusterError("--ephemeral keeps nothing; leave out --data-dir")
@@ -196,7 +206,9 @@ def start(
     owner = _owner() if until_eof else None
     console = None
     if has_console:
-        console = ConsoleProcess(spec.data_dir, console_port, may_write=console_write)
+        console = ConsoleProcess(
+            spec.data_dir, console_port, may_write=console_write, registry_url=registry_url
+        )
     sys.exit((_start_detached if detach else _start_here)(spec, started, console, owner))
 
 

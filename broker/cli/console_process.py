@@ -20,13 +20,16 @@ DEFAULT_PORT: Final = 8080
 
 
 class ConsoleProcess:
-    """Of the cluster on `data_dir`; port 0: any free one."""
+    """Of the cluster on `data_dir`; port 0: any free one. `registry_url`: for values of schemas."""
 
-    def __init__(self, data_dir: Path, port: int, *, may_write: bool) -> None:
+    def __init__(
+        self, data_dir: Path, port: int, *, may_write: bool, registry_url: str | None = None
+    ) -> None:
         self._command = [
             *(sys.executable, "-P", "-m", "pybroker", "console", "--until-stdin-ends"),
             *("--data-dir", str(data_dir), "--port", str(port)),
             *(["--console-write"] if may_write else []),
+            *(["--registry-url", registry_url] if registry_url else []),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -12,10 +12,18 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from pybroker.broker.local import cluster_state
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.testing import KafkaCluster
 from tests.compat.test_console import Seen
-from tests.support.browser import browser_page, chromium, console_process
+from tests.support.browser import (
+    browser_page,
+    chromium,
+    console_process,
+    never_pressed,
+    press_what_only_copies,
+    skip_unless_whole,
+)
 
 CONFIG = {"segment.bytes": 20_000, "index.interval.bytes": 500}
 TOPIC = "orders"
@@ -168,3 +176,32 @@ def test_readable_by_all(seen: Seen) -> None:
     width = seen.page.evaluate("document.documentElement.scrollWidth")
     seen.page.set_viewport_size({"width": 1400, "height": 900})
     assert width <= 400
+
+
+def test_every_button_was_pressed(seen: Seen, request: pytest.FixtureRequest) -> None:
+    skip_unless_whole(request)
+    leader = seen.kafka.leader(TOPIC)
+    seen.open(f"inside/replication/{leader}/{TOPIC}/0")
+    seen.page.get_by_role("button", name="Show").click()
+    for view in ("waiting", "files"):
+        seen.open(f"inside/{view}/{leader}/{TOPIC}/0")
+        seen.page.get_by_text("Copy", exact=True).first.wait_for()
+        press_what_only_copies(seen.page)
+    left = never_pressed(seen.page, "inside")
+    assert not left, "\n".join(left)
+
+
+def test_metrics_of_brokers_that_are_elsewhere(seen: Seen) -> None:
+    """A console that is not told of their directory, but where they serve what they measure."""
+    from playwright.sync_api import expect
+
+    nodes = cluster_state.load(Path(seen.kafka.data_dir)).brokers
+    told = [f"--metrics={node.node_id}=127.0.0.1:{node.metrics_port}" for node in nodes]
+    bootstrap = f"--bootstrap-server={seen.kafka.bootstrap}"
+    browser = seen.page.context.browser
+    assert browser is not None
+    with console_process(None, bootstrap, *told) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        page.goto(address.split("?")[0] + "#/plots")
+        expect(page.get_by_role("region", name="stages")).to_contain_text("Produce")

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pybroker.testing import KafkaCluster
-from tests.support.browser import browser_page, chromium, console_process
+from tests.support.browser import (
+    browser_page,
+    chromium,
+    console_process,
+    never_pressed,
+    press_what_only_copies,
+    skip_unless_whole,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -101,6 +108,13 @@ def test_tokens_are_made_renewed_and_ended(admin: Page) -> None:
     expect(admin.locator("#told")).to_contain_text("is renewed")
     tokens.get_by_role("button", name="expire token").click()
     expect(tokens.locator("tbody")).to_contain_text("there are none")
+
+
+def test_every_button_was_pressed(admin: Page, request: pytest.FixtureRequest) -> None:
+    skip_unless_whole(request)
+    press_what_only_copies(admin)
+    left = never_pressed(admin, "security")
+    assert not left, "\n".join(left)
 
 
 def test_a_user_sees_what_it_may(kafka: KafkaCluster, admin: Page) -> None:

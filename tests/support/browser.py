@@ -54,12 +54,19 @@ def press_what_only_copies(page: Page) -> None:
             button.click()
 
 
-def never_pressed(page: Page, *but_of: str) -> list[str]:
-    """Buttons that were there while nobody pressed any of their name; not those of some pages."""
+def skip_unless_whole(request: pytest.FixtureRequest) -> None:
+    """For a test of what all tests of its file have done."""
+    mine = [item for item in request.session.items if item.path == request.node.path]
+    if len(mine) != sum(name.startswith("test_") for name in vars(request.module)):
+        pytest.skip("only where all tests of this file are run")
+
+
+def never_pressed(page: Page, *pages: str) -> list[str]:
+    """Buttons of these pages that were there while nobody pressed any of their name."""
     found: list[str] = page.evaluate(
         "[...window.watched.seen].filter((name) => !window.watched.pressed.has(name))"
     )
-    return sorted(name for name in found if not name.startswith(but_of))
+    return sorted(name for name in found if name.startswith(pages))
 
 
 def chromium() -> str:
@@ -95,12 +102,12 @@ def browser_page() -> Iterator[Page]:
 
 
 @contextmanager
-def console_process(data_dir: Path, *options: str) -> Iterator[str]:
-    """`pybroker console` for the cluster there; the address with its token."""
-    command = [sys.executable, "-m", "pybroker", "console", "--data-dir", str(data_dir)]
-    process = subprocess.Popen(
-        [*command, "--port", "0", *options], stdout=subprocess.PIPE, text=True, cwd=ROOT.parent
-    )
+def console_process(data_dir: Path | None, *options: str) -> Iterator[str]:
+    """`pybroker console` for the cluster there, if any; the address with its token."""
+    command = [sys.executable, "-m", "pybroker", "console", "--port", "0", *options]
+    if data_dir is not None:
+        command += ["--data-dir", str(data_dir)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT.parent)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().split()[1]
