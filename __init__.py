@@ -79,7 +79,7 @@ _MODULES = {
     "list_topics": ".client.admin.topics",
 }
 
-if __name__ == "pybroker" and environ.get("PYBROKER_COMPILED") == "all":
+if __name__ == "pybroker" and environ.get("PYBROKER_COMPILED") not in ("0", "loops"):
     import_module(".compiled", __name__).install(__name__, dirname(__file__))
 
 if not TYPE_CHECKING:

@@ -11,8 +11,9 @@ place by inheriting from it. The loops over records have a folder and a digest o
 (`protocol/records/loops`): they are compiled by whoever installs from a checkout, in seconds; these
 take a minute, and come with `make compiled` and in wheels.
 
-They run only where `PYBROKER_COMPILED=all` is in the environment: annotations are checks there, and
-one that is wrong about a rare value ends a broker. 0 has the loops' sources run, too.
+`PYBROKER_COMPILED=loops` in the environment has their sources run, 0 those of the loops, too.
+Annotations are checks in what is compiled; where one is wrong about a rare value, the connection
+that it came from is closed, and others live (docs/decisions/contained.md).
 """
 
 from __future__ import annotations

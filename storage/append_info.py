@@ -99,5 +99,7 @@ class AppendInfo:
         return cls(-1, -1, -1, -1, -1, log_start_offset, 0, 0)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
-        return f"AppendInfo({fields})"
+        return (
+            f"AppendInfo({self.first_offset}..{self.last_offset}, {self.size_bytes} bytes, "
+            f"duplicate={self.duplicate})"
+        )

@@ -87,14 +87,9 @@ COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]
 # Files side by side: the tests of one share a broker.
 BY_FILE = ["--dist=loadfile"]
+CLIENTS = [f"tests/compat/test_{name}.py" for name in ("aiokafka", "confluent", "kafka_python")]
 # As on a machine without epoll, sendfile and /proc.
-WITH_POSIX = [
-    "tests/unit/broker",
-    "tests/wire",
-    "tests/compat/test_aiokafka.py",
-    "tests/compat/test_confluent.py",
-    "tests/compat/test_kafka_python.py",
-]
+WITH_POSIX = ["tests/unit/broker", "tests/wire", *CLIENTS]
 
 # What runs the loops over records the most: once more without a compiler.
 RECORDS = [
@@ -105,9 +100,11 @@ RECORDS = [
     "tests/properties/protocol/records",
 ]
 
-# What is asked of the way of a request when it is compiled, which has to be asked for: `make
-# test-compiled`. First what looks into it; its doubles are interpreted.
+# What is asked of the way of a request when it is compiled: `make test-compiled`. First what looks
+# into it; its doubles are interpreted.
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
+# In a checkout where it is compiled, too: some tests change what is in it.
+SOURCES = ["env", "PYBROKER_COMPILED=loops"]
 REQUEST_PATH = [
     "tests/unit/test_compiled.py",
     "tests/unit/broker/network",
@@ -150,7 +147,7 @@ def stages() -> list[Stage]:
         Stage(
             "unit and property tests",
             "test",
-            [*pytest, *COMPUTING, "tests/unit", "tests/properties"],
+            [*SOURCES, *pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
         Stage("types", "lint", [str(BIN / "mypy")], lane=1),
@@ -174,7 +171,7 @@ def stages() -> list[Stage]:
         ),
         Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
-        Stage("simulation", "test", [*pytest, "tests/simulation"], lane=1),
+        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=1),
         Stage(
             "records, interpreted",
             "test",
@@ -196,6 +193,12 @@ def stages() -> list[Stage]:
             "abuse, compiled",
             "compiled",
             [*ALL_COMPILED, "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
+        ),
+        Stage("faults, compiled", "compiled", [*ALL_COMPILED, *pytest, *WAITING, "tests/faults"]),
+        Stage(
+            "Python's clients, compiled",
+            "compiled",
+            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, *CLIENTS],
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),

@@ -21,7 +21,8 @@ from tests.pythons import ROOT, VERSIONS, find
 DIST = ROOT / "dist"
 # Of its dependencies, what the compiled loops import.
 IMPORTED = ("librt>=0.16", "mypy-extensions>=1.0")
-BOTH = {**os.environ, "PYBROKER_COMPILED": "all"}
+BUILD = {**os.environ, "PYBROKER_COMPILED": "all"}
+RUN = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
 ASK = (
     "import pybroker.compiled as c; from pybroker.protocol.records.loops import COMPILED;"
     "print(COMPILED and c.is_request_path_compiled())"
@@ -33,14 +34,14 @@ def build(python: Path, folder: Path) -> str:
     pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     made = folder / "made"
     command = [*pip, "wheel", "--no-deps", "--wheel-dir", made, ROOT]
-    subprocess.run(command, check=True, env=BOTH)
+    subprocess.run(command, check=True, env=BUILD)
     (wheel,) = made.glob("*.whl")
     subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     own = folder / "venv" / "bin" / "python"
     subprocess.run([*pip, "--python", own, "install", *IMPORTED], check=True)
     subprocess.run([*pip, "--python", own, "install", "--no-deps", wheel], check=True)
     told = subprocess.run(
-        [own, "-c", ASK], capture_output=True, text=True, check=True, env=BOTH
+        [own, "-c", ASK], capture_output=True, text=True, check=True, env=RUN
     ).stdout
     if not told.startswith("True "):
         return "NOT COMPILED"

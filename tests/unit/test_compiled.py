@@ -42,6 +42,20 @@ def test_the_sources_can_be_asked_for(wanted: str) -> None:
 
 
 @needs_compiled
+def test_what_is_compiled_runs_unless_something_else_is_asked_for() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYBROKER_COMPILED"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {FIRST} as module; print(module.__file__)"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip().endswith(".so")
+
+
+@needs_compiled
 def test_an_edit_of_what_is_compiled_or_imported_there_makes_it_void(tmp_path: Path) -> None:
     shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
     (digest,) = (tmp_path / FOLDER).glob("*/digest")

@@ -160,7 +160,7 @@ class Side:
 
 def slots(one: object) -> dict[str, Any]:
     """Its fields, to compare it by."""
-    names = getattr(type(one), "__slots__", None)
+    names = getattr(type(one), "__slots__", None) or getattr(type(one), "__mypyc_attrs__", None)
     return {name: getattr(one, name) for name in names} if names else {"": one}
 
 
