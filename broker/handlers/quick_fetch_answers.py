@@ -27,7 +27,9 @@ from ...replication.types import FetchEntry
 from ...storage.files import FileSlice
 
 MAX_TEMPLATES = 10_000
-FIRST_VERSION = 7  # with a session id
+FIRST_VERSION = 4  # of records that are sent as they are stored
+_FIRST_VERSION_WITH_START = 5
+_FIRST_VERSION_WITH_SESSION = 7
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 # Numbers that nothing else in a response looks like.
@@ -42,7 +44,7 @@ Pack = Callable[..., bytes]
 
 
 class _Template:
-    __slots__ = ("between", "flexible", "head", "middle", "pack", "size", "tail")
+    __slots__ = ("between", "flexible", "head", "middle", "numbers", "pack", "size", "tail")
 
     def __init__(self, version: int, topic: str, topic_id: bytes, index: int) -> None:
         partition = FetchResponsePartitionData(
@@ -57,23 +59,29 @@ class _Template:
             answer = FetchableTopicResponse(topic_id=topic_id, partitions=[partition])
         else:
             answer = FetchableTopicResponse(topic=topic, partitions=[partition])
-        response = FetchResponse(session_id=_SESSION, responses=[answer])
+        response = FetchResponse(responses=[answer])
+        if version >= _FIRST_VERSION_WITH_SESSION:
+            response.session_id = _SESSION
         parts: Any = encode_response(ApiKey.FETCH, version, 0, response)
         frame = b"".join([bytes(part) for part in parts])
-        session = frame.index(_INT32(_SESSION), _CORRELATION_ID_END)
-        numbers = frame.index(_HIGH.to_bytes(8, "big"), session)
+        numbers = frame.index(_HIGH.to_bytes(8, "big"), _CORRELATION_ID_END)
         records = frame.index(_RECORDS, numbers)
         self.flexible = API_TABLE[ApiKey.FETCH].is_flexible(version)
         length_bytes = 1 if self.flexible else _SIZE_BYTES
-        self.head = frame[_CORRELATION_ID_END:session]
-        self.between = frame[session + 4 : numbers]
-        self.middle = frame[numbers + 24 : records - length_bytes]
+        self.numbers = 3 if version >= _FIRST_VERSION_WITH_START else 2
+        if version >= _FIRST_VERSION_WITH_SESSION:
+            session = frame.index(_INT32(_SESSION), _CORRELATION_ID_END)
+            self.head = frame[_CORRELATION_ID_END:session]
+            self.between = frame[session + 4 : numbers]
+            form = f">ii{len(self.head)}si{len(self.between)}sqqq"
+        else:
+            self.head = frame[_CORRELATION_ID_END:numbers]
+            form = f">ii{len(self.head)}s{self.numbers}q"
+        self.middle = frame[numbers + 8 * self.numbers : records - length_bytes]
         self.tail = frame[records + len(_RECORDS) :]
         # Without the size itself, the records and their length.
         self.size = len(frame) - _SIZE_BYTES - length_bytes - len(_RECORDS)
-        self.pack: Pack = Struct(
-            f">ii{len(self.head)}si{len(self.between)}sqqq{len(self.middle)}s"
-        ).pack
+        self.pack: Pack = Struct(f"{form}{len(self.middle)}s").pack
 
 
 class QuickFetchAnswers:
@@ -110,15 +118,15 @@ class QuickFetchAnswers:
             self._templates[place] = template
         count = len(records)
         length = encode_uvarint(count + 1) if template.flexible else _INT32(count)
-        head = template.pack(
-            template.size + len(length) + count,
-            correlation_id,
-            template.head,
-            session_id,
-            template.between,
-            data.high_watermark,
-            data.last_stable_offset,
-            data.log_start_offset,
-            template.middle,
-        )
+        size = template.size + len(length) + count
+        numbers = (data.high_watermark, data.last_stable_offset, data.log_start_offset)
+        if version < _FIRST_VERSION_WITH_SESSION:
+            head = template.pack(
+                size, correlation_id, template.head, *numbers[: template.numbers], template.middle
+            )
+        else:
+            head = template.pack(
+                size, correlation_id, template.head, session_id, template.between, *numbers,
+                template.middle,
+            )  # fmt: skip
         return b"".join((head, length, records, template.tail))

@@ -70,7 +70,9 @@ def test_byte_for_byte(
         answer.topic_id = TOPIC_ID
     else:
         answer.topic = topic
-    response = FetchResponse(session_id=session_id, responses=[answer])
+    response = FetchResponse(responses=[answer])
+    if version >= 7:
+        response.session_id = session_id
     assert frame == joined(encode_response(ApiKey.FETCH, version, correlation_id, response))
 
 
