@@ -289,9 +289,8 @@ class Consumer:
 
         Raises ClientError if the partition is not assigned.
         """
-        state = self._positions[partition]
-        at = self._progress.through().get(partition)
-        return None if at is None or state.position is None else at.offset
+        self._positions[partition]  # it is assigned
+        return self._progress.next_offset(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at an offset. Raises ClientError if the partition is not assigned."""

@@ -83,6 +83,16 @@ class Progress:
                 found[place] = Position(self.last_offset + 1, batch.leader_epoch)
         return found
 
+    def next_offset(self, partition: TopicPartition) -> int | None:
+        """Behind what was handed out of one partition; None until that is known."""
+        state = self._positions.get(partition)
+        if state is None or state.position is None:
+            return None
+        batch = self.batch
+        if batch is None or (batch.topic, batch.partition) != partition:
+            return state.position.offset
+        return self.through()[partition].offset
+
     def interrupt(self) -> None:
         """The application will not go on: what it is working on is not done."""
         self._is_interrupted = True

@@ -31,6 +31,7 @@ class TopicsView:
 
     def __init__(self) -> None:
         self._topics: dict[str, MetadataResponseTopic] = {}
+        self._leaders: dict[str, dict[int, Leader]] = {}  # by topic and partition
         self._names: dict[bytes, str] = {}
         self._racks: dict[int, str | None] = {}
         self.errors: dict[str, ErrorCode] = {}  # of the last answer
@@ -48,15 +49,22 @@ class TopicsView:
                 continue
             before = self._topics.get(topic.name)
             has_changed |= before is None or len(before.partitions) != len(topic.partitions)
-            if before is not None and before.topic_id == topic.topic_id:
-                _keep_newer_leaders(before, topic)
+            is_same = before is not None and before.topic_id == topic.topic_id
+            known = self._leaders[topic.name] if is_same else {}
             self._topics[topic.name] = topic
+            self._leaders[topic.name] = {
+                each.partition_index: _newer(
+                    known.get(each.partition_index), Leader(each.leader_id, each.leader_epoch)
+                )
+                for each in topic.partitions
+            }
             self._names[topic.topic_id] = topic.name
         return has_changed
 
     def keep_only(self, names: Collection[str]) -> None:
         for name in self._topics.keys() - set(names):
             topic = self._topics.pop(name)
+            del self._leaders[name]
             self._names.pop(topic.topic_id, None)
 
     @property
@@ -74,20 +82,14 @@ class TopicsView:
 
     def leader(self, partition: TopicPartition) -> Leader | None:
         """None where the partition is not known."""
-        topic = self._topics.get(partition[0])
-        if topic is None:
-            return None
-        for each in topic.partitions:
-            if each.partition_index == partition[1]:
-                return Leader(each.leader_id, each.leader_epoch)
-        return None
+        leaders = self._leaders.get(partition[0])
+        return None if leaders is None else leaders.get(partition[1])
 
     def move(self, partition: TopicPartition, leader: Leader) -> None:
         """A broker has named the new leader (KIP-951)."""
-        topic = self._topics.get(partition[0])
-        for each in topic.partitions if topic else []:
-            if each.partition_index == partition[1] and leader.epoch > each.leader_epoch:
-                each.leader_id, each.leader_epoch = leader
+        known = self.leader(partition)
+        if known is not None and leader.epoch > known.epoch:
+            self._leaders[partition[0]][partition[1]] = leader
 
     def shapes(self, names: Collection[str]) -> dict[str, TopicShape]:
         """Of those that are known, for assignors."""
@@ -106,9 +108,6 @@ class TopicsView:
         return found
 
 
-def _keep_newer_leaders(before: MetadataResponseTopic, topic: MetadataResponseTopic) -> None:
-    known = {each.partition_index: each for each in before.partitions}
-    for each in topic.partitions:
-        newest = known.get(each.partition_index)
-        if newest is not None and newest.leader_epoch > each.leader_epoch > NO_EPOCH:
-            each.leader_id, each.leader_epoch = newest.leader_id, newest.leader_epoch
+def _newer(known: Leader | None, told: Leader) -> Leader:
+    """What is told, unless that is older than what is known."""
+    return known if known is not None and known.epoch > told.epoch > NO_EPOCH else told

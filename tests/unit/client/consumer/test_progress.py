@@ -142,4 +142,5 @@ def test_like_a_list_of_what_was_handed_out(positions: Positions, seed: int) -> 
             expected = fetched = chance.randint(0, 50)
             progress.drop([PLACE])
             positions[PLACE].seek(Position(expected))
-        assert offset(progress) == expected
+        assert offset(progress) == progress.next_offset(PLACE) == expected
+    assert progress.next_offset(("t", 2)) is None
