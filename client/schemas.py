@@ -96,7 +96,7 @@ class Registry:
         try:
             value = self._schemas[number].decode(data[HEAD_BYTES:], plain=plain)
         except Exception as error:  # the libraries raise what they like
-            raise SchemaError(f"a value is not as schema {number} says: {error}") from None
+            raise SchemaError(f"a value is not as schema {number} says: {_reason(error)}") from None
         return json.dumps(value, default=_plain, ensure_ascii=False).encode()
 
     def encode(self, number: int, data: bytes | None) -> bytes | None:
@@ -107,7 +107,8 @@ class Registry:
             encoded = self._schemas[number].encode(json.loads(data))
         except Exception as error:  # the libraries raise what they like
             raise SchemaError(
-                f"{data[:80]!r} is not as schema {number} says: {error or type(error).__name__}"
+                f"{data[:80].decode(errors='replace')!r} is not as schema {number} says: "
+                f"{_reason(error)}"
             ) from None
         return bytes([MAGIC]) + number.to_bytes(4, "big") + encoded
 
@@ -130,7 +131,7 @@ class Registry:
         except ClientError:
             raise
         except Exception as error:  # the libraries raise what they like
-            raise SchemaError(f"schema {number} cannot be used: {error}") from None
+            raise SchemaError(f"schema {number} cannot be used: {_reason(error)}") from None
         raise SchemaError(f"schema {number} is of a kind that is not known: {kind}")
 
     def _ask(self, path: str, number: int) -> dict[str, Any]:
@@ -146,9 +147,13 @@ class Registry:
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 raise SchemaError(f"{self._url}: there is no schema {number}") from None
-            raise RegistryError(f"{self._url}: status {error.code} for schema {number}") from None
+            hint = "; a login goes into http://USER:PASSWORD@HOST" if error.code == 401 else ""
+            raise RegistryError(
+                f"{self._url}: status {error.code} for schema {number}{hint}"
+            ) from None
         except (OSError, ValueError) as error:
-            raise RegistryError(f"no schema registry answers at {self._url}: {error}") from None
+            reason = _reason(getattr(error, "reason", error))
+            raise RegistryError(f"no schema registry answers at {self._url}: {reason}") from None
         if not isinstance(found, dict):
             raise RegistryError(f"{self._url} does not answer as a schema registry does")
         return found
@@ -159,6 +164,13 @@ def schema_of(data: bytes | None) -> int | None:
     if data is None or len(data) < HEAD_BYTES or data[0] != MAGIC:
         return None
     return int.from_bytes(data[1:HEAD_BYTES], "big")
+
+
+def _reason(error: object) -> str:
+    """In one line: a validator tells the schema and the value, too, in many."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _plain(value: object) -> str:

@@ -25,6 +25,7 @@ from ..security.authorizer import (
     PatternType,
     ResourceType,
 )
+from .completion import complete_groups, complete_topics, complete_transactional_ids
 from .options import (
     UserError,
     bootstrap_option,
@@ -82,10 +83,30 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(resources=resources, **others)
 
     options = (
-        click.option("--topic", "topics", multiple=True, metavar="NAME", help="'*': every topic."),
-        click.option("--group", "groups", multiple=True, metavar="NAME", help="Consumer group."),
+        click.option(
+            "--topic",
+            "topics",
+            multiple=True,
+            metavar="NAME",
+            help="'*': every topic.",
+            shell_complete=complete_topics,
+        ),
+        click.option(
+            "--group",
+            "groups",
+            multiple=True,
+            metavar="NAME",
+            help="Consumer group.",
+            shell_complete=complete_groups,
+        ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
-        click.option("--transactional-id", "transactional_ids", multiple=True, metavar="ID"),
+        click.option(
+            "--transactional-id",
+            "transactional_ids",
+            multiple=True,
+            metavar="ID",
+            shell_complete=complete_transactional_ids,
+        ),
         click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID"),
         click.option(
             "--user", "users", multiple=True, metavar="USER", help="Tokens made for this user."

@@ -102,6 +102,36 @@ def complete_groups(
     return _names(context, begin, ask)
 
 
+def complete_transactional_ids(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Ids of transactions that their coordinators know."""
+
+    async def ask(cluster: Cluster) -> list[str]:
+        from ...client.admin.transactions import Transactions
+
+        found = await Transactions(cluster).list()
+        return sorted(one.transactional_id for some in found.values.values() for one in some)
+
+    return _names(context, begin, ask)
+
+
+def complete_nodes(
+    context: click.Context, _parameter: click.Parameter, begin: str
+) -> list[CompletionItem]:
+    """Brokers' ids and `zookeeper`, of the cluster that runs on --data-dir."""
+    from click.shell_completion import CompletionItem
+
+    from ..local import cluster_state
+
+    names: list[str] = []
+    with contextlib.suppress(Exception):
+        data_dir = context.params.get("data_dir") or cluster_state.default_data_dir()
+        nodes = cluster_state.load(data_dir.absolute()).nodes
+        names = [node.name.removeprefix("broker ") for node in nodes]
+    return [CompletionItem(name) for name in names if name.startswith(begin)]
+
+
 def complete_brokers(
     context: click.Context, _parameter: click.Parameter, begin: str
 ) -> list[CompletionItem]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .completion import brokers_option
+from .completion import brokers_option, complete_topics
 from .places import find_places, place_text
 from .target import Row, Target, cluster_options
 
@@ -26,7 +26,9 @@ Examples:
   pybroker logdirs flights --broker 1 --replicas
 """
 )
-@click.argument("places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...")
+@click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)
 @brokers_option
 @click.option("--replicas", is_flag=True, help="Each replica, not only the directories.")
 @cluster_options

@@ -21,13 +21,14 @@ from .cluster_table import (
     node_table,
     partition_line,
 )
+from .completion import complete_nodes
 from .options import data_dir_option, user_errors
 
 STOP_WAIT_SECONDS = 75.0  # longer than a supervisor waits for its nodes
 SETTLE_WAIT_SECONDS = 30.0  # longer than ZooKeeper takes to miss a killed or paused broker
 POLL_SECONDS = 0.05
 
-node_argument = click.argument("node", metavar="NODE")
+node_argument = click.argument("node", metavar="NODE", shell_complete=complete_nodes)
 
 
 def _show(state: ClusterState, view: ClusterView | None) -> None:
@@ -102,7 +103,7 @@ Examples:
   pybroker stop 2
 """
 )
-@click.argument("node", metavar="[NODE]", required=False)
+@click.argument("node", metavar="[NODE]", required=False, shell_complete=complete_nodes)
 @data_dir_option
 @user_errors
 def stop(node: str | None, data_dir: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from .completion import complete_topics
+from .completion import complete_brokers, complete_topics
 from .options import UserError
 from .places import find_places, find_topics, parse_place, place_text
 from .reassigning import (
@@ -88,7 +88,9 @@ Examples:
   pybroker partitions reassign flights --cancel
 """
 )
-@click.argument("places", nargs=-1, metavar="[TOPIC[:PARTITIONS][=BROKERS]]...")
+@click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS][=BROKERS]]...", shell_complete=complete_topics
+)
 @click.option("--to-brokers", metavar="IDS", help="Spread the replicas over these brokers.")
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--throttle", "rate", type=click.IntRange(1), metavar="BYTES", help="A second.")
@@ -247,8 +249,14 @@ def moves(target: Target, watch: bool) -> None:
 
 
 @partitions.command("move-log-dir")
-@click.argument("places", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]...")
-@click.option("--broker", type=int, required=True, metavar="ID")
+@click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITIONS]...",
+    shell_complete=complete_topics,
+)
+@click.option("--broker", type=int, required=True, metavar="ID", shell_complete=complete_brokers)
 @click.option("--to", "path", required=True, metavar="DIRECTORY", help="One of its log.dirs.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
 @cluster_options

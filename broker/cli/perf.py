@@ -19,7 +19,7 @@ import click
 import trio
 
 from ...protocol.records.compression import Compression
-from .completion import complete_topics
+from .completion import complete_groups, complete_topics
 from .interrupt import Interrupt, interruptible
 from .latencies import Latencies
 from .options import UserError, run_client
@@ -174,7 +174,12 @@ class _Load:
     "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics
 )
 @click.option("--records", type=click.IntRange(1), default=100_000, show_default=True)
-@click.option("--group", metavar="NAME", help="As a member; else all partitions, no commits.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="As a member; else all partitions, no commits.",
+    shell_complete=complete_groups,
+)
 @plot_option
 @cluster_options
 def consume(

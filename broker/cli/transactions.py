@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...storage.retention import age_text
+from .completion import complete_topics, complete_transactional_ids
 from .options import UserError
 from .places import find_places, parse_place, place_text
 from .target import Row, Target, cluster_options, end_with_errors
@@ -70,7 +71,13 @@ def list_command(
 
 
 @transactions.command()
-@click.argument("ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...")
+@click.argument(
+    "ids",
+    nargs=-1,
+    required=True,
+    metavar="TRANSACTIONAL_ID...",
+    shell_complete=complete_transactional_ids,
+)
 @cluster_options
 def describe(target: Target, ids: tuple[str, ...]) -> None:
     """Show what transactional ids have open: since when, and in which partitions."""
@@ -94,7 +101,9 @@ def describe(target: Target, ids: tuple[str, ...]) -> None:
 
 
 @transactions.command("find-hanging")
-@click.argument("places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...")
+@click.argument(
+    "places", nargs=-1, metavar="[TOPIC[:PARTITIONS]]...", shell_complete=complete_topics
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(0),
@@ -131,7 +140,7 @@ def find_hanging(target: Target, places: tuple[str, ...], minutes: float) -> Non
 
 
 @transactions.command()
-@click.argument("place", metavar="TOPIC:PARTITION")
+@click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_topics)
 @click.option("--first-offset", type=click.IntRange(0), required=True, metavar="OFFSET")
 @cluster_options
 def abort(target: Target, place: str, first_offset: int) -> None:
@@ -165,7 +174,13 @@ def abort(target: Target, place: str, first_offset: int) -> None:
 
 
 @transactions.command()
-@click.argument("ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...")
+@click.argument(
+    "ids",
+    nargs=-1,
+    required=True,
+    metavar="TRANSACTIONAL_ID...",
+    shell_complete=complete_transactional_ids,
+)
 @cluster_options
 def fence(target: Target, ids: tuple[str, ...]) -> None:
     """Shut out whoever writes with these ids now, and abort what is open."""
@@ -185,7 +200,13 @@ def fence(target: Target, ids: tuple[str, ...]) -> None:
 
 
 @click.command(epilog="Example:  pybroker producers flights:0")
-@click.argument("places", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]...")
+@click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITIONS]...",
+    shell_complete=complete_topics,
+)
 @cluster_options
 def producers(target: Target, places: tuple[str, ...]) -> None:
     """Show who has written to partitions with a producer id, and what is open there."""

@@ -31,6 +31,7 @@ from pybroker.protocol.records.record import SimpleRecord
 from tests.support.apache_kafka import ApacheKafkaProcess, kafka_jars
 from tests.support.commands import Commands
 from tests.support.processes import BrokerProcess, zookeeper_process
+from tests.support.schema_registry import schema_registry
 from tests.support.wire import WireClient
 
 CONFIG = {
@@ -339,11 +340,20 @@ def test_transactions(place: Place, topic: str) -> None:
 
 def test_completion(place: Place, topic: str) -> None:
     group = f"g-{topic}"
+    transactional_id = f"x-{topic}"
     place.commands.text("groups", "reset", group, "--topic", topic, "--to", "0")
+    place.commands.text(
+        "produce", topic, "--transactional-id", transactional_id, stdin="in a transaction\n"
+    )
     for words, begin, expected in (
         ("topics describe", "t-", topic),
         ("groups describe", "g-", group),
         ("configs describe --broker", "", "1"),
+        ("partitions reassign", "t-", topic),
+        ("producers", "t-", topic),
+        ("acls add --topic", "t-", topic),
+        ("acls add --group", "g-", group),
+        ("transactions describe", "x-", transactional_id),
     ):
         environment = {
             "_PYBROKER_COMPLETE": "bash_complete",
@@ -471,6 +481,26 @@ def test_what_is_written(place: Place, topic: str, tmp_path: Path) -> None:
     copy = run.text("consume", f"{topic}-copy", "-o", "beginning", "--until", "end", "--json")
     again = [json.loads(line) | {"offset": at + 5} for at, line in enumerate(copy.splitlines())]
     assert again == [json.loads(line) for line in moved.splitlines()]
+
+
+def test_schemas_of_a_registry(place: Place) -> None:
+    """Avro, JSON Schema and Protobuf, both ways; what is not as its schema says ends it."""
+    run = place.commands
+    with schema_registry() as url:
+        for schema, value in ((1, '{"id": 1, "name": "a"}'), (2, '{"id": 7}'), (3, '{"id": "9"}')):
+            topic = f"schema-{schema}-{uuid.uuid4().hex[:8]}"
+            run.text("topics", "create", topic)
+            words = ("produce", topic, "--registry", url, "--schema", str(schema))
+            run.text(*words, stdin=value + "\n")
+            read = (topic, "-o", "beginning", "--until", "end")
+            assert lines(place, *read, "--registry", url) == [value]
+            assert lines(place, *read) != [value]
+            (told,) = run.run(*words, text='{"id": "many"}\n').stderr.splitlines()
+            assert f"is not as schema {schema} says" in told
+        (told,) = run.run(
+            "consume", *read, "--registry", url.replace("u:p@", "")
+        ).stderr.splitlines()
+        assert "a login goes into http://USER:PASSWORD@HOST" in told
 
 
 def test_a_wrong_line_ends_it(place: Place, topic: str) -> None:

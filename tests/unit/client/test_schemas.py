@@ -90,7 +90,7 @@ async def test_values_that_are_not_as_said(url: str) -> None:
         with pytest.raises(SchemaError, match="a value is not as schema"):
             registry.decode(data)
     for number, text in ((1, b'{"id": "x"}'), (1, b"{"), (2, b"{}"), (3, b'{"nope": 1}')):
-        with pytest.raises(SchemaError, match=f"is not as schema {number} says"):
+        with pytest.raises(SchemaError, match=f"is not as schema {number} says: [^\n]+$"):
             registry.encode(number, text)
 
 
