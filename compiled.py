@@ -27,6 +27,8 @@ from types import ModuleType
 from typing import Final
 
 REQUEST_PATH: Final = (
+    "broker.handlers.quick_answers",
+    "broker.handlers.quick_fetch_answers",
     "broker.network.connection",
     "broker.network.dispatcher",
     "broker.network.metered_request",
@@ -41,9 +43,13 @@ REQUEST_PATH: Final = (
     "broker.network.tls_connection",
     "protocol.records.batch",
     "replication.appends",
+    "replication.fetch_reader",
+    "replication.fetches",
     "replication.isr",
     "replication.partition",
+    "replication.reader",
     "storage.append_info",
+    "storage.batch_scan",
     "storage.log",
     "storage.own_batches",
     "storage.segment",

@@ -117,7 +117,8 @@ def _compile_request_path(temporary: Path, folder: Path) -> None:
     stage.mkdir()
     (stage / "pybroker").symlink_to(ROOT)
     names = [Path(*name.split(".")).with_suffix(".py") for name in compiled.REQUEST_PATH]
-    counted = sorted({name.as_posix() for name in names} | _imported_by(names))
+    # With the list itself: a module that leaves it is still imported by those that stay.
+    counted = sorted({"compiled.py", *(name.as_posix() for name in names), *_imported_by(names)})
     digest = compiled.digest(str(ROOT), counted)
     if (folder / "digest").exists() and (folder / "digest").read_text().startswith(digest):
         return

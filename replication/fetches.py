@@ -10,6 +10,8 @@ progress.
 
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchResponsePartitionData
 from ..protocol.topics import TopicPartition
@@ -22,6 +24,7 @@ from .types import ZERO_TOPIC_ID, Done, FetchEntry, FetchParams, FetchResults, P
 from .waiting import WaitingOperations
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Fetches:
     __slots__ = ("_collected", "_deletes", "_effects", "_partitions", "_reader", "_waiting")
 
