@@ -26,6 +26,7 @@ RETRY_SECONDS = 0.1
 LONGEST_LIFE_MS = 4_000
 CANCELLED_SHARE = 0.4  # of lives
 REQUEST_TIMEOUT_MS = 1_500
+DELIVERY_TIMEOUTS_MS = (2_000, 20_000, 120_000)
 
 
 class App(ABC):
@@ -88,7 +89,7 @@ class App(ABC):
         draw = self.random
         settings.setdefault("linger_ms", draw.choice((0, 5, 40)))
         settings.setdefault("batch_size", draw.choice((100, 300, 16_384)))
-        settings.setdefault("delivery_timeout_ms", draw.choice((2_000, 20_000, 120_000)))
+        settings.setdefault("delivery_timeout_ms", draw.choice(DELIVERY_TIMEOUTS_MS))
         return Producer(
             self.cluster.bootstrap, network=self.host.reach,
             request_timeout_ms=REQUEST_TIMEOUT_MS, **settings,

@@ -45,6 +45,7 @@ from tests.simulation.virtual_trio import Driver, run_in_trio
 # After the last fault: for as long as clients wait for an answer, and then some.
 CLIENTS_LIMIT_SECONDS = 150.0
 CUTS_WEIGHT = 4
+ISOLATED_LEADERS_WEIGHT = 3
 SILENCES_WEIGHT = 4
 REFUSALS_WEIGHT = 3
 LONGEST_CUT_MS = 4_000
@@ -129,6 +130,7 @@ class ClientCluster(TransactionalCluster):
         self.hosts: list[Host] = []
         self.apps: list[App] = []
         for kind, weight in (
+            (self._isolate_a_leader, ISOLATED_LEADERS_WEIGHT),
             (self._cut_host, CUTS_WEIGHT),
             (self._silence, SILENCES_WEIGHT),
             (self._refuse, REFUSALS_WEIGHT),
@@ -167,6 +169,9 @@ class ClientCluster(TransactionalCluster):
             return None
         random = self.kernel.random
         return random.choice(self.hosts), random.choice(list(self.brokers.values())).name
+
+    def _isolate_a_leader(self) -> None:
+        self.faults.isolate_leader(self.kernel.random.choice(self.data_keys))
 
     def _reset_a_teller(self) -> None:
         """The connections of a client."""
@@ -209,16 +214,6 @@ class ClientCluster(TransactionalCluster):
 
     # A run
 
-    def _new_apps(self) -> list[App]:
-        """Some that write, and some that read it."""
-        random = self.kernel.random
-        kinds: list[type[App]] = random.choices((Sender, PlainSender, Teller), (3, 1, 3), k=2)
-        if random.random() < 0.5 or Teller in kinds:
-            kinds.append(CommittedReader)
-        if random.random() < 0.6:
-            kinds += [Member] * random.randint(1, 3)
-        return [kind(self, f"{kind.__name__.lower()}{n}") for n, kind in enumerate(kinds)]
-
     def run(self) -> None:
         run_in_trio(self.kernel, self.driver, self.seed, self._run)
 
@@ -228,7 +223,9 @@ class ClientCluster(TransactionalCluster):
         self.admin.start()
         self.admin.on_connected = self._set_up
         await trio.sleep(CALM_START_MS / 1000)
-        self.apps = self._new_apps()
+        self.apps = [
+            kind(self, f"{kind.__name__.lower()}{n}") for n, kind in enumerate(app_kinds(self))
+        ]
         async with trio.open_nursery() as nursery:
             for app in self.apps:
                 nursery.start_soon(self._run_app, app)
@@ -266,6 +263,17 @@ class ClientCluster(TransactionalCluster):
 
     def what_clients_miss(self) -> str:
         return ""
+
+
+def app_kinds(cluster: ClientCluster) -> list[type[App]]:
+    """Of a seed: some that write, and some that read it."""
+    random = cluster.kernel.random
+    kinds: list[type[App]] = random.choices((Sender, PlainSender, Teller), (3, 1, 3), k=2)
+    if random.random() < 0.5 or Teller in kinds:
+        kinds.append(CommittedReader)
+    if random.random() < 0.6:
+        kinds += [Member] * random.randint(1, 3)
+    return kinds
 
 
 def simulate_client(seed: int) -> Result:

@@ -260,7 +260,7 @@ class Judge:
         for place in range(group.done_below[key], offset):
             if place in log.values and place not in done:
                 self.fail(f"{name} commits {offset} of {key}, and {place} is not done")
-        group.done_below[key] = offset
+        group.done_below[key] = min(offset, log.end)
 
     # What is there
 
@@ -280,9 +280,15 @@ class Judge:
                     break
         return log
 
+    def can_read(self, key: TopicPartition) -> bool:
+        """All that is committed: whoever has it is alive."""
+        return self.log(key).end == self._cluster.audit.ledger(key).end
+
     def what_is_left(self, group: str) -> str:
         """Of the records that a group has not done."""
         for key in self._cluster.data_keys:
+            if not self.can_read(key):
+                return f"nobody has all of {key}"
             left = self.log(key).values.keys() - self.groups[group].done[key]
             if left:
                 return f"{group} is not given {len(left)} of {key}, {min(left)} the first"
@@ -297,7 +303,7 @@ class Judge:
         places: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
         for key in self._cluster.data_keys:
             log = self.log(key)
-            assert log.end == self._cluster.audit.ledger(key).end, f"{key} cannot be read"
+            assert self.can_read(key)
             for offset, value in log.values.items():
                 places[value].append((key[1], offset))
             self._check_order(key, log)

@@ -120,7 +120,7 @@ class CommittedReader(App):
 
     def is_at_end(self, consumer: Consumer) -> bool:
         return self.cluster.has_all_written() and all(
-            consumer.position(key) == self.cluster.audit.ledger(key).end
+            consumer.position(key) == self.judge.log(key).end and self.judge.can_read(key)
             for key in self.cluster.data_keys
         )
 
