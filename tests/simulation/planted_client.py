@@ -22,10 +22,10 @@ from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.record import NO_SEQUENCE
 from pybroker.protocol.topics import TopicPartition
 from tests.simulation import client_apps, client_cluster
-from tests.simulation.client_apps import App, Sender
+from tests.simulation.client_apps import App, PlainSender, Sender
 from tests.simulation.client_cluster import simulate_client
 from tests.simulation.client_members import Member
-from tests.simulation.client_transactions import CommittedReader
+from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import Result
 
 MAX_SEEDS = 200
@@ -61,12 +61,14 @@ def _number_given_again() -> Any:
         batch.may_be_written = False
         settle(self, batch, outcome)
 
-    return patch.object(PartitionQueue, "settle", forget)
+    planted = patch.object(PartitionQueue, "settle", forget)
+    return _among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
 
 
 def _epoch_not_raised() -> Any:
     """After a gap the numbers begin anew under the same epoch."""
-    return patch.object(Identities, "_raise_epoch", lambda _self: None)
+    planted = patch.object(Identities, "_raise_epoch", lambda _self: None)
+    return _among(planted, *[Sender] * 4, DELIVERY_TIMEOUTS_MS=(1_000,), CANCELLED_SHARE=0.1)
 
 
 def _others_overtake() -> Any:
@@ -80,7 +82,7 @@ def _others_overtake() -> Any:
                 return batch
         return None
 
-    return patch.object(PartitionQueue, "candidate", candidate)
+    return _among(patch.object(PartitionQueue, "candidate", candidate), *[PlainSender] * 4)
 
 
 def _replaced_leaders_wrote_nothing() -> Any:
@@ -119,7 +121,8 @@ def _commit_without_flush() -> Any:
 
 def _failures_are_committed() -> Any:
     """A record that is not written does not doom its transaction."""
-    return patch.object(Transaction, "batch_failed", lambda *_args, **_how: None)
+    planted = patch.object(Transaction, "batch_failed", lambda *_args, **_how: None)
+    return _among(planted, *[Teller] * 4, DELIVERY_TIMEOUTS_MS=(1_000,))
 
 
 def _aborted_are_handed_out() -> Any:
