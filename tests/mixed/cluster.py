@@ -27,6 +27,7 @@ from tests.support.audit import audit
 from tests.support.cluster import CONFIG, Cluster, PartitionView, ZooKeeperServer
 from tests.support.ledger import ConfluentProducer, ConfluentReader, Ledger
 from tests.support.observer import Observer
+from tests.support.our_loads import OurProducer, OurReader
 from tests.support.processes import BrokerProcess, ZooKeeperProcess
 from tests.support.real_zookeeper import RealZooKeeper
 
@@ -203,9 +204,10 @@ class MixedCluster(Cluster):
 
 
 class Books(Ledger):
-    """Of librdkafka's clients only: those of kafka-python would take the machine from the JVMs."""
+    """Of librdkafka's clients and ours: kafka-python's would take the machine from the JVMs."""
 
     GROUP = "reader"
+    OUR_GROUP = "our-reader"
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.topic = topic
@@ -214,7 +216,11 @@ class Books(Ledger):
             ConfluentProducer(bootstrap, name, topic, partitions, idempotent=idempotent)
             for name, idempotent in (("once", True), ("at-least-once", False))
         ]
-        self.consumers = [ConfluentReader(bootstrap, self.GROUP, topic)]
+        self.producers.append(OurProducer(bootstrap, "ours", topic, partitions, idempotent=True))
+        self.consumers = [
+            ConfluentReader(bootstrap, self.GROUP, topic),
+            OurReader(bootstrap, self.OUR_GROUP, topic),
+        ]
 
 
 class Load:
