@@ -45,7 +45,7 @@ def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
     """Trio's schedule, the client's own draws and the order of its sets included."""
     script = (
         "from tests.simulation.client_cluster import simulate_client;"
-        "print(*(simulate_client(seed).digest for seed in (1, 2, 3)))"
+        "print(*(simulate_client(seed).digest for seed in (3, 4)))"
     )
     digests = []
     for hash_seed in ("1", "2"):
@@ -59,7 +59,7 @@ def test_the_same_seed_is_the_same_run_in_two_processes() -> None:
             check=True,
         )
         digests.append(done.stdout.split())
-    assert len(set(digests[0])) == 3
+    assert len(set(digests[0])) == 2
     assert digests[0] == digests[1]
 
 
