@@ -187,6 +187,7 @@ def play(
             result.broken += traceback.format_tb(error.__traceback__)[-2:]
             for name, lives in bank.lives.items():
                 result.broken += [f"{name}: {life.lines()[-3:]}" for life in lives[-1:]]
+            result.broken += bank.unread()
         finally:
             bank.close()
             outcomes = Counter(bank.outcomes().values())

@@ -263,6 +263,18 @@ class Bank:
             and all(o.whole == first.whole and not o.open for o in others)
         )
 
+    def unread(self) -> list[str]:
+        """What each reader lacks of what was told to be committed, and has in part."""
+        outcomes = self.outcomes().items()
+        told = [what for what, how in outcomes if how == "c" and not what.startswith("clerk")]
+        found = []
+        for reader in self.readers:
+            books = reader.books
+            lost = [what for what in told if what not in books.whole]
+            found.append(f"{books.name} lacks {lost[:5]} of {len(lost)}, has open {books.open}")
+            found += books.violations
+        return found
+
     def outcomes(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for lives in self.lives.values():
