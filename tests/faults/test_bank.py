@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.bank import play
+from tests.support.bank_books import Books
+from tests.support.bank_terms import LEDGER, leg_value
 
 SEED = 1
 MOMENTS = ("zombie", "transaction coordinator killed", "leader paused")
@@ -20,3 +22,14 @@ def test_transactions_keep_their_promises(tmp_path: Path) -> None:
     assert result.receipts > 0
     assert result.fenced == 1
     print(result.summary())
+
+
+def test_a_leg_that_is_read_twice_is_told_and_leaves_nothing_open() -> None:
+    books = Books("reader")
+    for number, amount in enumerate((-5, 5)):
+        books.see((LEDGER, 0, number, leg_value("t", number, 2, number, amount)))
+    assert (books.whole, books.open, books.violations) == ({"t"}, {}, [])
+    books.see((LEDGER, 0, 0, leg_value("t", 0, 2, 0, -5)))
+    assert books.open == {}
+    (told,) = books.violations
+    assert "is there twice" in told

@@ -58,10 +58,11 @@ class Books:
             self.receipts[value] = (partition, offset)
             return
         leg = parse_leg(value)
-        legs = self.open.setdefault(leg.transfer, {})
+        legs = self.open.get(leg.transfer, {})
         if leg.transfer in self.whole or leg.number in legs:
             self._violated(f"{leg} is there twice, now at {partition, offset}")
             return
+        self.open[leg.transfer] = legs
         legs[leg.number] = leg
         if len(legs) == leg.of:
             self._post(leg.transfer, self.open.pop(leg.transfer))
