@@ -368,8 +368,8 @@ class Fetcher(Generic[B]):
             self._fail(ClientError(f"{name} cannot be read at {at}: {error}; seek past it"))
             state.is_paused = True
             return
-        if state.attempt != attempt:
-            return
+        if state.attempt != attempt or state.fetch_position != at:
+            return  # sought elsewhere, or the same came from another broker: leaders have moved
         if not batches:
             self._too_large(partition, state, records)
             return

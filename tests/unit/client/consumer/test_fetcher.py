@@ -340,3 +340,20 @@ async def test_a_name_that_cannot_be_is_told() -> None:
     async with fetching(played, Position(0)) as (fetcher, _):
         with pytest.raises(ClientError, match="'t' cannot be the name of a topic"):
             await take(fetcher)
+
+
+async def test_the_same_records_from_two_brokers_are_taken_once() -> None:
+    """A leader that was paused answers beside the one that took its place."""
+    options, positions = ConsumerOptions(), Positions()
+    positions.assign([PLACE])
+    positions[PLACE].seek(Position(0))
+    played: Any = Played()
+    unpack = unpack_columns(check_crcs=True)
+    fetcher: Fetcher[ReceivedBatch] = Fetcher(played, options, positions, lambda: {"t"}, unpack)
+    records = bytes(build_batch([SimpleRecord(0, None, b"%d" % n) for n in range(3)]))
+    part = FetchResponsePartitionData(partition_index=0, high_watermark=3, records=records)
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(fetcher._take, PLACE, positions[PLACE], part)
+    assert len(fetcher.buffer) == 1
+    assert positions[PLACE].buffered_count == 1
