@@ -41,9 +41,9 @@ def build(python: Path, folder: Path) -> str:
     subprocess.run([*pip, "--python", own, "install", *IMPORTED], check=True)
     subprocess.run([*pip, "--python", own, "install", "--no-deps", wheel], check=True)
     told = subprocess.run(
-        [own, "-c", ASK], capture_output=True, text=True, check=True, env=RUN
+        [own, "-c", ASK], stdout=subprocess.PIPE, text=True, check=True, env=RUN
     ).stdout
-    if not told.startswith("True "):
+    if told.strip() != "True":
         return "NOT COMPILED"
     DIST.mkdir(exist_ok=True)
     wheel.replace(DIST / wheel.name)
