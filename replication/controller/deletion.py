@@ -149,7 +149,10 @@ class TopicDeletion:
             (alive if online else dead).append(replica)
         yield from self._mark_ineligible(dead)
         yield from self._replicas.change(alive, replica_states.OFFLINE)
-        yield from self._replicas.change(alive, replica_states.DELETION_STARTED)
+        # One whose state cannot be read stays as it is: a newer controller may have removed the
+        # topic, and this one learns only at its next write that it has been replaced.
+        stopped = [r for r in alive if context.replica_state(r) is replica_states.OFFLINE]
+        yield from self._replicas.change(stopped, replica_states.DELETION_STARTED)
         self.halt({replica.topic for replica in dead}, "a replica is offline")
 
     def _mark_ineligible(self, replicas: Iterable[Replica]) -> Flow[None]:
