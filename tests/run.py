@@ -87,6 +87,8 @@ COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]
 # Files side by side: the tests of one share a broker.
 BY_FILE = ["--dist=loadfile"]
+# Those first that tests/compat/conftest.py puts first, instead of those with the most tests.
+LONG_FIRST = [*BY_FILE, "--no-loadscope-reorder"]
 CLIENTS = [f"tests/compat/test_{name}.py" for name in ("aiokafka", "confluent", "kafka_python")]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = ["tests/unit/broker", "tests/wire", *CLIENTS]
@@ -154,7 +156,7 @@ def stages() -> list[Stage]:
         Stage(
             "real clients",
             "test",
-            [*pytest, *WAITING, *BY_FILE, "-m", "not at_kafka", "tests/compat", *SPARK_BY_HAND],
+            [*pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka", "tests/compat", *SPARK_BY_HAND],
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
@@ -169,15 +171,15 @@ def stages() -> list[Stage]:
             [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
             lane=1,
         ),
-        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
-        Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
-        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=1),
         Stage(
             "records, interpreted",
             "test",
             ["env", "PYBROKER_COMPILED=0", *pytest, *RECORDS],
             lane=1,
         ),
+        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
+        Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
+        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=2),
         Stage(
             "the request path",
             "compiled",

@@ -221,7 +221,8 @@ def test_who_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
             ours = {name for name in sys.modules if name.startswith("pybroker")}
             plugin = "pybroker.broker.testkit.plugin"
             parents = {"pybroker", "pybroker.broker", "pybroker.broker.testkit"}
-            assert ours == {plugin, *parents}
+            finder = "pybroker.compiled"  # of what is compiled; it has opened nothing yet
+            assert ours <= {plugin, *parents, finder}
     """
     done = run_pytest(tmp_path, text)
     assert done.returncode == 0, done.stdout
