@@ -4,6 +4,8 @@ A history of random steps: records in all codecs, transactions committed and abo
 deleted, partitions added, topics deleted and made again, while a stream reads, and a batch at its
 end. What Spark calls is called here without Spark, so that a history takes a second. The twin is
 kafka-python, which reads all there is from the start; it knows nothing of ranges and offsets.
+At its end our own consumer reads as well: it fetches many partitions without an end, in a session,
+and the source one range; both skip what is aborted, each in its own way, and give the same rows.
 `make test` plays a few histories, `make spark` more; a failure names its seed.
 """
 
@@ -18,10 +20,12 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 import pytest
+import trio
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 
+from pybroker.client.consumer.consumer import Consumer
 from pybroker.spark_jobs.source.data_source import KafkaDataSource
 from pybroker.spark_jobs.source.range_reader import DataLossError
 from tests.support.processes import BrokerProcess, running_broker
@@ -257,7 +261,31 @@ class History:
         reader = reader_of(
             self.options(subscribe=",".join(self.partitions), **more), streaming=False
         )
-        assert rows_of(reader, reader.partitions()) == self.dumb_rows()
+        rows = rows_of(reader, reader.partitions())
+        assert rows == self.dumb_rows()
+        assert rows == trio.run(self.own_rows)
+
+    async def own_rows(self) -> list[Seen]:
+        """All there is, by our own consumer."""
+        places = [
+            (topic, partition)
+            for topic, count in self.partitions.items()
+            for partition in range(count)
+        ]
+        found: list[Seen] = []
+        with trio.fail_after(WAIT_SECONDS):
+            async with Consumer(
+                self._servers,
+                isolation_level=self.isolation,
+                max_partition_fetch_bytes=self.source.choice([300, 5000, 1 << 22]),
+            ) as consumer:
+                await consumer.assign(places)
+                await consumer.seek_to_beginning()
+                ends = await consumer.end_offsets(places)
+                while any((consumer.position(place) or 0) < ends[place] for place in places):
+                    come = await consumer.poll(0.1)
+                    found += [Seen(*each[:6], headers=tuple(each.headers)) for each in come]
+        return sorted(found, key=lambda row: row[:3])
 
 
 def reader_of(options: dict[str, str], *, streaming: bool) -> Any:
