@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from heapq import nlargest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,7 +48,7 @@ PAUSE_PER_LOOK: Final = 15  # at most a sixteenth of the time is spent on asking
 ANSWER_SECONDS: Final = 2.0  # then another broker is asked
 NODES_SECONDS: Final = 1.0
 METRICS_SECONDS: Final = 2.0
-PLOTTED_APIS: Final = ("Produce", "Fetch", "Metadata")
+GROUPS_PLOTTED: Final = 20  # those with the largest lag
 FIRST_THAT_NEED_NOT_CREATE: Final = 4  # of Metadata
 
 
@@ -211,8 +213,15 @@ class Collector:
         values = self._counters.rates(totals, now)
         for number, one in found.items():
             values |= {f"{name} · broker {number}": value for name, value in one.gauges.items()}
-            for api in PLOTTED_APIS:
-                for quantile, ms in one.stages.get(api, {}).get("total", {}).items():
+        lags: dict[str, float] = {}
+        for one in found.values():
+            for group, lag in one.lags.items():
+                lags[group] = lags.get(group, 0) + lag
+        largest = nlargest(GROUPS_PLOTTED, lags.items(), key=itemgetter(1))
+        values |= {f"lag · {group}": lag for group, lag in largest}
+        for number, one in found.items():
+            for api, stages in sorted(one.stages.items()):
+                for quantile, ms in stages.get("total", {}).items():
                     values[f"{api} {quantile} · broker {number}"] = ms
         self.series.add({name: one for name, one in values.items() if math.isfinite(one)}, now)
         if found:

@@ -33,6 +33,7 @@ GAUGES: Final = {
     "kafka_network_requestchannel_requestqueuesize": "request queue",
     "kafka_network_requestchannel_responsequeuesize": "response queue",
 }
+GROUP_LAG: Final = "kafka_consumergroup_lag_sum"  # of a group and a topic; its coordinator tells
 PURGATORY: Final = "kafka_server_delayedoperationpurgatory_purgatorysize"
 STAGES: Final = {
     _REQUESTS + f"{name}timems": name
@@ -42,7 +43,7 @@ STAGES: Final = {
 }  # fmt: skip
 QUANTILES: Final = {"0.50": "p50", "0.99": "p99"}
 _WANTED: Final = tuple(
-    name + end for name in (*TOTALS, *GAUGES, PURGATORY, *STAGES) for end in ("{", " ")
+    name + end for name in (*TOTALS, *GAUGES, PURGATORY, GROUP_LAG, *STAGES) for end in ("{", " ")
 )
 PLOTTED: Final = (*_WANTED, SEGMENTS)  # the lines of which `measured` and `Rolls` make use
 
@@ -50,13 +51,14 @@ PLOTTED: Final = (*_WANTED, SEGMENTS)  # the lines of which `measured` and `Roll
 class Measured(NamedTuple):
     """Of one broker: totals that grow, and what is so at the moment.
 
-    `stages`: by API and stage the 50th and the 99th percentile in ms.
+    `stages`: by API and stage the 50th and the 99th percentile in ms. `lags`: by group, records.
     """
 
     totals: Mapping[str, float]
     gauges: Mapping[str, float]
     purgatory: Mapping[str, float]
     stages: Mapping[str, Mapping[str, Mapping[str, float]]]
+    lags: Mapping[str, float]
 
 
 def measured(text: str) -> Measured:
@@ -67,6 +69,7 @@ def measured(text: str) -> Measured:
     totals: defaultdict[str, float] = defaultdict(float)
     gauges: dict[str, float] = {}
     purgatory: dict[str, float] = {}
+    lags: defaultdict[str, float] = defaultdict(float)
     stages: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
@@ -77,10 +80,12 @@ def measured(text: str) -> Measured:
             gauges[GAUGES[name]] = value
         elif name == PURGATORY:
             purgatory[labels["delayedOperation"]] = value
+        elif name == GROUP_LAG:
+            lags[labels["consumergroup"]] += value
         elif name in STAGES and labels.get("quantile") in QUANTILES:
             quantile = QUANTILES[labels["quantile"]]
             stages[labels["request"]][STAGES[name]][quantile] = value
-    return Measured(totals, gauges, purgatory, stages)
+    return Measured(totals, gauges, purgatory, stages, lags)
 
 
 def log_ends(text: str, topic: str) -> dict[int, int]:

@@ -332,6 +332,7 @@ def test_a_group_is_put_elsewhere(seen: Seen) -> None:
     page.get_by_role("combobox", name="To", exact=True).select_option("latest")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("main")).to_contain_text("What would be done")
+    press_what_only_copies(page)
     page.get_by_role("button", name="Do it").click()
     expect(page.locator("#told")).to_contain_text("goes on at these 3 offsets")
     expect(page.locator("section").first.locator(".late")).to_have_count(0)
@@ -368,12 +369,14 @@ def test_transactions_are_shown_and_what_hangs_is_aborted(seen: Seen) -> None:
     writers.get_by_role("button", name="Show").click()
     expect(writers.locator("tbody .late")).to_have_text("0")
     seen.keep_picture("transactions")
+    press_what_only_copies(page)
     hanging.get_by_role("button", name="abort").click()
     expect(hanging).to_contain_text("no transaction is hanging")
     expect(writers.locator("tbody .late")).to_have_count(0)
     page.get_by_role("link", name="payments-1").click()
     expect(page.locator(".facts")).to_contain_text("Ongoing")
     expect(page.locator("main tbody")).to_contain_text(topic)
+    press_what_only_copies(page)
     page.get_by_role("button", name="Shut out and abort").click()
     expect(page.locator(".facts")).to_contain_text("Empty")
     expect(page.locator("main tbody")).to_contain_text("nothing is open")
@@ -456,11 +459,35 @@ def test_all_pages_can_be_read_by_everybody(seen: Seen) -> None:
     seen.page.set_viewport_size({"width": 1400, "height": 900})
 
 
+def test_the_keyboard_is_enough(seen: Seen) -> None:
+    from playwright.sync_api import expect
+
+    page = seen.page
+    seen.open("cluster")
+    page.keyboard.press("Alt+2")
+    expect(page.locator("h1")).to_have_text("Topics")
+    orders = page.get_by_role("link", name="orders", exact=True)
+    orders.wait_for()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if orders.evaluate("(link) => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("orders")
+
+
 def test_what_brokers_measure_is_plotted(seen: Seen) -> None:
     from playwright.sync_api import expect
 
+    commit_first(seen.kafka.bootstrap)
     seen.open("plots")
-    expect(seen.page.locator("svg.plot")).to_have_count(8)
+    expect(seen.page.locator("svg.plot")).to_have_count(9)
+    lag = seen.page.get_by_role("img", name="Lag of groups")
+    expect(lag).to_have_attribute("aria-label", re.compile(r"billing: \d"))
+    half = seen.page.get_by_role("img", name="Half of the requests take")
+    expect(half).to_have_attribute("aria-label", re.compile(r"broker 1: [\d.]+"))
+    seen.page.get_by_label("Times of").select_option("Metadata")
+    expect(half).to_have_attribute("aria-label", re.compile(r"broker 1: [\d.]+"))
     expect(seen.page.get_by_role("region", name="stages")).to_contain_text("Produce")
     seen.keep_picture("plots")
     seen.open("topics/orders")

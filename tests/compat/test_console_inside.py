@@ -133,6 +133,7 @@ def test_files_and_a_look_up(seen: Seen) -> None:
     page.get_by_label("Time").fill("1000")
     page.get_by_role("button", name="Look up the time").click()
     expect(page.locator("ol.steps > li")).to_have_count(4)
+    press_what_only_copies(page)
     expect(page.locator("tr.chosen").last.locator("td").first).to_have_text("0")
     page.get_by_label("Offset", exact=True).fill("99999")
     page.get_by_role("button", name="Look up the offset").click()
@@ -181,12 +182,16 @@ def test_readable_by_all(seen: Seen) -> None:
 def test_every_button_was_pressed(seen: Seen, request: pytest.FixtureRequest) -> None:
     skip_unless_whole(request)
     leader = seen.kafka.leader(TOPIC)
-    seen.open(f"inside/replication/{leader}/{TOPIC}/0")
-    seen.page.get_by_role("button", name="Show").click()
-    for view in ("waiting", "files"):
+    for view, drawn in (
+        ("way", "svg"),
+        ("waiting", "table"),
+        ("files", "table"),
+        ("replication", "table"),
+    ):
         seen.open(f"inside/{view}/{leader}/{TOPIC}/0")
-        seen.page.get_by_text("Copy", exact=True).first.wait_for()
+        seen.page.locator("main").locator(drawn).first.wait_for()
         press_what_only_copies(seen.page)
+    seen.page.get_by_role("button", name="Show").click()
     left = never_pressed(seen.page, "inside")
     assert not left, "\n".join(left)
 

@@ -102,6 +102,11 @@ export function tableTools(name, find) {
     h("button", { type: "button", onclick: () => save(`${name}.csv`, lines().map((row) => row.map(quoted).join(",")).join("\n"), "text/csv") }, "Save CSV"));
 }
 
+// For saving a drawing.
+export function drawingTools(name, find) {
+  return h("button", { type: "button", "aria-label": `save ${name}`, onclick: () => save(`${name}.svg`, find().outerHTML, "image/svg+xml") }, "Save SVG");
+}
+
 const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 export async function copy(text) {

@@ -35,7 +35,7 @@ function oneGroup(main, name) {
   fill(main, h("h1", {}, `Group ${name}`), summary,
     h("p", {}, h("a", { href: link("groups") }, "All groups"), " · ", h("button", { type: "button", onclick: () => copy(`pybroker groups describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
     h("section", {}, h("h2", {}, "Partitions"), scrolling("partitions", partitions), tableTools(name, () => partitions.querySelector("table"))),
-    h("section", {}, h("h2", {}, "Members"), scrolling("members", members)),
+    h("section", {}, h("h2", {}, "Members"), scrolling("members", members), tableTools(`${name}-members`, () => members.querySelector("table"))),
     h("section", {}, h("h2", {}, "States since this page was opened"), history),
     state.facts.may_write ? reset(name, topic) : null);
 
@@ -87,7 +87,7 @@ function reset(name, topic) {
   async function show(execute) {
     const found = await doing(() => order("groups/order", asked(execute)));
     if (!found) return;
-    fill(plan, table(execute ? "Done" : "What would be done", [["Topic", (row) => row.topic], ["Partition", (row) => row.partition, "number"], ["Now", (row) => count(row.before), "number"], ["Then", (row) => count(row.after), "number"]], found.plan, "the group has no offsets: name a topic"),
+    fill(plan, table(execute ? "Done" : "What would be done", [["Topic", (row) => row.topic], ["Partition", (row) => row.partition, "number"], ["Now", (row) => count(row.before), "number"], ["Then", (row) => count(row.after), "number"]], found.plan, "the group has no offsets: name a topic"), tableTools(`${name}-plan`, () => plan.querySelector("table")),
       execute ? null : h("button", { type: "button", class: "danger", onclick: () => show(true) }, "Do it"));
   }
   return h("section", {}, h("h2", {}, "Go on elsewhere"), h("p", { class: "soft" }, "Only a group without members can be put elsewhere."),

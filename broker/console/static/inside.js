@@ -1,6 +1,6 @@
 // The inside of one broker: a request's way, what waits, files, look-ups, replication, ZooKeeper.
 
-import { bytes, count, facts, fill, h, scrolling, stamp, table, tableTools } from "./dom.js";
+import { bytes, count, drawingTools, facts, fill, h, scrolling, stamp, table, tableTools } from "./dom.js";
 import { ask, follow, state } from "./state.js";
 import { doing, link, repeat } from "./topics.js";
 import { drawReplicas, drawWay } from "./drawings.js";
@@ -51,7 +51,7 @@ function requestsWay(main, broker) {
   const drawing = h("div"), picked = h("select", { onchange: () => { wanted = picked.value; draw(); } });
   fill(main, h("section", {}, h("h2", {}, "The way of a request through this broker"),
     said("A connection is accepted and given to a processor, which reads its requests into one channel. A handler does the work: on the log, mostly. What cannot be answered yet waits in a purgatory. The answer goes back through the processor that owns the connection. Times are in ms: half of the requests take no longer than the first, 99 of 100 no longer than the second."),
-    h("div", { class: "bar" }, h("label", {}, "Times of", picked)), drawing));
+    h("div", { class: "bar" }, h("label", {}, "Times of", picked)), drawing, drawingTools("way", () => drawing.querySelector("svg"))));
   function draw() {
     const told = state.metrics?.brokers?.[broker];
     if (!told) {
@@ -97,7 +97,7 @@ function files(main, broker, [topic, partition]) {
   const place = h("div");
   fill(main, h("section", {}, h("h2", {}, "The files of a partition"),
     said("A log is a row of segments, each named after its first offset: the records (.log), where every few kilobytes of them begin (.index), which offset a time is at (.timeindex), and aborted transactions (.txnindex). Only the last one is written to."),
-    choosing("files", broker, [topic, partition]), place));
+    choosing("files", broker, [topic, partition]), place, topic ? tableTools("segments", () => place.querySelector("table")) : null));
   if (!topic) return null;
   return kept(place, async () => {
     const found = await ask("inside", { view: "files", broker, topic, partition });
@@ -107,8 +107,7 @@ function files(main, broker, [topic, partition]) {
       found.cleaner ? h("p", {}, "Cleaner: ", found.cleaner.text, found.cleaner.end_offset === undefined ? "" : `; clean up to ${found.cleaner.first_dirty_offset}, could go to ${found.cleaner.end_offset}`) : null,
       scrolling("segments", table("Segments, the newest first", [["First offset", (row) => row.base_offset, "number"], ["Next", (row) => row.next_offset, "number"], ["Size", (row) => bytes(row.bytes), "number"],
         ["Latest record", (row) => stamp(row.largest_timestamp)], ["Files", (row) => row.files.map((file) => h("div", {}, file.name, " ", h("span", { class: "soft" }, file.entries === null ? bytes(file.bytes) : `${count(file.entries)} entries`)))],
-        ["Next", (row) => row.next]], [...found.segments].reverse())),
-      tableTools("segments", () => place.querySelector("table")));
+        ["Next", (row) => row.next]], [...found.segments].reverse())));
   }, 3 * EVERY_MS);
 }
 
@@ -117,7 +116,7 @@ function lookUp(main, broker, [topic, partition]) {
   const offset = h("input", { type: "number", min: 0, value: 0 }), time = h("input", { placeholder: "ms since 1970", inputmode: "numeric" });
   const look = (by) => doing(async () => {
     const steps = await ask("inside", { view: "look-up", broker, topic, partition, ...by });
-    fill(place, h("ol", { class: "steps" }, steps.map((step) => h("li", {}, h("h3", {}, step.title), h("p", {}, step.text), step.rows.length ? scrolling(step.title, chosenTable(step)) : null))));
+    fill(place, h("ol", { class: "steps" }, steps.map((step) => h("li", {}, h("h3", {}, step.title), h("p", {}, step.text), step.rows.length ? stepTable(step) : null))));
   });
   fill(main, h("section", {}, h("h2", {}, "How an offset is found"),
     said("What a fetch does before it reads, step by step: the segment by its name, the nearest entry of the index by halving, then batch after batch."),
@@ -127,17 +126,18 @@ function lookUp(main, broker, [topic, partition]) {
   return null;
 }
 
-function chosenTable(step) {
+function stepTable(step) {
   const made = table(step.title, step.columns.map((name, index) => [name, (row) => row[index], "number"]), step.rows);
   if (step.chosen !== null) made.tBodies[0].rows[step.chosen].classList.add("chosen");
-  return made;
+  return [scrolling(step.title, made), tableTools(step.title, () => made)];
 }
 
 function replication(main, broker, [topic, partition]) {
   const place = h("div");
   fill(main, h("section", {}, h("h2", {}, "Replication of a partition"),
     said("Each replica's log ends somewhere (LEO). The leader knows from the followers' fetches how far they are; the high watermark is where all in-sync replicas are, and what consumers may read up to."),
-    choosing("replication", broker, [topic, partition]), place));
+    choosing("replication", broker, [topic, partition]), place,
+    topic ? [drawingTools("replicas", () => place.querySelector("svg")), " ", tableTools("followers", () => place.querySelector("table"))] : null));
   if (!topic) return null;
   return kept(place, async () => {
     const found = await ask("replicas", { topic, partition });

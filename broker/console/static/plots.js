@@ -12,22 +12,26 @@ const EVERY_MS = 3000;
 
 const PLOTS = [
   ["Bytes in a second", "bytes in/s", bytes], ["Bytes out a second", "bytes out/s", bytes], ["Records in a second", "records in/s", count],
-  ["Requests a second", "requests/s", count], ["Produce, p99 in ms", "Produce p99", count], ["Fetch, p99 in ms", "Fetch p99", count],
-  ["Under-replicated partitions", "under-replicated", count], ["Memory", "memory", bytes],
+  ["Requests a second", "requests/s", count], ["Half of the requests take, ms", "p50", count], ["99 of 100 take, ms", "p99", count],
+  ["Under-replicated partitions", "under-replicated", count], ["Lag of groups, records", "lag", count], ["Memory", "memory", bytes],
 ];
+const BY_API = ["p50", "p99"];
 
 export function plotsPage(main) {
   const places = new Map(PLOTS.map(([title]) => [title, h("div")]));
   const stages = h("div"), waiting = h("div");
-  let shown = {};
+  const apis = h("select", { onchange: () => draw() });
+  let shown = {}, names = "";
   fill(main, h("h1", {}, "Plots"), h("p", { class: "soft" }, "The last 15 minutes, as the brokers' metrics ports tell; kept while the console runs."),
+    h("div", { class: "bar" }, h("label", {}, "Times of", apis)),
     h("div", { class: "tiles" }, PLOTS.map(([title, name]) => h("section", {}, h("h2", {}, title), places.get(title),
       h("button", { type: "button", "aria-label": `copy ${title}`, onclick: () => copy(lines(name)) }, "Copy"), " ",
       h("button", { type: "button", "aria-label": `save ${title}`, onclick: () => save(`${name}.svg`, places.get(title).querySelector("svg").outerHTML, "image/svg+xml") }, "Save SVG")))),
     h("section", {}, h("h2", {}, "A request's way: time in each stage, in ms"), scrolling("stages", stages), tableTools("stages", () => stages.querySelector("table"))),
-    h("section", {}, h("h2", {}, "What waits"), scrolling("what waits", waiting)));
+    h("section", {}, h("h2", {}, "What waits"), scrolling("what waits", waiting), tableTools("what-waits", () => waiting.querySelector("table"))));
 
-  const lines = (name) => Object.entries(shown).filter(([one]) => one.startsWith(`${name} · `)).flatMap(([one, points]) => points.map(([at, value]) => `${one}\t${new Date(at).toISOString()}\t${value}`)).join("\n");
+  const seriesOf = (name) => Object.entries(shown).filter(([one]) => one.startsWith(`${BY_API.includes(name) ? `${apis.value} ` : ""}${name} · `));
+  const lines = (name) => seriesOf(name).flatMap(([one, points]) => points.map(([at, value]) => `${one}\t${new Date(at).toISOString()}\t${value}`)).join("\n");
 
   function drawStages(kinds) {
     if (!kinds.has("metrics")) return;
@@ -42,13 +46,21 @@ export function plotsPage(main) {
       ...kindsOf.map((kind) => [`Purgatory: ${kind}`, ([, one]) => count(one.purgatory[kind]), "number"]), ["Response queue", ([, one]) => count(one.gauges["response queue"]), "number"]], brokers));
   }
 
-  const ends = [follow(drawStages), repeat(async () => {
-    shown = await ask("series");
-    for (const [title, name, unit] of PLOTS) {
-      const found = Object.entries(shown).filter(([one]) => one.startsWith(`${name} · `)).sort(([one], [other]) => (one < other ? -1 : 1));
-      fill(places.get(title), found.length ? plot(title, found, unit) : h("p", { class: "soft" }, "Nothing is measured: the console needs the metrics ports of a local cluster (pybroker start --console, or --metrics-port)."));
+  function draw() {
+    const known = [...new Set(Object.keys(shown).map((one) => one.match(/^(\w+) p99 · /)?.[1]).filter(Boolean))].sort();
+    if (known.join() !== names) {
+      const wanted = apis.value || "Produce";
+      names = known.join();
+      fill(apis, known.map((one) => h("option", { value: one, selected: one === wanted }, one)));
     }
-  }, EVERY_MS)];
+    for (const [title, name, unit] of PLOTS) {
+      const found = seriesOf(name).sort(([one], [other]) => (one < other ? -1 : 1));
+      const nothing = name === "lag" ? "No group has committed offsets, or nothing is measured." : "Nothing is measured: the console needs the metrics ports of a local cluster (pybroker start --console, or --metrics-port).";
+      fill(places.get(title), found.length ? plot(title, found, unit) : h("p", { class: "soft" }, nothing));
+    }
+  }
+
+  const ends = [follow(drawStages), repeat(async () => { shown = await ask("series"); draw(); }, EVERY_MS)];
   return () => ends.forEach((end) => end());
 }
 

@@ -48,7 +48,7 @@ function hangingSection() {
     if (!rows) return;
     const columns = [["Partition", place], ["First offset", (one) => count(one.open_from), "number"], ["Producer", (one) => one.producer, "number"], ["Epoch", (one) => one.epoch, "number"], ["Last written (UTC)", (one) => stamp(one.last_ms)]];
     if (state.facts.may_write) columns.push(["Do", (one) => h("button", { type: "button", class: "danger", "aria-label": `abort ${one.topic}-${one.partition} from ${one.open_from}`, onclick: () => abort(one) }, "abort")]);
-    fill(found, table("Open in a partition, while no coordinator knows of it", columns, rows, "no transaction is hanging"));
+    fill(found, table("Open in a partition, while no coordinator knows of it", columns, rows, "no transaction is hanging"), tableTools("hanging", () => found.querySelector("table")));
   }
   async function abort(one) {
     if (await doing(() => order("transactions/order", { do: "abort", topic: one.topic, partition: one.partition, first_offset: one.open_from }))) look();
@@ -74,14 +74,14 @@ function producersSection() {
     });
   }
   return [h("section", {}, h("h2", {}, "Active producers of a partition"),
-    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Partition", partition), h("button", {}, "Show")), found), () => { stop(); end(); }];
+    h("form", { onsubmit: (event) => { event.preventDefault(); look(); } }, topic, h("label", {}, "Partition", partition), h("button", {}, "Show")), found, tableTools("producers", () => found.querySelector("table"))), () => { stop(); end(); }];
 }
 
 function oneTransaction(main, name) {
   const summary = h("div"), partitions = h("div");
   fill(main, h("h1", {}, `Transactional id ${name}`), summary,
     h("p", {}, h("a", { href: link("transactions") }, "All transactions"), " · ", h("button", { type: "button", onclick: () => copy(`pybroker transactions describe ${quoted(name)} --bootstrap-server ${state.facts.bootstrap}`) }, "Copy as a command")),
-    h("section", {}, h("h2", {}, "Open in"), scrolling("partitions", partitions)),
+    h("section", {}, h("h2", {}, "Open in"), scrolling("partitions", partitions), tableTools(`${name}-partitions`, () => partitions.querySelector("table"))),
     state.facts.may_write ? h("section", {}, h("h2", {}, "Change"), h("p", { class: "soft" }, "Who writes with this id is shut out, and what it has open is aborted."),
       h("button", { type: "button", class: "danger", onclick: () => doing(() => order("transactions/order", { do: "fence", id: name })) }, "Shut out and abort")) : null);
   return repeat(async () => {

@@ -20,6 +20,9 @@ kafka_network_requestmetrics_totaltimems{quantile="0.50",request="Fetch"} 1.5
 kafka_network_requestmetrics_totaltimems{quantile="0.75",request="Fetch"} 2.5
 kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Produce"} 3.0
 process_resident_memory_bytes 1e+06
+kafka_consumergroup_lag_sum{consumergroup="billing",topic="a"} 4.0
+kafka_consumergroup_lag_sum{consumergroup="billing",topic="b"} 3.0
+kafka_consumergroup_lag{consumergroup="billing",partition="0",topic="a"} 4.0
 kafka_log_log_logendoffset{partition="1",topic="a"} 12.0
 kafka_log_log_logendoffset{partition="2",topic="b"} 13.0
 """
@@ -30,6 +33,7 @@ def test_totals_are_summed_and_topics_not_counted_twice() -> None:
     assert found.totals == {"bytes in": 10.0, "requests": 9.0}
     assert found.gauges == {"memory": 1e6}
     assert found.purgatory == {"Produce": 3.0}
+    assert found.lags == {"billing": 7.0}
     assert found.stages == {"Fetch": {"total": {"p50": 1.5}}}
     assert log_ends(TEXT, "a") == {1: 12}
 
