@@ -8,6 +8,10 @@ Measured: seconds from the query's start to its answer; CPU seconds of the Pytho
 JVM; the most memory (RSS) that one Python worker held. `make bench-spark`, or
 `python -m benchmarks.spark --help`. Needs Java, a C compiler, and the connector's jar in Ivy's
 cache or Maven Central.
+
+A stream of the Python source begins with a Python process of its own, which Spark starts for each
+query to plan its batches, and which imports pyspark out of a zip: 1.2 CPU seconds that a query pays
+once, however long it runs, and that a gigabyte in two or three seconds does not hide.
 """
 
 from __future__ import annotations
