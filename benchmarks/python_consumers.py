@@ -2,9 +2,10 @@
 
 One process a run, on one core, so that rates are those of one core each (librdkafka's thread
 included). All read the same partition from its beginning, without a group, with checked CRCs where
-that is the default, 1 MiB a partition and fetch. The time is from when the first record has come to
-the last one. `pybroker-batches` takes columns instead of records. Prints JSON: records, seconds,
-CPU seconds.
+that is the default, 1 MiB a partition and fetch; each looks at the value of every record. The time
+is from when the first record has come to the last one. `pybroker-batches` takes columns instead of
+records, and adds up their lengths; `pybroker-arrow` makes Arrow's columns of them. Prints JSON:
+records, seconds, CPU seconds.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from benchmarks.python_producers import Watch
+
+if TYPE_CHECKING:
+    from pybroker.client.consumer.received import ReceivedBatch
 
 FETCH_BYTES = 1024 * 1024
 
@@ -27,19 +32,22 @@ def pybroker(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
     async def run() -> None:
         async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
             await consumer.assign([(topic, 0)])
-            count = 0
-            async for _ in consumer:
+            count = size = 0
+            async for record in consumer:
+                size += len(record.value or b"")
                 count += 1
                 if count == 1:
                     watch.start()
                 elif count == records:
                     break
-            watch.report(count)
+            watch.report(count, size)
 
     trio.run(run)
 
 
-def pybroker_batches(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+def _by_batches(
+    bootstrap: str, topic: str, records: int, watch: Watch, bytes_of: Callable[[ReceivedBatch], int]
+) -> None:
     import trio
 
     from pybroker import Consumer
@@ -47,16 +55,34 @@ def pybroker_batches(bootstrap: str, topic: str, records: int, watch: Watch) -> 
     async def run() -> None:
         async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
             await consumer.assign([(topic, 0)])
-            count = 0
+            count = size = 0
             async for batch in consumer.batches():
+                size += bytes_of(batch)
                 if not count:
                     watch.start()
                 count += len(batch)
                 if count >= records:
                     break
-            watch.report(count)
+            watch.report(count, size)
 
     trio.run(run)
+
+
+def pybroker_batches(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    def bytes_of(batch: ReceivedBatch) -> int:
+        return sum(batch.columns.value_lengths[batch.first : batch.end])
+
+    _by_batches(bootstrap, topic, records, watch, bytes_of)
+
+
+def pybroker_arrow(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    import pyarrow.compute as pc
+
+    def bytes_of(batch: ReceivedBatch) -> int:
+        lengths = pc.binary_length(batch.to_arrow().column("value"))
+        return int(pc.sum(lengths).as_py())
+
+    _by_batches(bootstrap, topic, records, watch, bytes_of)
 
 
 def aiokafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
@@ -70,14 +96,15 @@ def aiokafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
         )
         await consumer.start()
         consumer.assign([TopicPartition(topic, 0)])
-        count = 0
-        async for _ in consumer:
+        count = size = 0
+        async for record in consumer:
+            size += len(record.value)
             count += 1
             if count == 1:
                 watch.start()
             elif count == records:
                 break
-        watch.report(count)
+        watch.report(count, size)
         await consumer.stop()
 
     asyncio.run(run())
@@ -92,14 +119,15 @@ def kafka_python(bootstrap: str, topic: str, records: int, watch: Watch) -> None
         max_partition_fetch_bytes=FETCH_BYTES,
     )
     consumer.assign([TopicPartition(topic, 0)])
-    count = 0
-    for _ in consumer:
+    count = size = 0
+    for record in consumer:
+        size += len(record.value)
         count += 1
         if count == 1:
             watch.start()
         elif count == records:
             break
-    watch.report(count)
+    watch.report(count, size)
     consumer.close()
 
 
@@ -116,20 +144,21 @@ def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> N
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    count = 0
+    count = size = 0
     while count < records:
         for message in consumer.consume(500, 1.0):
-            message.value()
+            size += len(message.value() or b"")
             if not count:
                 watch.start()
             count += 1
-    watch.report(count)
+    watch.report(count, size)
     consumer.close()
 
 
 CLIENTS: dict[str, Callable[[str, str, int, Watch], None]] = {
     "pybroker": pybroker,
     "pybroker-batches": pybroker_batches,
+    "pybroker-arrow": pybroker_arrow,
     "aiokafka": aiokafka,
     "kafka-python": kafka_python,
     "confluent-kafka": confluent_kafka,

@@ -28,9 +28,11 @@ class Watch:
     def start(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
-    def report(self, records: int) -> None:
+    def report(self, records: int, value_bytes: int) -> None:
+        """`value_bytes` of all records: so that it can be seen that they were looked at."""
         figures = {
             "records": records,
+            "value_bytes": value_bytes,
             "seconds": time.perf_counter() - self._wall,
             "cpu": time.process_time() - self._cpu,
         }
@@ -49,7 +51,7 @@ def pybroker(bootstrap: str, topic: str, records: int, value: bytes, watch: Watc
                 for _ in range(count):
                     await producer.enqueue(topic, value)
                 await producer.flush()
-            watch.report(records)
+            watch.report(records, records * len(value))
 
     trio.run(run)
 
@@ -70,7 +72,7 @@ def aiokafka(bootstrap: str, topic: str, records: int, value: bytes, watch: Watc
             for _ in range(count):
                 await producer.send(topic, value)
             await producer.flush()
-        watch.report(records)
+        watch.report(records, records * len(value))
         await producer.stop()
 
     asyncio.run(run())
@@ -87,7 +89,7 @@ def kafka_python(bootstrap: str, topic: str, records: int, value: bytes, watch: 
         for _ in range(count):
             producer.send(topic, value)
         producer.flush()
-    watch.report(records)
+    watch.report(records, records * len(value))
     producer.close()
 
 
@@ -114,7 +116,7 @@ def confluent_kafka(bootstrap: str, topic: str, records: int, value: bytes, watc
                     producer.poll(0.01)
             producer.poll(0)
         producer.flush()
-    watch.report(records)
+    watch.report(records, records * len(value))
 
 
 CLIENTS: dict[str, Callable[[str, str, int, bytes, Watch], None]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from benchmarks.frames import create_topic, delete_topic, topic_name
 from benchmarks.loads.base import Bench, Figure, Figures, Load
 from benchmarks.loads.client_produce import PURE, run_client
+from benchmarks.native import LoadError
 from benchmarks.python_consumers import CLIENTS
 from benchmarks.targets import client_figure
 
@@ -25,6 +26,8 @@ def consume(bench: Bench, value_bytes: int, records: int) -> Figures:
     figures: Figures = {}
     for name in NAMES:
         told = run_client("python_consumers", name, bootstrap, topic, str(records))
+        if told["value_bytes"] != told["records"] * value_bytes:
+            raise LoadError(f"{name} has read other values: {told}")
         figures[f"{name} records/s"] = told["records"] / told["seconds"]
         figures[client_figure(name)] = told["cpu"] / told["records"] * 1e6
     delete_topic(bootstrap, topic)
@@ -46,7 +49,6 @@ def _load(value_bytes: int, rate: int) -> Load:
         figures=tuple(figures),
         run=lambda bench: consume(bench, value_bytes, int(rate * bench.pace.seconds)),
         warms_up=False,
-        most_rounds=1,
     )
 
 

@@ -69,7 +69,6 @@ def _load(value_bytes: int, rate: int) -> Load:
         figures=tuple(figures),
         run=lambda bench: produce(bench, value_bytes, int(rate * bench.pace.seconds)),
         warms_up=False,
-        most_rounds=1,
     )
 
 
