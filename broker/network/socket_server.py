@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from ..resources import machine
 from .acceptor import Acceptor, bind
 from .connection import Connection
 from .connection_quotas import ConnectionQuotas, MemoryPool
@@ -76,7 +77,7 @@ class SocketServer:
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
         self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
         self.handlers = RequestHandlerPool(self.channel, dispatcher.handle_frame, self._shortage)
-        self.short_waits = ShortWaits()
+        self.short_waits = ShortWaits(can_spin=machine.CORES > 1)
         self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
@@ -155,10 +156,8 @@ class SocketServer:
         while True:
             is_idle = not channel.queue and not channel.continuing
             wait = short_waits.seconds if is_idle and perf_counter() < turn_ends else 0.0
-            ready = selectors.ready(wait)
+            ready = self._ready_soon(wait) if wait else selectors.ready()
             if not ready and is_idle:
-                if wait:
-                    short_waits.in_vain()
                 began = perf_counter()
                 await selectors.wait()
                 ready = selectors.ready()
@@ -172,6 +171,23 @@ class SocketServer:
                 processors[index].round()
             if channel.queue or channel.continuing:
                 self.handlers.serve_batch()
+
+    def _ready_soon(self, seconds: float) -> set[int]:
+        """The indexes of processors with something to do, after a short wait in the kernel."""
+        selectors, short_waits = self._selectors, self.short_waits
+        began = perf_counter()
+        if spin_seconds := short_waits.spin_seconds:
+            ends = began + spin_seconds
+            while perf_counter() < ends:
+                if ready := selectors.ready():
+                    return ready
+            short_waits.looked_in_vain()
+        ready = selectors.ready(seconds)
+        if ready:
+            short_waits.waited_in_kernel(perf_counter() - began)
+        else:
+            short_waits.in_vain()
+        return ready
 
     def close(self) -> None:
         for acceptor in self.acceptors:

@@ -23,6 +23,9 @@ HAS_SENDFILE = not IS_PLAIN and hasattr(os, "sendfile")
 # For a send that another one follows at once; 0 where the system has to guess.
 MSG_MORE: int = 0 if IS_PLAIN else getattr(socket, "MSG_MORE", 0)
 
+# That this process may use.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 PROC = None if IS_PLAIN or not os.path.exists("/proc/self/statm") else Path("/proc")
 
 

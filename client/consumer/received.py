@@ -12,7 +12,8 @@ Mirrors: ConsumerRecord and CompletedFetch of the Java client.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple, final
@@ -24,6 +25,8 @@ from ...protocol.records.record import Headers
 from ...protocol.topics import TopicPartition
 
 NO_EPOCH: Final = -1
+_NULL: Final = array("q", [-1])  # the length of what is null
+_ZERO: Final = array("q", [0])
 
 
 class Received(NamedTuple):
@@ -89,29 +92,34 @@ class ReceivedBatch:
         columns = self.columns
         return self._contents(columns.value_starts, columns.value_lengths)
 
-    def _contents(self, starts: Sequence[int], lengths: Sequence[int]) -> list[bytes | None]:
+    def _contents(self, starts: array[int], lengths: array[int]) -> list[bytes | None]:
         data = self.columns.data
         rows = slice(self.first, self.end)
+        sizes = lengths[rows]
+        if sizes == _NULL * len(sizes):  # compares memory, makes no numbers
+            return [None] * len(sizes)
         return [
             data[start : start + length] if length >= 0 else None
-            for start, length in zip(starts[rows], lengths[rows], strict=True)
+            for start, length in zip(starts[rows], sizes, strict=True)
         ]
 
     def headers(self) -> list[Headers]:
         """One a record; the names and contents of each."""
         columns = self.columns
-        if not any(columns.header_counts[self.first : self.end]):
+        if columns.header_counts[self.first : self.end] == _ZERO * len(self):
             return [()] * len(self)
         return [columns.headers(row) for row in range(self.first, self.end)]
 
     def __iter__(self) -> Iterator[Received]:
+        columns = self.columns
+        rows = slice(self.first, self.end)
         return map(
             _make_received,
             zip(
                 repeat(self.topic, len(self)),
                 repeat(self.partition),
-                self.offsets,
-                self.timestamps,
+                columns.offsets[rows],
+                columns.timestamps[rows],
                 self.keys(),
                 self.values(),
                 self.headers(),
