@@ -14,12 +14,13 @@ Under `spark-submit` the session that it made is used as it is (give it `--packa
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -147,11 +148,25 @@ def _start_java(config: SparkConf) -> None:
         return
     directory = tempfile.mkdtemp(prefix="pybroker-spark-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    gateway = launch_gateway(config, {"cwd": directory})  # type: ignore[no-untyped-call]
+    fetches = config.get("spark.jars.packages") is not None
+    with alone(cache_directory() / "ivy.lock") if fetches else nullcontext():
+        gateway = launch_gateway(config, {"cwd": directory})  # type: ignore[no-untyped-call]
     gateway.jvm.System.setProperty("user.dir", os.getcwd())
     # Ivy has used file systems before, which go by the old one.
     gateway.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
     SparkContext(conf=config, gateway=gateway)
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """While others of this user, in any process, wait for the same path.
+
+    Ivy needs it: of two that fetch the same jar into its cache one fails, "download failed".
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

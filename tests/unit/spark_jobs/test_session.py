@@ -1,0 +1,35 @@
+"""What Spark's start shares with others that start at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event, Thread
+
+from pybroker.spark_jobs.session import alone
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "not there yet" / "lock"
+    is_in, ends = Event(), Event()
+    order = []
+
+    def first() -> None:
+        with alone(path):
+            is_in.set()
+            assert ends.wait(10)
+            order.append("first")
+
+    def second() -> None:
+        with alone(path):
+            order.append("second")
+
+    threads = [Thread(target=first), Thread(target=second)]
+    threads[0].start()
+    assert is_in.wait(10)
+    threads[1].start()
+    threads[1].join(0.1)
+    assert not order
+    ends.set()
+    for thread in threads:
+        thread.join(10)
+    assert order == ["first", "second"]
