@@ -5,7 +5,7 @@ included). All read the same partition from its beginning, without a group, with
 that is the default, 1 MiB a partition and fetch; each looks at the value of every record. The time
 is from when the first record has come to the last one. `pybroker-batches` takes columns instead of
 records, and adds up their lengths; `pybroker-arrow` makes Arrow's columns of them. Prints JSON:
-records, seconds, CPU seconds.
+records, bytes of their values, seconds, CPU seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pybroker(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
                     watch.start()
                 elif count == records:
                     break
-            watch.report(count, size)
+            watch.report(count, value_bytes=size)
 
     trio.run(run)
 
@@ -63,7 +63,7 @@ def _by_batches(
                 count += len(batch)
                 if count >= records:
                     break
-            watch.report(count, size)
+            watch.report(count, value_bytes=size)
 
     trio.run(run)
 
@@ -104,7 +104,7 @@ def aiokafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
                 watch.start()
             elif count == records:
                 break
-        watch.report(count, size)
+        watch.report(count, value_bytes=size)
         await consumer.stop()
 
     asyncio.run(run())
@@ -127,7 +127,7 @@ def kafka_python(bootstrap: str, topic: str, records: int, watch: Watch) -> None
             watch.start()
         elif count == records:
             break
-    watch.report(count, size)
+    watch.report(count, value_bytes=size)
     consumer.close()
 
 
@@ -151,7 +151,7 @@ def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> N
             if not count:
                 watch.start()
             count += 1
-    watch.report(count, size)
+    watch.report(count, value_bytes=size)
     consumer.close()
 
 

@@ -28,15 +28,13 @@ class Watch:
     def start(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
-    def report(self, records: int, value_bytes: int) -> None:
-        """`value_bytes` of all records: so that it can be seen that they were looked at."""
+    def report(self, records: int, **more: int) -> None:
         figures = {
             "records": records,
-            "value_bytes": value_bytes,
             "seconds": time.perf_counter() - self._wall,
             "cpu": time.process_time() - self._cpu,
         }
-        print(json.dumps(figures))
+        print(json.dumps(figures | more))
 
 
 def pybroker(bootstrap: str, topic: str, records: int, value: bytes, watch: Watch) -> None:
@@ -51,7 +49,7 @@ def pybroker(bootstrap: str, topic: str, records: int, value: bytes, watch: Watc
                 for _ in range(count):
                     await producer.enqueue(topic, value)
                 await producer.flush()
-            watch.report(records, records * len(value))
+            watch.report(records)
 
     trio.run(run)
 
@@ -72,7 +70,7 @@ def aiokafka(bootstrap: str, topic: str, records: int, value: bytes, watch: Watc
             for _ in range(count):
                 await producer.send(topic, value)
             await producer.flush()
-        watch.report(records, records * len(value))
+        watch.report(records)
         await producer.stop()
 
     asyncio.run(run())
@@ -89,7 +87,7 @@ def kafka_python(bootstrap: str, topic: str, records: int, value: bytes, watch: 
         for _ in range(count):
             producer.send(topic, value)
         producer.flush()
-    watch.report(records, records * len(value))
+    watch.report(records)
     producer.close()
 
 
@@ -116,7 +114,7 @@ def confluent_kafka(bootstrap: str, topic: str, records: int, value: bytes, watc
                     producer.poll(0.01)
             producer.poll(0)
         producer.flush()
-    watch.report(records, records * len(value))
+    watch.report(records)
 
 
 CLIENTS: dict[str, Callable[[str, str, int, bytes, Watch], None]] = {

@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING
 
 from .java import cache_directory, find_java_home
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 SCALA_VERSION = "2.13"
 EXCLUDED = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
+
+LONGEST_FETCH_SECONDS = 300.0
 
 _CONNECTOR_ADVICE = (
     " It looked for the Kafka connector {} in its Ivy cache (~/.ivy2*) and on Maven Central; the "
@@ -158,15 +161,27 @@ def _start_java(config: SparkConf) -> None:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """While others of this user, in any process, wait for the same path.
+def alone(path: Path, limit_seconds: float = LONGEST_FETCH_SECONDS) -> Iterator[None]:
+    """While others of this user, in any process, wait for the same path; each so long at most.
 
     Ivy needs it: of two that fetch the same jar into its cache one fails, "download failed".
+    Whoever has waited long enough takes that chance.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    ends = monotonic() + limit_seconds
     with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not _is_locked(file) and monotonic() < ends:
+            sleep(0.1)
         yield
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Now, by this process."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

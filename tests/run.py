@@ -32,11 +32,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIXED = "tests/mixed"
-# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools at both.
+# Each kind follows, takes over and is the controller, over either ZooKeeper; Kafka's tools.
 MIXED_CLUSTERS = [
     f"{MIXED}/{test}"
     for test in (
         "test_replication.py::test_sigkill_of_either_kind[real-1]",
+        "test_replication.py::test_sigkill_of_either_kind[real-2]",
+        "test_administration.py::test_kafkas_tools[real-1]",
         "test_administration.py::test_kafkas_tools[real-2]",
         "test_replication.py::test_sigkill_of_either_kind[embedded-2]",
         "test_administration.py::test_kafkas_tools[embedded-1]",
@@ -79,7 +81,7 @@ SPARK_BY_HAND = [
     "--ignore=tests/compat/test_spark_kills.py",
 ]
 # Of one seed, short, and patient with a busy machine.
-TORTURE_IN_EVERY_RUN = ["--sequences=120", "--seed=1", "--rounds=1", "--ready-seconds=15"]
+TORTURE_IN_EVERY_RUN = ["--sequences=200", "--seed=1", "--rounds=1", "--ready-seconds=15"]
 # As many workers as there are cores, for what computes; more for what waits for other processes.
 COMPUTING = ["-n", "2"]
 WAITING = ["-n", "4"]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import select
 import sys
+from time import perf_counter
 from typing import Protocol
 
 import trio
@@ -196,6 +197,14 @@ class SelectorGroup:
             owner.reported.append(event)
             found.add(owner.index)
         return found
+
+    def look(self, seconds: float) -> set[int]:
+        """As `ready`, but asks over and over for so long instead of going to sleep."""
+        ends = perf_counter() + seconds
+        while perf_counter() < ends:
+            if found := self.ready():
+                return found
+        return set()
 
     def close(self) -> None:
         if self._fileno >= 0:

@@ -77,7 +77,7 @@ class SocketServer:
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
         self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
         self.handlers = RequestHandlerPool(self.channel, dispatcher.handle_frame, self._shortage)
-        self.short_waits = ShortWaits(can_spin=machine.CORES > 1)
+        self.short_waits = ShortWaits(can_look=machine.CORES > 1)
         self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
         self.processors: list[Processor] = []
@@ -175,13 +175,11 @@ class SocketServer:
     def _ready_soon(self, seconds: float) -> set[int]:
         """The indexes of processors with something to do, after a short wait in the kernel."""
         selectors, short_waits = self._selectors, self.short_waits
-        began = perf_counter()
-        if spin_seconds := short_waits.spin_seconds:
-            ends = began + spin_seconds
-            while perf_counter() < ends:
-                if ready := selectors.ready():
-                    return ready
+        if look_seconds := short_waits.look_seconds:
+            if ready := selectors.look(look_seconds):
+                return ready
             short_waits.looked_in_vain()
+        began = perf_counter()
         ready = selectors.ready(seconds)
         if ready:
             short_waits.waited_in_kernel(perf_counter() - began)

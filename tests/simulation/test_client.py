@@ -15,8 +15,8 @@ from tests.simulation.test_simulation import ROOT
 from tests.simulation.test_transactions import told
 from tests.support.sources import needs_sources
 
-SEEDS = 4
-CHUNK = 2
+SEEDS = 8
+CHUNK = 4
 
 # Those that CI looks for, and where it begins to: the first seed that finds each, by
 # `python -m tests.simulation.run --client --planted`, which looks for all.

@@ -33,3 +33,11 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(10)
     assert order == ["first", "second"]
+
+
+def test_nobody_waits_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with alone(path), alone(path, limit_seconds=0.0):
+        pass
+    with alone(path, limit_seconds=0.0):  # and it is free again
+        pass

@@ -49,6 +49,22 @@ def test_what_is_watched_is_reported(
     sockets.close()
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+async def test_a_group_looks_until_there_is_something(
+    kind: type[selector.KernelSet], pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    group = selector.SelectorGroup(kind())
+    watched = group.new_selector(3)
+    watched.register(ours.fileno(), READ)
+    assert group.look(0.001) == set()
+    theirs.sendall(b"x")
+    assert group.look(10.0) == {3}
+    assert watched.poll() == [(ours.fileno(), READ)]
+    watched.unregister(ours.fileno())
+    group.close()
+
+
 async def sent_from_a_thread(end: socket.socket, data: bytes) -> None:
     await trio.to_thread.run_sync(end.sendall, data)
 

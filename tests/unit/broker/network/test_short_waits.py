@@ -5,7 +5,7 @@ from __future__ import annotations
 from pybroker.broker.network.short_waits import (
     CLOSE_SECONDS,
     ENOUGH,
-    SPIN_SECONDS,
+    LOOK_SECONDS,
     VERY_CLOSE_SECONDS,
     WAIT_SECONDS,
     ShortWaits,
@@ -18,7 +18,7 @@ def close(waits: ShortWaits, count: int) -> None:
 
 
 def test_it_begins_after_enough_in_a_row() -> None:
-    waits = ShortWaits(can_spin=True)
+    waits = ShortWaits(can_look=True)
     close(waits, ENOUGH - 1)
     waits.waited(CLOSE_SECONDS)
     close(waits, ENOUGH - 1)
@@ -28,7 +28,7 @@ def test_it_begins_after_enough_in_a_row() -> None:
 
 
 def test_it_ends_with_a_wait_in_vain() -> None:
-    waits = ShortWaits(can_spin=True)
+    waits = ShortWaits(can_look=True)
     close(waits, ENOUGH)
     waits.in_vain()
     assert waits.seconds == 0.0
@@ -37,7 +37,7 @@ def test_it_ends_with_a_wait_in_vain() -> None:
 
 
 def test_not_where_others_wait() -> None:
-    waits = ShortWaits(can_spin=True)
+    waits = ShortWaits(can_look=True)
     fetchers = [object()]
     waits.others_wait = lambda: bool(fetchers)
     close(waits, ENOUGH)
@@ -52,26 +52,26 @@ def very_close(waits: ShortWaits, count: int) -> None:
 
 
 def test_it_looks_after_enough_very_short_waits() -> None:
-    waits = ShortWaits(can_spin=True)
+    waits = ShortWaits(can_look=True)
     very_close(waits, ENOUGH - 1)
     waits.waited_in_kernel(VERY_CLOSE_SECONDS)
     very_close(waits, ENOUGH - 1)
-    assert waits.spin_seconds == 0.0
+    assert waits.look_seconds == 0.0
     very_close(waits, 1)
-    assert waits.spin_seconds == SPIN_SECONDS
+    assert waits.look_seconds == LOOK_SECONDS
 
 
 def test_it_looks_no_more_after_one_in_vain() -> None:
-    waits = ShortWaits(can_spin=True)
+    waits = ShortWaits(can_look=True)
     for end in (waits.looked_in_vain, waits.in_vain):
         very_close(waits, ENOUGH)
         end()
-        assert waits.spin_seconds == 0.0
+        assert waits.look_seconds == 0.0
         very_close(waits, ENOUGH - 1)
-        assert waits.spin_seconds == 0.0
+        assert waits.look_seconds == 0.0
 
 
 def test_it_never_looks_on_one_core() -> None:
-    waits = ShortWaits(can_spin=False)
+    waits = ShortWaits(can_look=False)
     very_close(waits, 2 * ENOUGH)
-    assert waits.spin_seconds == 0.0
+    assert waits.look_seconds == 0.0
