@@ -89,15 +89,23 @@ async def fill(bootstrap: str, topics: int, megabytes: int) -> int:
     return wanted * BATCH_RECORDS
 
 
-async def count(bootstrap: str, topics: list[str]) -> int:
-    """The records of those of the topics that are there."""
-    async with Reached(bootstrap) as cluster:
-        found = (await cluster.metadata(topics)).topics
-    there = [(one.name or "", 0) for one in found if one.error_code == ErrorCode.NONE]
-    if not there:
-        return 0
-    async with Consumer(bootstrap) as consumer:
-        return sum((await consumer.end_offsets(there)).values())
+class Counter:
+    """How many records the topics of a cluster have, asked over connections that stay open."""
+
+    def __init__(self, cluster: Reached, consumer: Consumer, topics: list[str]) -> None:
+        self._cluster, self._consumer = cluster, consumer
+        self._missing = topics
+        self._there: list[tuple[str, int]] = []
+
+    async def count(self) -> int:
+        if self._missing:
+            found = (await self._cluster.metadata(self._missing)).topics
+            new = [one.name or "" for one in found if one.error_code == ErrorCode.NONE]
+            self._there += [(name, 0) for name in new]
+            self._missing = sorted({*self._missing} - {*new})
+        if not self._there:
+            return 0
+        return sum((await self._consumer.end_offsets(self._there)).values())
 
 
 async def digests(bootstrap: str, topics: list[str]) -> dict[str, str]:
@@ -163,6 +171,25 @@ def cluster(kind: str, place: Path) -> Iterator[Cluster]:
         made.discard()
 
 
+async def watch(
+    process: subprocess.Popen[bytes], began: float, target: str, topics: list[str], records: int
+) -> tuple[float, float, float]:
+    """Seconds until the first record and until all are at the target, and the most memory (MB)."""
+    first, most = 0.0, 0.0
+    async with Reached(target) as cluster, Consumer(cluster) as consumer:
+        counter = Counter(cluster, consumer, topics)
+        while True:
+            there = await counter.count()
+            elapsed = time.monotonic() - began
+            first = first or (elapsed if there else 0.0)
+            most = max(most, memory([process.pid]).rss_mb)
+            if there >= records:
+                return first, elapsed, most
+            if process.poll() is not None or elapsed > PATIENCE_SECONDS:
+                raise LoadError(f"{there} of {records} records")
+            await trio.sleep(POLL_SECONDS)
+
+
 def measure(
     command: list[str], log: Path, target: str, topics: list[str], records: int, size: int
 ) -> Figures:
@@ -171,17 +198,10 @@ def measure(
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
     try:
-        first, most = 0.0, 0.0
-        while (there := trio.run(count, target, topics)) < records:
-            elapsed = time.monotonic() - began
-            if process.poll() is not None or elapsed > PATIENCE_SECONDS:
-                raise LoadError(f"{there} of {records} records: {log.read_text()[-800:]}")
-            first = first or (elapsed if there else 0.0)
-            most = max(most, memory([process.pid]).rss_mb)
-            time.sleep(POLL_SECONDS)
-        took = time.monotonic() - began
+        first, took, most = trio.run(watch, process, began, target, topics, records)
         cpu = cpu_seconds([process.pid])
-        most = max(most, memory([process.pid]).rss_mb)
+    except LoadError as error:
+        raise LoadError(f"{error}: {log.read_text()[-800:]}") from None
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -221,9 +241,8 @@ def main() -> None:
                     file = directory / "mirror.properties"
                     file.write_text(properties(source.bootstrap, target.bootstrap, support))
                     log = directory / "mirror.log"
-                    figures = measure(
-                        MIRRORS[name](file), log, target.bootstrap, at_target, records, size
-                    )
+                    command = MIRRORS[name](file)
+                    figures = measure(command, log, target.bootstrap, at_target, records, size)
                     found = list(trio.run(digests, target.bootstrap, at_target).values())
                 told = {key: round(value, 2) for key, value in figures._asdict().items()}
                 is_same = found == wanted

@@ -25,7 +25,7 @@ WRITE: Final = 4
 ALLOW: Final = 3
 
 # Of topics that are created at once: the first are there soon, and all of them after few requests.
-FIRST_PARTITIONS: Final = 8
+FIRST_PARTITIONS: Final = 2
 MOST_PARTITIONS: Final = 128
 
 
