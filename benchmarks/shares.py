@@ -1,0 +1,209 @@
+"""What a broker's CPU time is spent in, below Python: `python -m benchmarks.shares LOAD...`
+
+    python -m benchmarks.shares small-64x5 bulk-lz4     a table on the terminal
+    python -m benchmarks.shares --write LOAD...         and the page benchmarks/PROFILES.md
+
+perf (Linux) samples the broker that users start while a load of the benchmarks runs. A sample
+belongs to what the processor was in: a system call of the kernel, the interpreter, the modules that
+are compiled, or a library. `benchmarks.profile` shows the functions of Python instead. A load that
+produces before it consumes is sampled whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.brokers import BROKERS
+from benchmarks.loads import chosen
+from benchmarks.loads.base import FULL, Bench, Figures, Load
+from benchmarks.machine import ROOT, describe_machine
+from benchmarks.run import warm_up
+
+SAMPLES_A_SECOND = 1999
+END_SECONDS = 30
+SHOWN_PARTS = 9
+SHOWN_FUNCTIONS = 6
+PAGE = ROOT / "benchmarks" / "PROFILES.md"
+HEAD = """# What the broker's CPU time is spent in
+
+By `python -m benchmarks.shares --write`, which is perf beside the broker while a load runs alone
+on it. Per cent of all samples of the broker's process; the least parts are left out. "kernel: X" is
+all that a system call X does, for a socket the way through the loopback into the receiver's queue
+included; the interpreter is libpython; compiled modules are what mypyc has made of ours. The last
+column has the functions that take most, the kernel's left out, which say what the interpreter does:
+`_PyEval_EvalFrameDefault` runs bytecode; `_PyObject_Malloc`, `_PyObject_Free` and the dealloc
+functions make and drop objects.
+"""
+
+_FRAME = re.compile(r"^\s+[0-9a-f]+ (.+) \((.*)\)$")
+_SYSTEM_CALL = re.compile(r"^__(?:x64|arm64|se|do)_sys_(\w+)$")
+_LIBRARIES = (
+    ("libpython", "interpreter"),
+    ("__mypyc", "compiled modules"),
+    ("_crc32c", "CRC-32C"),
+    ("lz4", "lz4"),
+    ("zstd", "zstd"),
+    ("_cffi_backend", "zstd"),
+    ("snappy", "snappy"),
+    ("libssl", "TLS"),
+    ("libcrypto", "TLS"),
+    ("_ssl", "TLS"),
+    ("libz", "gzip"),
+    ("libc.so", "libc"),
+    ("vdso", "clock"),
+    ("lib-dynload", "interpreter"),
+)
+
+
+class Sample(NamedTuple):
+    part: str
+    function: str
+
+
+class Shares(NamedTuple):
+    """Of one load, in per cent of its samples, most first."""
+
+    samples: int
+    parts: list[tuple[str, float]]
+    functions: list[tuple[str, float]]
+
+
+def read_samples(lines: Iterable[str]) -> Iterator[Sample]:
+    """Of `perf script -F ip,sym,dso`: stacks, innermost function first, with a line between."""
+    stack: list[tuple[str, str]] = []
+    for line in lines:
+        if found := _FRAME.match(line):
+            stack.append((found[1], found[2]))
+        elif not line.strip() and stack:
+            yield _sample(stack)
+            stack = []
+    if stack:
+        yield _sample(stack)
+
+
+def _sample(stack: Sequence[tuple[str, str]]) -> Sample:
+    function, library = stack[0]
+    name = function.partition("+")[0]
+    if "kernel" in library or library.endswith(".ko"):
+        return Sample(f"kernel: {_system_call(stack)}", name)
+    for word, part in _LIBRARIES:
+        if word in library:
+            return Sample(part, name)
+    return Sample(Path(library).name.partition(".")[0], name)
+
+
+def _system_call(stack: Sequence[tuple[str, str]]) -> str:
+    for function, _ in stack:
+        if found := _SYSTEM_CALL.match(function.partition("+")[0]):
+            return found[1]
+        if "page_fault" in function:
+            return "page faults"
+    return "the rest"
+
+
+def shares_of(samples: Iterable[Sample]) -> Shares:
+    parts: Counter[str] = Counter()
+    functions: Counter[str] = Counter()
+    for sample in samples:
+        parts[sample.part] += 1
+        if not sample.part.startswith("kernel"):
+            functions[sample.function] += 1
+    total = parts.total()
+    share = 100 / max(total, 1)
+    return Shares(
+        total,
+        [(name, count * share) for name, count in parts.most_common()],
+        [(name, count * share) for name, count in functions.most_common()],
+    )
+
+
+def sample(load: Load, seconds: float) -> tuple[Figures, Shares]:
+    with tempfile.TemporaryDirectory(prefix="pybroker-shares-") as place:
+        cluster = BROKERS["pybroker"](Path(place) / "cluster", load.nodes)
+        bench = Bench(FULL._replace(seconds=seconds), lambda _: cluster, cluster)
+        data = Path(place) / "perf.data"
+        try:
+            cluster.start()
+            if load.warms_up:
+                warm_up(bench)
+            pids = ",".join(map(str, cluster.broker_pids))
+            command = ["perf", "record", "-q", "-g", "-F", str(SAMPLES_A_SECOND), "-p", pids]
+            perf = subprocess.Popen([*command, "-o", str(data)])
+            try:
+                figures = load.run(bench)
+            finally:
+                perf.send_signal(signal.SIGINT)
+                perf.wait(END_SECONDS)
+        finally:
+            cluster.kill()
+        script = ["perf", "script", "-i", str(data), "-F", "ip,sym,dso"]
+        told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    return figures, shares_of(read_samples(told.splitlines()))
+
+
+def table_of(load: str, found: Shares) -> Table:
+    table = Table("%", "part", "%", "function", title=f"{load}: {found.samples} samples")
+    for number in range(SHOWN_PARTS):
+        part = found.parts[number] if number < len(found.parts) else ("", 0.0)
+        function = found.functions[number] if number < len(found.functions) else ("", 0.0)
+        table.add_row(f"{part[1]:.0f}", part[0], f"{function[1]:.0f}", function[0])
+    return table
+
+
+def row_of(load: str, figures: Figures, found: Shares) -> str:
+    name, value = next(iter(figures.items()))
+    kernel = sum(share for part, share in found.parts if part.startswith("kernel"))
+    parts = ", ".join(f"{part} {share:.0f}" for part, share in found.parts[:SHOWN_PARTS])
+    functions = ", ".join(
+        f"`{function}` {share:.0f}" for function, share in found.functions[:SHOWN_FUNCTIONS]
+    )
+    return f"| `{load}` | {name} {value:,.1f} | {kernel:.0f} | {parts} | {functions} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("loads", nargs="+", metavar="LOAD")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of a small load")
+    parser.add_argument("--write", action="store_true", help=f"{PAGE.relative_to(ROOT)}")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    if shutil.which("perf") is None:
+        console.print("samples are taken with perf: install linux-perf")
+        return 1
+    try:
+        loads = chosen(arguments.loads)
+    except KeyError as word:
+        parser.error(f"there is no load {word}")
+    rows = []
+    for load in loads:
+        figures, found = sample(load, arguments.seconds)
+        if not found.samples:
+            console.print(f"{load.name}: no samples; perf needs the right to trace processes")
+            return 1
+        console.print(table_of(load.name, found))
+        rows.append(row_of(load.name, figures, found))
+    if arguments.write:
+        table = "| load | figure | kernel % | parts, % | functions, % |\n|---|---|---:|---|---|\n"
+        told = "".join(f"- {name}: {value}\n" for name, value in describe_machine().items())
+        PAGE.write_text(f"{HEAD}\n{table}" + "\n".join(rows) + f"\n\n{told}")
+        console.print(f"page: {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
