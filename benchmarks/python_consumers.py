@@ -3,9 +3,12 @@
 One process a run, on one core, so that rates are those of one core each (librdkafka's thread
 included). All read the same partition from its beginning, without a group, with checked CRCs where
 that is the default, 1 MiB a partition and fetch; each looks at the value of every record. The time
-is from when the first record has come to the last one. `pybroker-batches` takes columns instead of
-records, and adds up their lengths; `pybroker-arrow` makes Arrow's columns of them. Prints JSON:
-records, bytes of their values, seconds, CPU seconds.
+is from when the first record has come to the last one. `pybroker` and the others without more words
+hand over one record after the other, but `confluent-kafka` lists of 500, its fastest way;
+`confluent-kafka-poll` takes them one by one. `pybroker-records` iterates over batches, and over the
+records of each; `pybroker-batches` takes columns instead of records, and adds up their lengths;
+`pybroker-arrow` makes Arrow's columns of them. Prints JSON: records, bytes of values, seconds,
+CPU seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.python_producers import Watch
 
@@ -66,6 +69,16 @@ def _by_batches(
             watch.report(count, value_bytes=size)
 
     trio.run(run)
+
+
+def pybroker_records(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    def bytes_of(batch: ReceivedBatch) -> int:
+        size = 0
+        for record in batch:
+            size += len(record.value or b"")
+        return size
+
+    _by_batches(bootstrap, topic, records, watch, bytes_of)
 
 
 def pybroker_batches(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
@@ -131,7 +144,7 @@ def kafka_python(bootstrap: str, topic: str, records: int, watch: Watch) -> None
     consumer.close()
 
 
-def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+def _confluent_consumer(bootstrap: str, topic: str) -> Any:
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -144,6 +157,11 @@ def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> N
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
+    return consumer
+
+
+def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    consumer = _confluent_consumer(bootstrap, topic)
     count = size = 0
     while count < records:
         for message in consumer.consume(500, 1.0):
@@ -155,13 +173,30 @@ def confluent_kafka(bootstrap: str, topic: str, records: int, watch: Watch) -> N
     consumer.close()
 
 
+def confluent_kafka_poll(bootstrap: str, topic: str, records: int, watch: Watch) -> None:
+    consumer = _confluent_consumer(bootstrap, topic)
+    count = size = 0
+    while count < records:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        size += len(message.value() or b"")
+        if not count:
+            watch.start()
+        count += 1
+    watch.report(count, value_bytes=size)
+    consumer.close()
+
+
 CLIENTS: dict[str, Callable[[str, str, int, Watch], None]] = {
     "pybroker": pybroker,
+    "pybroker-records": pybroker_records,
     "pybroker-batches": pybroker_batches,
     "pybroker-arrow": pybroker_arrow,
     "aiokafka": aiokafka,
     "kafka-python": kafka_python,
     "confluent-kafka": confluent_kafka,
+    "confluent-kafka-poll": confluent_kafka_poll,
 }
 
 

@@ -24,10 +24,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.brokers import PyBroker
 from benchmarks.frames import create_topic
@@ -279,30 +282,42 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def measure_all(servers: str, arguments: argparse.Namespace) -> list[Row]:
     counts: dict[int, int] = {}
-    for size in arguments.sizes:
-        counts[size] = fill(
-            servers, f"values-{size}", arguments.megabytes, size, arguments.partitions
-        )
-        fill(servers, f"warm-{size}", WARM_UP_MEGABYTES, size, arguments.partitions)
-    session = kafka_session(
-        "pybroker-bench", master=f"local[{CORES}]", shuffle_partitions=CORES,
-        official_connector=OFFICIAL in arguments.sources,
-    )  # fmt: skip
-    workers = Workers(session)
-    found: dict[tuple[int, str], dict[str, list[Cost]]] = {}
-    for round_ in range(-1, arguments.rounds):
+    loads = len(arguments.sizes) * len(arguments.modes) * len(arguments.sources)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=2 * len(arguments.sizes) + 1 + loads * (arguments.rounds + 1))
         for size in arguments.sizes:
-            for mode in arguments.modes:
-                costs = found.setdefault((size, mode), {name: [] for name in arguments.sources})
-                for source in arguments.sources[:: -1 if round_ % 2 else 1]:
-                    topic, records = f"values-{size}", counts[size]
-                    if round_ < 0:
-                        topic, records = f"warm-{size}", WARM_UP_MEGABYTES * 1_000_000 // size
-                    query = Query(source, mode, servers, topic, records, size)
-                    cost = measure(session, workers, query)
-                    print(f"round {round_}, {size} B, {mode}, {source}: {cost}", file=sys.stderr)
-                    if round_ >= 0:
-                        costs[source].append(cost)
+            bar.update(task, description=f"a topic of {size} B")
+            counts[size] = fill(
+                servers, f"values-{size}", arguments.megabytes, size, arguments.partitions
+            )
+            bar.advance(task)
+            fill(servers, f"warm-{size}", WARM_UP_MEGABYTES, size, arguments.partitions)
+            bar.advance(task)
+        bar.update(task, description="Spark starts")
+        session = kafka_session(
+            "pybroker-bench", master=f"local[{CORES}]", shuffle_partitions=CORES,
+            official_connector=OFFICIAL in arguments.sources,
+        )  # fmt: skip
+        bar.advance(task)
+        workers = Workers(session)
+        found: dict[tuple[int, str], dict[str, list[Cost]]] = {}
+        for round_, size, mode in product(
+            range(-1, arguments.rounds), arguments.sizes, arguments.modes
+        ):
+            costs = found.setdefault((size, mode), {name: [] for name in arguments.sources})
+            for source in arguments.sources[:: -1 if round_ % 2 else 1]:
+                topic, records = f"values-{size}", counts[size]
+                if round_ < 0:
+                    topic, records = f"warm-{size}", WARM_UP_MEGABYTES * 1_000_000 // size
+                what = f"{size} B, {mode}, {source}"
+                name = "warm-up" if round_ < 0 else f"round {round_ + 1}"
+                bar.update(task, description=f"{name}: {what}")
+                cost = measure(session, workers, Query(source, mode, servers, topic, records, size))
+                bar.console.print(f"{name}: {what}: {cost}", highlight=False)
+                bar.advance(task)
+                if round_ >= 0:
+                    costs[source].append(cost)
     session.stop()
     return [
         Row(size, mode, {source: median(some) for source, some in costs.items()})

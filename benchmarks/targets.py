@@ -142,11 +142,23 @@ def client_figure(client: str) -> str:
 def _clients(load: str) -> list[Client]:
     """Our client, in one of the loads that run Python's clients."""
     what = load.removeprefix("clients-").replace("-", ", ").removesuffix("b") + " B"
-    python, librdkafka = ("aiokafka", "kafka-python"), ("confluent-kafka",)
-    return [
+    python = ("aiokafka", "kafka-python")
+    rows = [
         Client(f"client: {what}", load, python, 3.0),
         Client(f"client: {what}, pure Python", load, python, 1.5, "pybroker-pure"),
-        Client(f"client: {what}, beside librdkafka", load, librdkafka, 1.0),
+    ]
+    if load.startswith("clients-produce"):
+        return [
+            *rows,
+            Client(f"client: {what}, beside librdkafka", load, ("confluent-kafka",), 1.0),
+        ]
+    one_by_one, lists = ("confluent-kafka-poll",), ("confluent-kafka",)
+    return [
+        *rows,
+        Client(f"client: {what}, one by one, beside librdkafka", load, one_by_one, 1.0),
+        Client(
+            f"client: {what}, in lists, beside librdkafka", load, lists, 1.0, "pybroker-records"
+        ),
     ]
 
 
