@@ -20,7 +20,10 @@ from pybroker.protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
+from pybroker.protocol.messages.groups import HeartbeatRequest
 from pybroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pybroker.protocol.messages.produce import (
     PartitionProduceData,
@@ -43,6 +46,8 @@ from tests.support.wire import WireClient
 PRODUCE_VERSION = 9
 FETCH_VERSION = 4
 COMMIT_VERSION = 7
+HEARTBEAT_VERSION = 2
+OFFSET_FETCH_VERSION = 5
 METADATA_VERSION = 4
 CREATE_VERSION = 2
 DELETE_VERSION = 1
@@ -93,6 +98,29 @@ def entry_error_at(topic: str) -> int:
     """Of an OffsetCommit or a Fetch: behind correlation id, throttle time, topics, name, partitions
     and index."""
     return 4 + 4 + 4 + 2 + len(topic) + 4 + 4
+
+
+def heartbeat_frame(group: str, member_id: str, generation: int) -> bytes:
+    """A Heartbeat of a member of a stable group."""
+    request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+    return _frame(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
+
+
+def heartbeat_error_at() -> int:
+    """Behind correlation id and throttle time."""
+    return 4 + 4
+
+
+def offset_fetch_frame(group: str, topic: str, partition: int) -> bytes:
+    """Where a group stands in one partition."""
+    topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])]
+    request = OffsetFetchRequest(group_id=group, topics=topics)
+    return _frame(ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, request)
+
+
+def fetched_offset_error_at(topic: str) -> int:
+    """Behind what `entry_error_at` counts, offset, leader epoch and metadata without a letter."""
+    return entry_error_at(topic) + 8 + 4 + 2
 
 
 def fetch_frame(topic: str) -> tuple[bytes, int]:

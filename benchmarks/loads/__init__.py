@@ -16,6 +16,7 @@ from benchmarks.loads import (
     cold_reads,
     connections,
     failover,
+    group_requests,
     groups,
     latency,
     memory,
@@ -36,8 +37,8 @@ LOADS: Mapping[str, Load] = {
     load.name: load
     for module in (
         small_produce, small_fetch, bulk, packed, tls, latency, connections, groups, offset_commits,
-        transactions, cold_reads, partitions, client_produce, client_consume, three_brokers,
-        start_up, memory, restart, failover,
+        group_requests, transactions, cold_reads, partitions, client_produce, client_consume,
+        three_brokers, start_up, memory, restart, failover,
     )
     for load in module.LOADS
 }  # fmt: skip
