@@ -18,7 +18,9 @@ from pybroker.replication.isr import IsrState, RemoteReplica
 from pybroker.replication.leadership import Leadership
 from pybroker.replication.partition import Partition
 from pybroker.storage.log import Log
+from pybroker.storage.segment import LOG_SUFFIX
 from tests.simulation.cluster import Result, simulate
+from tests.simulation.disk import Disk, Inode, MemoryFile, MemoryFiles
 
 MAX_SEEDS = 500
 
@@ -134,6 +136,37 @@ def _dirty_reads() -> Any:
     )
 
 
+@contextmanager
+def _answered_before_written() -> Iterator[None]:
+    """What is appended is written with the next append only: who dies before has lost it."""
+    kept: dict[Inode, int] = {}
+    write, sync, revive = MemoryFile.write_at, MemoryFile.sync, Disk.revive
+
+    def put_off(self: MemoryFile, data: Any, position: int) -> None:
+        write(self, data, position)
+        if self.path.endswith(LOG_SUFFIX):
+            kept[self._inode] = position
+
+    def written(self: MemoryFile) -> None:
+        kept.pop(self._inode, None)
+        sync(self)
+
+    def without(self: Disk) -> MemoryFiles:
+        for inode in self.inodes.values():
+            position = kept.pop(inode, len(inode.data))
+            if position < len(inode.data):
+                inode.data = inode.data[:position]
+                inode.dirty = None
+        return revive(self)
+
+    with (
+        patch.object(MemoryFile, "write_at", put_off),
+        patch.object(MemoryFile, "sync", written),
+        patch.object(Disk, "revive", without),
+    ):
+        yield
+
+
 PLANTED: dict[str, Callable[[], Any]] = {
     "HW advanced without an ISR member": _hw_without_a_member,
     "truncation to HW instead of by epoch": _truncation_to_the_hw,
@@ -145,6 +178,7 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "followers forget producers": _followers_forget_producers,
     "election outside of the ISR": _election_outside_the_isr,
     "consumers read beyond the HW": _dirty_reads,
+    "answered before written": _answered_before_written,
 }
 
 

@@ -33,6 +33,7 @@ KNOWN_SEEDS = {
     "followers forget producers": 3,
     "election outside of the ISR": 1,
     "consumers read beyond the HW": 0,
+    "answered before written": 1,
 }
 
 
