@@ -31,12 +31,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from ..errors import InvalidRecord, ProtocolError
 from ..primitives import Buffer
 from .batch import (
+    CONTROL_BIT,
     HEADER_SIZE,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
@@ -47,12 +48,12 @@ from .batch import (
 )
 from .compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from .control import ControlRecordType, parse_control_record_type
-from .loops.places import find_places
+from .loops.places import find_places, places_of_batches
 from .record import Headers, Record, check_block, headers_at, records_at
 from .vecs import as_buffer
 
 if TYPE_CHECKING:
-    from .loops.places import Places
+    from .loops.places import Places, Span
 
 # So many records at a time: a compiled loop keeps the interpreter from all others until it ends.
 _PORTION: Final = 16 * 1024
@@ -158,11 +159,8 @@ def decode_columns(
                 raise ProtocolError(f"the batch at offset {header.base_offset} has a wrong CRC")
     columns = RecordColumns()
     if all(header.magic == 2 and not header.is_compressed for _, header in found):
-        data = records if isinstance(records, bytes) else bytes(records)
-        columns.data = data
-        for position, header in found:
-            end = position + header.size_in_bytes
-            _add_block(columns, header, data, position + HEADER_SIZE, end, 0)
+        columns.data = records if isinstance(records, bytes) else bytes(records)
+        _add_plain(columns, found)
         return columns
     blocks: list[bytes] = []
     size = 0
@@ -180,6 +178,31 @@ def decode_columns(
             raise UnpacksTooLarge(f"a fetch unpacks to more than {max_decompressed_bytes} bytes")
     columns.data = b"".join(blocks)
     return columns
+
+
+def _add_plain(columns: RecordColumns, found: Sequence[tuple[int, BatchHeader]]) -> None:
+    """The rows of v2 batches that lie in `columns.data` as they are: those of many small ones are
+    found in one go."""
+    data = columns.data
+    spans: list[Span] = []
+    waiting = 0  # records of `spans`
+    for position, header in found:
+        start, end = position + HEADER_SIZE, position + header.size_in_bytes
+        count = header.record_count
+        is_small = count <= _PORTION and not header.attributes & (CONTROL_BIT | TIMESTAMP_TYPE_BIT)
+        if spans and (not is_small or waiting + count > _PORTION):
+            columns._take(places_of_batches(data, spans), None)
+            spans, waiting = [], 0
+        if not is_small:
+            _add_block(columns, header, data, start, end, 0)
+            continue
+        check_block(count, end - start, header.base_offset)
+        first = len(columns) + waiting
+        spans.append((start, end, count, header.base_offset, header.base_timestamp))
+        waiting += count
+        columns.batches.append(BatchRows(header, first, first + count, None))
+    if spans:
+        columns._take(places_of_batches(data, spans), None)
 
 
 def _add_block(

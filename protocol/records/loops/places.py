@@ -1,8 +1,9 @@
 """Where the keys, values and headers of a block's records lie, without an object a record.
 
 `find_places` fills columns of 64-bit numbers; whoever wants objects makes them from these. It goes
-on from record to record, so that a block can be taken in portions. Compiled, a column is one
-buffer, which arrays and Arrow take as it is, without an object a number: see `../vecs.py`.
+on from record to record, so that a block can be taken in portions; `places_of_batches` takes the
+blocks of several batches at once. Compiled, a column is one buffer, which arrays and Arrow take as
+it is, without an object a number: see `../vecs.py`.
 
 Mirrors: DefaultRecord.readFrom.
 """
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     Places: TypeAlias = tuple[
         vec[i64], vec[i64], vec[i64], vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]
     ]
+    # Of a batch: where its records begin and end, how many there are, base offset and timestamp.
+    Span: TypeAlias = tuple[i64, i64, i64, i64, i64]
 
 # Up to here from 0, a time and a small difference have a sum that needs no care.
 _FAR: Final = 2**62
@@ -44,12 +47,50 @@ def find_places(
     room for offsets, is the caller's.
     """
     try:
-        return _find_places(block, position, end, records, base_offset, base_timestamp, shift)
+        places = _new_places(records)
+        after = _fill(places, 0, block, position, end, records, base_offset, base_timestamp, shift)
     except IndexError:
         raise InvalidRecord("a record runs past the end of its batch") from None
+    return places, after
 
 
-def _find_places(
+def places_of_batches(block: bytes, spans: list[Span]) -> Places:
+    """The places of the records of all ``spans`` of ``block``, one after the other.
+
+    Raises InvalidRecord as `find_places` does, and for bytes that follow the last record of one.
+    """
+    records: i64 = 0
+    for span in spans:
+        records += span[2]
+    places = _new_places(records)
+    row: i64 = 0
+    try:
+        for start, end, count, base_offset, base_timestamp in spans:
+            after = _fill(places, row, block, start, end, count, base_offset, base_timestamp, 0)
+            if after != end:
+                raise InvalidRecord(f"{end - after} bytes follow the last of {count} records")
+            row += count
+    except IndexError:
+        raise InvalidRecord("a record runs past the end of its batch") from None
+    return places
+
+
+def _new_places(records: i64) -> Places:
+    return (
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+        vec[i64]([0] * records),
+    )
+
+
+def _fill(
+    places: Places,
+    row: i64,
     block: bytes,
     position: i64,
     end: i64,
@@ -57,23 +98,20 @@ def _find_places(
     base_offset: i64,
     base_timestamp: i64,
     shift: i64,
-) -> tuple[Places, i64]:
-    offsets = vec[i64]([0] * records)
-    timestamps = vec[i64]([0] * records)
-    key_starts = vec[i64]([0] * records)
-    key_lengths = vec[i64]([0] * records)
-    value_starts = vec[i64]([0] * records)
-    value_lengths = vec[i64]([0] * records)
-    header_starts = vec[i64]([0] * records)
-    header_counts = vec[i64]([0] * records)
+) -> i64:
+    """Rows ``row`` to ``row + records`` of ``places``; where the next record begins."""
+    (
+        offsets, timestamps, key_starts, key_lengths, value_starts, value_lengths, header_starts,
+        header_counts,
+    ) = places  # fmt: skip
     near = -_FAR < base_timestamp < _FAR
     byte: i64
     second: i64
     length: i64
     delta: i64
     headers: i64
-    row: i64 = 0
-    while row < records:
+    last_row: i64 = row + records
+    while row < last_row:
         byte = block[position]
         if byte < 0x80:
             position += 1
@@ -156,7 +194,4 @@ def _find_places(
         if position != record_end:
             raise InvalidRecord(f"a record is {position - record_end} bytes off its length")
         row += 1
-    return (
-        offsets, timestamps, key_starts, key_lengths, value_starts, value_lengths,
-        header_starts, header_counts,
-    ), position  # fmt: skip
+    return position
