@@ -36,10 +36,19 @@ class ClusterView:
 
     def is_settled(self, state: ClusterState) -> bool:
         """Whether the cluster has taken in which nodes run, and every partition has a leader."""
-        running = {node.node_id for node in state.brokers if node.status == NodeStatus.RUNNING}
         return (
-            self.alive == running and self.controller_id in self.alive and not self.without_leader
+            self.alive == _running(state)
+            and self.controller_id in self.alive
+            and not self.without_leader
         )
+
+    def is_caught_up(self, state: ClusterState) -> bool:
+        """Whether no replica of a broker that runs is out of sync."""
+        return self.out_of_sync.keys().isdisjoint(_running(state))
+
+
+def _running(state: ClusterState) -> set[int]:
+    return {node.node_id for node in state.brokers if node.status == NodeStatus.RUNNING}
 
 
 def security_of(state: ClusterState) -> dict[str, str]:

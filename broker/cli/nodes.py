@@ -1,7 +1,8 @@
 """`pybroker status`, and what can be done to a running cluster or to one node of it.
 
-After a node was stopped, killed, paused, resumed or restarted, the command waits a moment for the
-cluster to settle, then shows the table, so that a person sees what happened to the partitions.
+After a node was stopped, killed, paused, resumed or restarted, the command waits until the cluster
+has taken that in, and a moment for the replicas of running brokers to catch up, then shows the
+table, so that a person sees what happened to the partitions.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .options import data_dir_option, user_errors
 
 STOP_WAIT_SECONDS = 75.0  # longer than a supervisor waits for its nodes
 SETTLE_WAIT_SECONDS = 30.0  # longer than ZooKeeper takes to miss a killed or paused broker
+CATCH_UP_WAIT_SECONDS = 10.0  # a replica that has more to fetch is shown as behind
 POLL_SECONDS = 0.05
 
 node_argument = click.argument("node", metavar="NODE", shell_complete=complete_nodes)
@@ -231,4 +233,8 @@ async def _settle(state: ClusterState) -> ClusterView | None:
         while view is None or not view.is_settled(state):
             await trio.sleep(POLL_SECONDS)
             view = await look_at(state)
+    with trio.move_on_after(CATCH_UP_WAIT_SECONDS):
+        while view is not None and not view.is_caught_up(state):
+            await trio.sleep(POLL_SECONDS)
+            view = await look_at(state) or view
     return view
