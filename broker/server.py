@@ -17,7 +17,6 @@ import functools
 import logging
 import os
 import random
-import time
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from pathlib import Path
@@ -61,6 +60,7 @@ from .observability.loop_watch import LoopWatch
 from .observability.metrics import BrokerMetrics
 from .replicas.log_jobs import STOPPING_THREADS, run_in_threads, run_storage_jobs
 from .resources import heap
+from .resources.clock import wall_clock_ms
 from .services import Services
 
 logger = logging.getLogger("pybroker.broker.server")
@@ -95,10 +95,6 @@ class BoundAddresses(NamedTuple):
     broker_id: int
     listeners: Mapping[str, tuple[str, int]]
     metrics_port: int | None
-
-
-def wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 async def run_broker(

@@ -10,6 +10,7 @@ Mirrors ReplicaManager.appendRecords / appendToLocalLog.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
@@ -31,7 +32,7 @@ from .types import (
 from .waiting import WaitingOperations
 
 # Append errors that Kafka answers without the log start offset.
-_WITHOUT_OFFSETS = frozenset(
+_WITHOUT_OFFSETS: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.MESSAGE_TOO_LARGE,

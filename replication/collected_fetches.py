@@ -12,11 +12,13 @@ first one by an effect, and of `urgent_bytes` of records by one more.
 Mirrors nothing in Kafka, which answers at the first append.
 """
 
+from typing import Final
+
 from .delayed_operations import DelayedFetch
 from .types import Effect, FollowersWait
 
-_TELL_SOON = FollowersWait(is_urgent=False)
-_TELL_NOW = FollowersWait(is_urgent=True)
+_TELL_SOON: Final = FollowersWait(is_urgent=False)
+_TELL_NOW: Final = FollowersWait(is_urgent=True)
 
 
 class CollectedFetches:

@@ -17,18 +17,19 @@ share out a lock. The cache is bounded by slots; eviction searches it, which hap
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchResponsePartitionData
 from .types import FetchEntry, FetchResults
 
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-MAX_EPOCH = 2**31 - 1
-MAX_SESSION_ID = 2**31 - 1
-EVICTION_AGE_MS = 120_000
-DEFAULT_SLOTS = 1000
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+MAX_EPOCH: Final = 2**31 - 1
+MAX_SESSION_ID: Final = 2**31 - 1
+EVICTION_AGE_MS: Final = 120_000
+DEFAULT_SLOTS: Final = 1000
 
 # (topic name or topic id, partition)
 SessionKey = tuple[str | bytes, int]

@@ -13,6 +13,8 @@ Mirrors Kafka's Partition. Leaves out tiered storage; a future replica is the bu
 methods say what has moved.
 """
 
+from typing import Final
+
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.replication import LeaderAndIsrPartitionState
 from ..protocol.topics import TopicPartition
@@ -24,10 +26,10 @@ from .isr import IsrState, RemoteReplica
 from .metadata_cache import MetadataCache
 from .types import NO_EPOCH, UNKNOWN_OFFSET, AlterIsr, Isolation, TopicStats
 
-NO_LEADER = -1
+NO_LEADER: Final = -1
 
 # The controller's answer to an ISR proposal leaves no state to go back to: wait for LeaderAndIsr.
-_AWAIT_NEW_STATE = frozenset(
+_AWAIT_NEW_STATE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -37,7 +39,7 @@ _AWAIT_NEW_STATE = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-_ROLL_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+_ROLL_BACK: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 
 
 class Partition:

@@ -7,6 +7,8 @@ the caller turns into `error_data`.
 Mirrors Partition.fetchRecords / readRecords of Kafka (KIP-320, KIP-595's diverging epoch).
 """
 
+from typing import Final
+
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.fetch import (
     AbortedTransaction,
@@ -26,11 +28,11 @@ from .types import (
 )
 
 # The wire's tagged structs at their defaults, which the encoder knows by identity.
-_NO_DIVERGENCE = shared_default(FetchResponseEpochEndOffset)
-_NO_LEADER = shared_default(FetchResponseLeaderIdAndEpoch)
-_NO_SNAPSHOT = shared_default(SnapshotId)
-_EMPTY = b""
-NO_PREFERRED_REPLICA = -1
+_NO_DIVERGENCE: Final = shared_default(FetchResponseEpochEndOffset)
+_NO_LEADER: Final = shared_default(FetchResponseLeaderIdAndEpoch)
+_NO_SNAPSHOT: Final = shared_default(SnapshotId)
+_EMPTY: Final = b""
+NO_PREFERRED_REPLICA: Final = -1
 
 
 def error_data(partition: int, error: ErrorCode) -> FetchResponsePartitionData:

@@ -13,11 +13,13 @@ Mirrors Kafka's TimingWheel (1 ms tick, 20 slots a level). Leaves out its delay 
 time comes in as `now_ms`.
 """
 
-_BITS = 6
-_SLOTS = 1 << _BITS
-_MASK = _SLOTS - 1
-_LEVELS = 6
-_SPAN = 1 << (_BITS * _LEVELS)  # about two years in milliseconds
+from typing import Final
+
+_BITS: Final = 6
+_SLOTS: Final = 1 << _BITS
+_MASK: Final = _SLOTS - 1
+_LEVELS: Final = 6
+_SPAN: Final = 1 << (_BITS * _LEVELS)  # about two years in milliseconds
 
 
 class TimerEntry:

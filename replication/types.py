@@ -9,7 +9,7 @@ reports back by a method call. All are slotted and hold no reference back to the
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchResponsePartitionData
@@ -18,13 +18,13 @@ from ..protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ..storage.log import Log
 from .purgatory import Operation
 
-ZERO_TOPIC_ID = bytes(16)
-UNKNOWN_OFFSET = -1
-NO_EPOCH = -1
-CONSUMER_REPLICA_ID = -1
-DEBUG_REPLICA_ID = -2
+ZERO_TOPIC_ID: Final = bytes(16)
+UNKNOWN_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+CONSUMER_REPLICA_ID: Final = -1
+DEBUG_REPLICA_ID: Final = -2
 
-ACKS_ALL = -1
+ACKS_ALL: Final = -1
 
 ResultT = TypeVar("ResultT")
 
@@ -44,8 +44,8 @@ class Parked:
 
 
 class Completion(NamedTuple):
-    token: object
-    result: object
+    token: Any
+    result: Any
 
 
 class Isolation(IntEnum):

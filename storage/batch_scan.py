@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
-from .files import DataFile
+from .data_file import DataFile
 
-_LENGTH = Struct(">i")
-_LENGTH_OFFSET = 8
-_MIN_MESSAGE_SIZE = 14
-_MAGIC_V2 = 2
+_LENGTH: Final = Struct(">i")
+_LENGTH_OFFSET: Final = 8
+_MIN_MESSAGE_SIZE: Final = 14
+_MAGIC_V2: Final = 2
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
-_BATCH_START = Struct(">qiibIhi").unpack_from
+_BATCH_START: Final = Struct(">qiibIhi").unpack_from
 
-LOOK_UP_CHUNK = 4096
-SCAN_CHUNK = 1 << 16
+LOOK_UP_CHUNK: Final = 4096
+SCAN_CHUNK: Final = 1 << 16
 
 
 class Readable(Protocol):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from ..protocol.topics import TopicPartition
 from . import checkpoints
 from .files import is_out_of_descriptors
 
-logger = logging.getLogger(__name__)
+logger: Final = logging.getLogger(__name__)
 
 
 class DirectoryHealth:

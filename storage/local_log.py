@@ -19,23 +19,24 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from . import log_lookup, recovery_notes
+from .data_file import EMPTY_SLICE, FileSlice
 from .descriptors import LEFT_BY_SEGMENTS, OutOfDescriptors, require_descriptors
 from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
+from .files import Files, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import index_path
 from .recovery import LogParts
 from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 from .transaction_index import AbortedTransaction
 
-logger = logging.getLogger(__name__)
+logger: Final = logging.getLogger(__name__)
 
-NOT_CUT = 2**63 - 1
+NOT_CUT: Final = 2**63 - 1
 
 
 class LogRead(NamedTuple):
@@ -374,13 +375,17 @@ class LocalLog:
 
     def fail(self, doing: str, error: OSError) -> NoReturn:
         """Take the directory offline, unless only descriptors are wanting; raises KafkaError."""
+        failure: KafkaError
         if is_out_of_descriptors(error):
-            raise OutOfDescriptors(f"{doing} to {self.name}") from error
-        self.health.fail(error)
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"Error while {doing} to {self.name} in dir {self.health.path}: {error}",
-        ) from error
+            failure = OutOfDescriptors(f"{doing} to {self.name}")
+        else:
+            self.health.fail(error)
+            failure = KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Error while {doing} to {self.name} in dir {self.health.path}: {error}",
+            )
+        failure.__cause__ = error  # which `from` does not set where this is compiled
+        raise failure
 
     def offline_error(self) -> KafkaError:
         return KafkaError(

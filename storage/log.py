@@ -24,9 +24,10 @@ from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from . import log_lookup, recovery_notes
 from .append_info import AppendInfo, AppendOrigin
 from .append_rules import MAGIC_V2, AppendRequest
+from .data_file import EMPTY_SLICE
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, Files
+from .files import Files
 from .follower_batches import (
     Batches,
     fitting_groups,
@@ -197,8 +198,8 @@ class Log:
         config, state, size = self.config, self.producer_state, len(data)
         if size > config.segment_bytes:
             raise self._larger_than_segment(size)
-        last_offset = first_offset + header.last_offset_delta
-        max_timestamp = header.max_timestamp
+        _, _, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
+        last_offset = first_offset + last_offset_delta
         try:
             if leader_epoch != self.leader_epochs.latest_epoch:
                 self.assign_epoch_start(leader_epoch, first_offset)
@@ -212,7 +213,7 @@ class Log:
             except OSError as error:
                 self.local.append_failed(segment, before, error)
             self.log_end_offset = last_offset + 1
-            if header.producer_id >= 0:
+            if producer_id >= 0:
                 aborted = state.apply(header, first_offset, data, max_timestamp)
                 if aborted is not None:
                     self._index_aborted(segment, aborted)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.records.batch import TimestampType
@@ -32,9 +32,9 @@ __all__ = [
     "validate_topic_configs",
 ]
 
-PRODUCER_ID_EXPIRATION_MS = 86_400_000
+PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
-_TARGET_COMPRESSION = {
+_TARGET_COMPRESSION: Final = {
     "uncompressed": Compression.NONE,
     "gzip": Compression.GZIP,
     "snappy": Compression.SNAPPY,

@@ -16,15 +16,17 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
+from typing import ClassVar, Final
 
-from .files import DataFile, Files
+from .data_file import DataFile
+from .files import Files
 
-_ENTRY = Struct(">ii")
-_OFFSET = Struct(">i")
+_ENTRY: Final = Struct(">ii")
+_OFFSET: Final = Struct(">i")
 # How many entries that the data does not confirm are passed over before all of them are.
-DOUBTED_ENTRIES = 64
-_MAX_OFFSET = 2**63 - 1
-OFFSET_DIGITS = 20
+DOUBTED_ENTRIES: Final = 64
+_MAX_OFFSET: Final = 2**63 - 1
+OFFSET_DIGITS: Final = 20
 
 
 class IndexFile:
@@ -147,7 +149,7 @@ class OffsetIndex(IndexFile):
 
     __slots__ = ("last_offset",)
 
-    ENTRY_SIZE = 8
+    ENTRY_SIZE: ClassVar[int] = 8
 
     def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes, self.ENTRY_SIZE)

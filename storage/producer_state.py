@@ -16,7 +16,7 @@ Mirrors: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry (KIP-98, K
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import Buffer
@@ -32,14 +32,14 @@ from .append_info import AppendOrigin
 from .transaction_index import AbortedTransaction
 from .verification import VerificationGuard, Verifications
 
-BATCHES_KEPT = 5
-NO_EPOCH = -1
-NO_SEQUENCE = -1
-NO_OFFSET = -1
-_TRANSACTIONAL_BIT = 0x10
-_CONTROL_BIT = 0x20
-MAX_SEQUENCE = 2**31 - 1
-_LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
+BATCHES_KEPT: Final = 5
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_OFFSET: Final = -1
+_TRANSACTIONAL_BIT: Final = 0x10
+_CONTROL_BIT: Final = 0x20
+MAX_SEQUENCE: Final = 2**31 - 1
+_LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
 
 class BatchMetadata(NamedTuple):
@@ -134,12 +134,12 @@ class ProducerMemory(NamedTuple):
 # A marker as all brokers write it. From the magic on: attributes, the count of records; of the one
 # record all up to the kind (length, attributes, deltas, length and version of the key), the kind,
 # length and version of the value, the coordinator's epoch, no headers.
-_MARKER = Struct(">b4xh34xi7sh3siB").unpack_from
-_MARKER_FORM = (2, 1, b"\x20\0\0\0\x08\0\0", b"\x0c\0\0", 0)
-_MARKER_BYTES = HEADER_SIZE + 17
-_MAGIC_POSITION = 16
-_MARKERS = {int(k): k for k in (ControlRecordType.ABORT, ControlRecordType.COMMIT)}
-_CODEC_BITS = 0x07
+_MARKER: Final = Struct(">b4xh34xi7sh3siB").unpack_from
+_MARKER_FORM: Final = (2, 1, b"\x20\0\0\0\x08\0\0", b"\x0c\0\0", 0)
+_MARKER_BYTES: Final = HEADER_SIZE + 17
+_MAGIC_POSITION: Final = 16
+_MARKERS: Final = {int(k): k for k in (ControlRecordType.ABORT, ControlRecordType.COMMIT)}
+_CODEC_BITS: Final = 0x07
 
 
 class ProducerState:

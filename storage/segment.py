@@ -13,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from ..protocol.errors import KafkaError
 from ..protocol.primitives import Buffer
@@ -27,30 +28,31 @@ from .batch_scan import (
     find_in,
     scan_headers,
 )
-from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
+from .data_file import EMPTY_SLICE, FileSlice
+from .files import Files, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
 from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, TransactionIndex
 
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
-SNAPSHOT_SUFFIX = ".snapshot"
-DELETED_SUFFIX = ".deleted"
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
 
-logger = logging.getLogger(__name__)
+logger: Final = logging.getLogger(__name__)
 
-FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-MAX_RELATIVE_OFFSET = 2**31 - 1
-_RECENT_LIMIT = 128
+FILE_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_RECENT_LIMIT: Final = 128
 # Reads of up to so much are found and read at once, beginning at an index entry. These lie
 # index.interval.bytes apart, 4096 as a rule, and the batch at one of them may be as large again.
-SMALL_READ_BYTES = 8 * 1024
-_READ_AHEAD_BYTES = 6 * 1024
+SMALL_READ_BYTES: Final = 8 * 1024
+_READ_AHEAD_BYTES: Final = 6 * 1024
 
 
 class BatchToSearch(NamedTuple):
@@ -187,8 +189,12 @@ class Segment:
         self._bytes_since_index_entry = since_entry + size
         recent = self._recent
         recent[first_offset] = position
-        if len(recent) > _RECENT_LIMIT:
-            del recent[next(iter(recent))]
+        if len(recent) > 2 * _RECENT_LIMIT:
+            self._forget_older_half()
+
+    def _forget_older_half(self) -> None:
+        """Of `recent`: many at once cost less than the oldest one at each append."""
+        self._recent = dict(islice(self._recent.items(), _RECENT_LIMIT, None))
 
     def _add_index_entries(self, last_offset: int, position: int) -> bool:
         """False: not now; they are not needed for each batch."""

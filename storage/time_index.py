@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
+from typing import ClassVar, Final
 
 from ..protocol.records.batch import NO_TIMESTAMP
 from .files import Files
 from .offset_index import DOUBTED_ENTRIES, IndexFile
 
-_ENTRY = Struct(">qi")
-_TIMESTAMP = Struct(">q")
+_ENTRY: Final = Struct(">qi")
+_TIMESTAMP: Final = Struct(">q")
 
 
 class TimeIndex(IndexFile):
     __slots__ = ("last_offset", "last_timestamp")
 
-    ENTRY_SIZE = 12
+    ENTRY_SIZE: ClassVar[int] = 12
 
     def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes, self.ENTRY_SIZE)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from .files import DataFile, Files
+from .data_file import DataFile
+from .files import Files
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0

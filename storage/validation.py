@@ -16,7 +16,7 @@ Mirrors: UnifiedLog.analyzeAndValidateRecords, LogValidator, ProduceRequest.vali
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from crc32c import crc32c
 
@@ -64,23 +64,23 @@ from .append_rules import (
 from .log_config import LogConfig
 from .old_formats import validate_with_old_format
 
-_MAGIC_OFFSET = 16
-_ATTRIBUTES_OFFSET = 22  # the low byte of a v2 batch's
-_OLD_ATTRIBUTES_OFFSET = 17
+_MAGIC_OFFSET: Final = 16
+_ATTRIBUTES_OFFSET: Final = 22  # the low byte of a v2 batch's
+_OLD_ATTRIBUTES_OFFSET: Final = 17
 # Timestamp type, control, delete horizon: not in what a producer usually sends.
-_ODD_BITS = 0x68
+_ODD_BITS: Final = 0x68
 
 # Up to here a batch is checked in one call, for which it is copied.
-_SMALL_BYTES = 16 * 1024
+_SMALL_BYTES: Final = 16 * 1024
 # Plain batches up to this size are looked at in one go, whatever is in them.
-QUICK_BYTES = 16 * 1024
+QUICK_BYTES: Final = 16 * 1024
 # The same for batches of which no rule asks more than that their records are whole: a record takes
 # 7 bytes or more, and 15 ns compiled, 1 us interpreted.
-_SCAN_BYTES = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
+_SCAN_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
 # Compressed batches are looked at in one go up to this size, if they unpack to no more than that.
-_QUICK_PACKED_BYTES = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
-_QUICK_UNPACKED_BYTES = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
-_QUICK_GZIP_BYTES = 512 * 1024 if COMPILED else QUICK_BYTES  # it is slow to unpack
+_QUICK_PACKED_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
+_QUICK_UNPACKED_BYTES: Final = 2 * 1024 * 1024 if COMPILED else QUICK_BYTES
+_QUICK_GZIP_BYTES: Final = 512 * 1024 if COMPILED else QUICK_BYTES  # it is slow to unpack
 
 # The batch as it goes to disk, its header, and how many records were built anew for it.
 Validated = tuple[Records, BatchHeader, int]

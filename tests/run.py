@@ -112,11 +112,16 @@ SOURCES = ["env", "PYBROKER_COMPILED=loops"]
 REQUEST_PATH = [
     "tests/unit/test_compiled.py",
     "tests/unit/broker/network",
+    "tests/unit/broker/handlers",
+    "tests/unit/broker/coordinators",
+    "tests/unit/broker/replicas",
+    "tests/unit/coordinator",
     "tests/unit/replication",
-    "tests/unit/storage/test_log.py",
-    "tests/unit/storage/test_full_validation.py",
-    "tests/unit/storage/test_validation.py",
+    "tests/unit/storage",
     "tests/properties/broker",
+    "tests/properties/coordinator",
+    "tests/properties/replication",
+    "tests/properties/storage",
 ]
 
 # Directories of tests that failed, with the logs of their brokers; pytest keeps three sessions' by

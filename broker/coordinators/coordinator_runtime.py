@@ -23,6 +23,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
+from mypy_extensions import mypyc_attr
 
 from ...coordinator.partition_load import PartitionLoad
 from ...protocol.zookeeper.constants import ZkCode
@@ -137,6 +138,7 @@ class AppendWaiter:
         self.runtime.append_completed(self.append, result, self.runtime.now_ms)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     """One broker's coordinator of one kind. A subclass says how each kind of effect is performed,
     what an append's outcome is to its machine, and how a partition is unloaded."""
@@ -266,8 +268,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
             now_ms,
             None,
             AppendWaiter,
-            self,
-            append,
+            (self, append),
             origin=AppendOrigin.COORDINATOR,
             guard=guard,
         )

@@ -188,10 +188,7 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
             now_ms,
             None,
             _CommitWaiter,
-            self,
-            request,
-            plan,
-            commit,
+            (self, request, plan, commit),
             origin=AppendOrigin.COORDINATOR,
         )
         if result is not None:

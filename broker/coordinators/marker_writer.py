@@ -73,7 +73,7 @@ class MarkerWriter:
             entries,
             now_ms,
             _the_write,
-            write,
+            (write,),
             origin=AppendOrigin.COORDINATOR,
         )
         if results is not None:

@@ -44,7 +44,7 @@ class DeleteRecordsHandler:
                     wanted[key] = partition.offset
         now_ms = self._replicas.clock()
         results = self._replicas.delete_records(
-            wanted, body.timeout_ms, now_ms, _DeleteRecordsWait, request, unknown
+            wanted, body.timeout_ms, now_ms, _DeleteRecordsWait, (request, unknown)
         )
         if results is not None:
             _DeleteRecordsWait(request, unknown).complete(results)

@@ -42,11 +42,11 @@ from ...replication.types import (
     Isolation,
     TopicStats,
 )
-from ...storage.files import FileSlice
+from ...storage.data_file import FileSlice
 from ..network.down_conversion import DownConversion
 from ..network.request import LARGE_FRAME_BYTES, Handler, Request
 from ..network.turns import Steps, distinct
-from ..observability.metrics import Conversions
+from ..observability.request_metrics import Conversions
 from ..replicas.settled_replicas import SettledReplicas
 from ..security.access import Access
 from ..security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
@@ -168,7 +168,9 @@ class FetchHandler:
                         return
                 elif session is not None:
                     session.approved = approval
-        results = self._replicas.fetch(params, entries, now_ms, _FetchWait, self, request, context)
+        results = self._replicas.fetch(
+            params, entries, now_ms, _FetchWait, (self, request, context)
+        )
         if results is not None:
             self.answer(request, context, results)
 

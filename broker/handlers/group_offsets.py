@@ -36,7 +36,7 @@ from ...protocol.messages.group_offsets import (
 )
 from ...protocol.topics import TopicPartition
 from ..coordinators.group_runtime import GroupRuntime
-from ..network.commit_request_template import RepeatedCommit
+from ..network.repeated_request_template import RepeatedCommit
 from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:

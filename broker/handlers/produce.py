@@ -19,9 +19,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import trio
+from mypy_extensions import mypyc_attr
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
@@ -49,27 +50,28 @@ from .leaders import current_leader
 from .quick_answers import QuickAnswers
 from .transactional_produce import Guards, TransactionalProduce
 
-logger = logging.getLogger("pybroker.broker.handlers.produce")
+logger: Final = logging.getLogger("pybroker.broker.handlers.produce")
 
-ADMIN_CLIENT_ID = "__admin_client"
-_VALID_ACKS = (-1, 0, 1)
-_ANSWERED_ACKS = (-1, 1)
-_MAGIC_POSITION = 16
-_ATTRIBUTES_POSITION = 22  # the low byte of a v2 batch's attributes
-_TRANSACTIONAL = 0x10
-_CODEC = 0x07
+ADMIN_CLIENT_ID: Final = "__admin_client"
+_VALID_ACKS: Final = (-1, 0, 1)
+_ANSWERED_ACKS: Final = (-1, 1)
+_MAGIC_POSITION: Final = 16
+_ATTRIBUTES_POSITION: Final = 22  # the low byte of a v2 batch's attributes
+_TRANSACTIONAL: Final = 0x10
+_CODEC: Final = 0x07
 # They compete with the event loop for the interpreter: not many at a time.
-MAX_EXAMINERS = 2
-_FIRST_VERSION_OF_V2 = 3
-_FIRST_VERSION_WITH_LEADER = 10
-_NO_RECORDS = b""
+MAX_EXAMINERS: Final = 2
+_FIRST_VERSION_OF_V2: Final = 3
+_FIRST_VERSION_WITH_LEADER: Final = 10
+_NO_RECORDS: Final = b""
 
 # Shared defaults: replaced in a response, never written to.
 _NO_ERRORS: list[BatchIndexAndErrorMessage] = []
-_NO_LEADER = ProduceResponseLeaderIdAndEpoch()
+_NO_LEADER: Final = ProduceResponseLeaderIdAndEpoch()
 _NO_ENDPOINTS: list[ProduceResponseNodeEndpoint] = []
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ProduceHandler:
     __slots__ = (
         "_appends",
@@ -138,7 +140,14 @@ class ProduceHandler:
         appends = self._appends
         converted_before = appends.converted_bytes
         result = replicas.append_one(
-            key, records, acks, body.timeout_ms, now_ms, request.api_version, self._waits, request
+            key,
+            records,
+            acks,
+            body.timeout_ms,
+            now_ms,
+            request.api_version,
+            self._waits,
+            (request,),
         )
         if appends.converted_bytes != converted_before:
             seconds = perf_counter() - request.started_at
@@ -162,12 +171,13 @@ class ProduceHandler:
                 records: Any = partition.records
                 if records is None:
                     records = _NO_RECORDS
-                elif len(records) > _ATTRIBUTES_POSITION:
+                elif (
+                    len(records) > _ATTRIBUTES_POSITION
+                    and records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
+                    and records[_MAGIC_POSITION] == 2
+                ):
                     # By the attributes of a v2 batch; what is malformed fails later.
-                    transactional |= (
-                        records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL
-                        and records[_MAGIC_POSITION] == 2
-                    )
+                    transactional = True
                 entries[name, partition.index] = records
         acks = body.acks
         if transactional and body.transactional_id is None:
@@ -258,8 +268,7 @@ class ProduceHandler:
             entries,
             now_ms,
             self._waits,
-            request,
-            refused,
+            (request, refused),
             request_version=request.api_version,
             internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             guards=guards,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
+from typing import Final
 
 from ...protocol.api import ApiKey
 from ...protocol.framing import encode_response
@@ -22,13 +23,13 @@ from ...protocol.messages.produce import (
 from ...protocol.topics import TopicPartition
 from ...replication.types import ProduceResult
 
-MAX_TEMPLATES = 10_000
+MAX_TEMPLATES: Final = 10_000
 
 # Numbers that nothing else in a response looks like.
 _OFFSET, _APPEND_TIME, _START_OFFSET = 0x5A11C0DE5A11C0DE, 0x5A22C0DE5A22C0DE, 0x5A33C0DE5A33C0DE
-_FIRST_VERSION_WITH_TIME = 2
-_FIRST_VERSION_WITH_START = 5
-_CORRELATION_ID_END = 8
+_FIRST_VERSION_WITH_TIME: Final = 2
+_FIRST_VERSION_WITH_START: Final = 5
+_CORRELATION_ID_END: Final = 8
 
 Pack = Callable[..., bytes]
 

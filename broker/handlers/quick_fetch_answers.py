@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.framing import encode_response
@@ -24,21 +24,21 @@ from ...protocol.messages.fetch import (
 from ...protocol.primitives import encode_uvarint
 from ...replication.reader import is_plain
 from ...replication.types import FetchEntry
-from ...storage.files import FileSlice
+from ...storage.data_file import FileSlice
 
-MAX_TEMPLATES = 10_000
-FIRST_VERSION = 4  # of records that are sent as they are stored
-_FIRST_VERSION_WITH_START = 5
-_FIRST_VERSION_WITH_SESSION = 7
-_FIRST_VERSION_WITH_TOPIC_IDS = 13
+MAX_TEMPLATES: Final = 10_000
+FIRST_VERSION: Final = 4  # of records that are sent as they are stored
+_FIRST_VERSION_WITH_START: Final = 5
+_FIRST_VERSION_WITH_SESSION: Final = 7
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 # Numbers that nothing else in a response looks like.
 _HIGH, _STABLE, _START = 0x5A11C0DE5A11C0DE, 0x5A22C0DE5A22C0DE, 0x5A33C0DE5A33C0DE
-_SESSION = 0x5A44C0DE
-_RECORDS = b"\x5a\x55\xc0\xde\x5a\x55\xc0\xde"
-_CORRELATION_ID_END = 8
-_SIZE_BYTES = 4
-_INT32 = Struct(">i").pack
+_SESSION: Final = 0x5A44C0DE
+_RECORDS: Final = b"\x5a\x55\xc0\xde\x5a\x55\xc0\xde"
+_CORRELATION_ID_END: Final = 8
+_SIZE_BYTES: Final = 4
+_INT32: Final = Struct(">i").pack
 
 Pack = Callable[..., bytes]
 

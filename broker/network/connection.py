@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .bad_input import BadInput, describe_frame_start
 from .connection_quotas import MemoryPool
@@ -43,12 +43,12 @@ from .request import ConnectionInfo, Request
 from .selector import READ, Selector
 from .send_queue import Part, SendQueue
 
-logger = logging.getLogger("pybroker.broker.network")
+logger: Final = logging.getLogger("pybroker.broker.network")
 
-MAX_RECEIVES_PER_ROUND = 4
+MAX_RECEIVES_PER_ROUND: Final = 4
 
-_SIZE = Struct(">i").unpack_from
-SIZE_PREFIX_BYTES = 4
+_SIZE: Final = Struct(">i").unpack_from
+SIZE_PREFIX_BYTES: Final = 4
 
 
 # Takes the request at the front of a connection's buffer and has it handled; returns when that was
@@ -489,4 +489,4 @@ class _Closed:
         pass
 
 
-_CLOSED = _Closed()
+_CLOSED: Final = _Closed()

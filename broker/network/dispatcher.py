@@ -25,7 +25,7 @@ from functools import partial
 from struct import Struct
 from struct import error as struct_error
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -33,11 +33,11 @@ from ...protocol import codec, framing
 from ...protocol.api import API_TABLE, ApiKey
 from ...protocol.errors import ErrorCode, KafkaError, ProtocolError
 from .bad_input import BadInput
-from .commit_request_template import CommitRequestTemplate, commit_template_of
 from .connection import Connection
 from .metadata_gate import MetadataGate
 from .metered_request import MeteredRequest
 from .produce_request_template import ProduceRequestTemplate, template_of
+from .repeated_request_template import RepeatedRequestTemplate, repeated_template_of
 from .request import Handler, Request, Route
 from .request_parts import InParts, place_to_cut
 from .turns import Steps, Turns
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from ..observability.metrics import BrokerMetrics
     from ..quotas.client_quotas import ClientQuotas
 
-logger = logging.getLogger("pybroker.broker.network.dispatcher")
+logger: Final = logging.getLogger("pybroker.broker.network.dispatcher")
 
-MAX_ASYNC_HANDLERS = 256
+MAX_ASYNC_HANDLERS: Final = 256
 
 # What stands before the handlers: whoever may not ask is refused, whom a test has chosen is harmed.
 Guard = Callable[[ApiKey, Callable[[Request], Any]], Callable[[Request], Any]]
 
 # size, api key and version as one number, correlation id, length of the client id
-_HEADER = Struct(">iIih").unpack_from
-_HEADER_BYTES = 14
-_SMALLEST_CLIENT_HEADER = _HEADER_BYTES - 4
-_VERSION_BITS = 16
+_HEADER: Final = Struct(">iIih").unpack_from
+_HEADER_BYTES: Final = 14
+_SMALLEST_CLIENT_HEADER: Final = _HEADER_BYTES - 4
+_VERSION_BITS: Final = 16
 # ControlledShutdown v0 alone has a header without client id, which the fast path cannot read.
-_WITHOUT_CLIENT_ID = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS
-_OUT_OF_WAY = -2
+_WITHOUT_CLIENT_ID: Final = int(ApiKey.CONTROLLED_SHUTDOWN) << _VERSION_BITS
+_OUT_OF_WAY: Final = -2
 
 
 class Dispatcher:
@@ -149,7 +149,7 @@ class Dispatcher:
         route = self._routes.get(api)
         if route is None:
             return self._handle_unusual(connection, begin, started_at)
-        template: ProduceRequestTemplate | CommitRequestTemplate | None = connection.memo
+        template: ProduceRequestTemplate | RepeatedRequestTemplate | None = connection.memo
         if (
             template is not None
             and template.route is route
@@ -201,8 +201,8 @@ class Dispatcher:
         if offset == len(frame):
             if route.in_place:
                 connection.memo = template_of(route, frame, body, client_id, connection.memo)
-            elif route.is_commit:
-                connection.memo = commit_template_of(
+            elif route.is_repeated:
+                connection.memo = repeated_template_of(
                     route, bytes(frame), start, body, client_id, connection.memo
                 )
         return body, client_id
@@ -419,7 +419,7 @@ class _Stepped:
 
 def _leave_body(request: Request, connection: Connection) -> None:
     """A request that waits keeps its message; the next one like it gets another."""
-    template: ProduceRequestTemplate | CommitRequestTemplate | None = connection.memo
+    template: ProduceRequestTemplate | RepeatedRequestTemplate | None = connection.memo
     if template is not None and template.body is request.body:
         template.give_away()
 

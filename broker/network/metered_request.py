@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SIZE_BYTES = 4
+_SIZE_BYTES: Final = 4
 # What is only asked among brokers.
 EXEMPT: Final = frozenset(
     {

@@ -13,6 +13,7 @@ Mirrors `ChannelMuteState` and `handleChannelMuteEvent` of `KafkaChannel`.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 
 class MuteState(IntEnum):
@@ -31,14 +32,14 @@ class MuteEvent(IntEnum):
     RECORDS_APPENDED = 4
 
 
-READING = MuteState.READING
-RESPONSE_PENDING = MuteState.RESPONSE_PENDING
-THROTTLED_AND_RESPONSE_PENDING = MuteState.THROTTLED_AND_RESPONSE_PENDING
-THROTTLED = MuteState.THROTTLED
-PIPELINING = MuteState.PIPELINING
+READING: Final = MuteState.READING
+RESPONSE_PENDING: Final = MuteState.RESPONSE_PENDING
+THROTTLED_AND_RESPONSE_PENDING: Final = MuteState.THROTTLED_AND_RESPONSE_PENDING
+THROTTLED: Final = MuteState.THROTTLED
+PIPELINING: Final = MuteState.PIPELINING
 
 # TRANSITIONS[state][event]; None is illegal.
-TRANSITIONS: tuple[tuple[MuteState | None, ...], ...] = (
+TRANSITIONS: Final[tuple[tuple[MuteState | None, ...], ...]] = (
     (RESPONSE_PENDING, None, None, None, None),
     (None, THROTTLED_AND_RESPONSE_PENDING, READING, None, PIPELINING),
     (None, None, THROTTLED, RESPONSE_PENDING, None),

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import socket
 from time import perf_counter
+from typing import Final
 
 from .bad_input import BadInput
 from .connection import Connection
@@ -29,11 +30,11 @@ from .request_channel import RequestChannel
 from .request_handler_pool import RequestHandlerPool
 from .selector import BROKEN, READ, WRITE, Selector
 
-logger = logging.getLogger("pybroker.broker.network")
+logger: Final = logging.getLogger("pybroker.broker.network")
 
-BUFFER_IDLE_SECONDS = 5.0
+BUFFER_IDLE_SECONDS: Final = 5.0
 # A round that receives large requests ends after this time, and goes on where it was in the next.
-ROUND_SECONDS = 0.002
+ROUND_SECONDS: Final = 0.002
 
 
 class Processor:

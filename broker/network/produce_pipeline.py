@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.api import ApiKey
 from .receive_buffer import ReceiveBuffer
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from .request import Request
 
 # Requests of one connection that wait for replicas. Java producers send at most 5 ahead.
-MAX_WAITING = 16
+MAX_WAITING: Final = 16
 
-_API_KEY = Struct(">h").unpack_from
-_SIZE_BYTES = 4
-_API_KEY_BYTES = 2
+_API_KEY: Final = Struct(">h").unpack_from
+_SIZE_BYTES: Final = 4
+_API_KEY_BYTES: Final = 2
 
 
 class Pipeline:

@@ -15,7 +15,7 @@ request that is not answered when its handler returns keeps the message (`give_a
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from .receive_buffer import ReceiveBuffer
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from .request import Route
 
 # Of a frame with its size: size, api key, version, correlation id; what follows is compared.
-PREFIX_START = 12
-MAX_FRAME_BYTES = 64 * 1024
-MAX_MISSES = 16
+PREFIX_START: Final = 12
+MAX_FRAME_BYTES: Final = 64 * 1024
+MAX_MISSES: Final = 16
 
-_SIZE_BYTES = 4
-_INDEX_BYTES = 4
-_NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
-_INT32 = Struct(">i").unpack_from
+_SIZE_BYTES: Final = 4
+_INDEX_BYTES: Final = 4
+_NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic and the request
+_INT32: Final = Struct(">i").unpack_from
 
 
 class ProduceRequestTemplate:
@@ -63,7 +63,9 @@ class ProduceRequestTemplate:
         """Whether the frame from `begin` to `end` is like the last one; if so, `body` is it."""
         start = begin + PREFIX_START
         position = start + self.size
-        if position + _INDEX_BYTES + _SIZE_BYTES > end or buffer[start:position] != self.prefix:
+        if position + _INDEX_BYTES + _SIZE_BYTES > end:
+            return False
+        if buffer.find(self.prefix, start, position) < 0:  # there it can only be as a whole
             return False
         index: int = _INT32(buffer, position)[0]
         position += _INDEX_BYTES
@@ -81,7 +83,7 @@ class ProduceRequestTemplate:
                     if more > 127:
                         return False
             stop = position + length - 1
-            if stop + 3 != end or not length or buffer[stop:end] != _NO_TAGS:
+            if stop + 3 != end or not length or buffer.find(_NO_TAGS, stop, end) < 0:
                 return False
         else:
             stop = position + _SIZE_BYTES + _INT32(buffer, position)[0]
@@ -135,7 +137,7 @@ def template_of(
         return previous
     start = len(frame) - len(records)
     if route.flexible:
-        if frame[-3:] != _NO_TAGS:
+        if bytes(frame[-3:]) != _NO_TAGS:
             return previous
         start -= len(_NO_TAGS) + ((len(records) + 1).bit_length() + 6) // 7
     else:

@@ -15,17 +15,18 @@ set it has Kafka's meaning (`limits.MemoryPool`), and there is no other limit.
 from __future__ import annotations
 
 import mmap
+from typing import Final
 
-FIRST_BUFFER_BYTES = 2 * 1024
+FIRST_BUFFER_BYTES: Final = 2 * 1024
 # Up to here a buffer grows whatever others hold, and as soon as a receive has filled it.
-COMMON_BUFFER_BYTES = 16 * 1024
+COMMON_BUFFER_BYTES: Final = 16 * 1024
 # A larger one is given back if no large request has come since the last sweep.
-KEPT_BUFFER_BYTES = 2 * 1024 * 1024
-MAPPED_BYTES = 128 * 1024
-ROUNDED_TO_BYTES = 16 * 1024
-UNLIMITED_BYTES = 2**63 - 1
+KEPT_BUFFER_BYTES: Final = 2 * 1024 * 1024
+MAPPED_BYTES: Final = 128 * 1024
+ROUNDED_TO_BYTES: Final = 16 * 1024
+UNLIMITED_BYTES: Final = 2**63 - 1
 # What all buffers hold together by default, but room for two of the largest requests.
-DEFAULT_MEMORY_BYTES = 256 * 1024 * 1024
+DEFAULT_MEMORY_BYTES: Final = 256 * 1024 * 1024
 
 ReceiveBuffer = bytearray | mmap.mmap
 

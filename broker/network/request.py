@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from mypy_extensions import mypyc_attr
 
@@ -29,22 +29,26 @@ from ..security.principal import ANONYMOUS, KafkaPrincipal
 from .turns import Pace, Steps, Turns
 
 if TYPE_CHECKING:
-    from ..observability.metrics import RequestMetrics
+    from ..observability.request_metrics import RequestMetrics
     from ..quotas.client_quotas import MutationQuota
 
-logger = logging.getLogger("pybroker.broker.network.dispatcher")
+logger: Final = logging.getLogger("pybroker.broker.network.dispatcher")
 
 T = TypeVar("T")
 
 # A frame up to this size is decoded at once: 2 000 of the smallest elements, a millisecond.
-LARGE_FRAME_BYTES = 4 * 1024
+LARGE_FRAME_BYTES: Final = 4 * 1024
 # What a controller sends makes and removes the files of each partition, however few bytes it is.
-NEVER_SMALL = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA})
+NEVER_SMALL: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA})
+# What is asked again and again, and read by its likeness (`repeated_request_template`).
+REPEATED: Final = frozenset(
+    {ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.HEARTBEAT}
+)
 # Clients do not take more either (`receive.message.max.bytes` of librdkafka); parts of files do not
 # count, `fetch.max.bytes` bounds them.
-MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 # What is answered to a small request is small; of other APIs it may be all that the cluster has.
-SMALL_ANSWERS = frozenset(
+SMALL_ANSWERS: Final = frozenset(
     {
         ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT,
         ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS,
@@ -114,7 +118,7 @@ class ResponseSink(Protocol):
 class Route:
     """How requests of one API in one version are read, handled and answered."""
 
-    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_commit",
+    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_repeated",
                  "large_bytes", "metrics", "name", "request_class", "small_answer",
                  "tagged_response", "turns")  # fmt: skip
 
@@ -130,7 +134,7 @@ class Route:
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
         self.large_bytes = 0 if api_key in NEVER_SMALL else LARGE_FRAME_BYTES
         self.in_place = api_key is ApiKey.PRODUCE
-        self.is_commit = api_key is ApiKey.OFFSET_COMMIT
+        self.is_repeated = api_key in REPEATED
         self.small_answer = api_key in SMALL_ANSWERS
         self.request_class = request_class(api_key)
         self.handle = handle

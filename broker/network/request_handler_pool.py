@@ -21,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from time import perf_counter
+from typing import Final
 
 import trio
 
@@ -34,11 +35,11 @@ from .selector import READ, WRITE
 # A connection's turn ends after this time, which is a request that takes long, or many that do not,
 # or after this many bytes of responses; a batch ends after its time, and who is left is served in
 # the next one. Others wait.
-CONNECTION_TURN_SECONDS = 0.0005
-BATCH_SECONDS = 0.003
-MAX_RESPONSE_BYTES_PER_TURN = 256 * 1024
+CONNECTION_TURN_SECONDS: Final = 0.0005
+BATCH_SECONDS: Final = 0.003
+MAX_RESPONSE_BYTES_PER_TURN: Final = 256 * 1024
 # From so many on, those that have closed are looked for; others run after so many were unmuted.
-MANY_THROTTLED = 100
+MANY_THROTTLED: Final = 100
 
 
 class RequestHandlerPool:

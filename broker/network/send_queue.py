@@ -12,23 +12,23 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ...protocol.primitives import Buffer
 from ..resources import machine
 from .down_conversion import DownConversion
 
-MAX_SENDS_PER_ROUND = 8
+MAX_SENDS_PER_ROUND: Final = 8
 # From memory; the kernel copies them, a millisecond or so.
-MAX_SENT_BYTES_PER_ROUND = 1024 * 1024
+MAX_SENT_BYTES_PER_ROUND: Final = 1024 * 1024
 # Responses up to this many bytes are joined into one string; above it they go as an iovec.
-JOIN_LIMIT_BYTES = 32 * 1024
-MAX_IOVECS = 64
-SENDFILE_BYTES = 4 * 1024 * 1024
+JOIN_LIMIT_BYTES: Final = 32 * 1024
+MAX_IOVECS: Final = 64
+SENDFILE_BYTES: Final = 4 * 1024 * 1024
 # At once, where a file has to be read and sent.
-COPIED_BYTES = 256 * 1024
+COPIED_BYTES: Final = 256 * 1024
 # Up to this many bytes of a file are read and leave with what is before and behind them.
-SMALL_FILE_BYTES = 8 * 1024
+SMALL_FILE_BYTES: Final = 8 * 1024
 
 
 class FilePart(Protocol):

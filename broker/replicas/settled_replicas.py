@@ -4,8 +4,9 @@ To settle is to perform the effects of a call and to answer the operations that 
 `append`, `append_one`, `fetch` and `delete_records` do so by themselves; all else that changes
 replicas is done in `with replicas.settling as manager:`. Only looking goes without.
 
-A call that may wait gives its results, or None. Then it has asked `waiter(*args)` for whom to tell:
-an object with `complete(results)`, made for those calls only that really wait.
+A call that may wait gives its results, or None. Then it has asked `waiter(*args)` for whom to tell,
+an object with `complete(results)`, made for those calls only that really wait. (`args` are one
+argument: calls with any number of them are slow, compiled too.)
 
 Invariants: a waiter is known before anything is settled, since whoever is answered may do what
 completes it; waiters are told when the manager's call has returned, so that nothing re-enters it in
@@ -19,7 +20,9 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVarTuple
+from typing import Any, Final, Protocol, TypeVarTuple
+
+from mypy_extensions import mypyc_attr
 
 from ...protocol.topics import TopicPartition
 from ...replication.hosted_partitions import HostedPartitions
@@ -39,7 +42,7 @@ from ...storage.append_info import AppendOrigin
 from ...storage.validation import AppendInput
 from ...storage.verification import VerificationGuard
 
-logger = logging.getLogger("pybroker.broker.replicas.settled_replicas")
+logger: Final = logging.getLogger("pybroker.broker.replicas.settled_replicas")
 
 Args = TypeVarTuple("Args")
 
@@ -50,6 +53,7 @@ class Waiter(Protocol):
     def complete(self, results: Any, /) -> None: ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SettledReplicas(ABC):
     __slots__ = (
         "_appends",
@@ -83,7 +87,7 @@ class SettledReplicas(ABC):
         entries: Mapping[TopicPartition, AppendInput],
         now_ms: int,
         waiter: Callable[[*Args], Waiter],
-        *args: *Args,
+        args: tuple[*Args],
         request_version: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         internal_topics_allowed: bool = True,
@@ -121,7 +125,7 @@ class SettledReplicas(ABC):
         now_ms: int,
         request_version: int | None,
         waiter: Callable[[*Args], Waiter],
-        *args: *Args,
+        args: tuple[*Args],
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> ProduceResult | None:
@@ -147,7 +151,7 @@ class SettledReplicas(ABC):
         entries: Sequence[FetchEntry],
         now_ms: int,
         waiter: Callable[[*Args], Waiter],
-        *args: *Args,
+        args: tuple[*Args],
     ) -> FetchResults | None:
         """As `Fetches.fetch`."""
         outcome = self._fetches.fetch(None, params, entries, now_ms)
@@ -167,7 +171,7 @@ class SettledReplicas(ABC):
         timeout_ms: int,
         now_ms: int,
         waiter: Callable[[*Args], Waiter],
-        *args: *Args,
+        args: tuple[*Args],
     ) -> DeleteRecordsResults | None:
         """As `Offsets.delete_records`."""
         outcome = self.manager.offsets.delete_records(None, wanted, timeout_ms, now_ms)

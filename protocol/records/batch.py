@@ -83,14 +83,14 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
-HEADER = Struct(">qiibIhiqqqhii")
+HEADER: Final = Struct(">qiibIhiqqqhii")
 assert HEADER.size == HEADER_SIZE
 
-_LEGACY = Struct(">qiIbb")
-_INT64 = Struct(">q")
-_INT32 = Struct(">i")
-_UINT32 = Struct(">I")
-_INT16 = Struct(">h")
+_LEGACY: Final = Struct(">qiIbb")
+_INT64: Final = Struct(">q")
+_INT32: Final = Struct(">i")
+_UINT32: Final = Struct(">I")
+_INT16: Final = Struct(">h")
 
 EPOCH_OFFSET: Final = 12
 MAGIC_OFFSET: Final = 16
@@ -100,7 +100,9 @@ MAX_TIMESTAMP_OFFSET: Final = 35
 _LEGACY_TIMESTAMP_OFFSET: Final = 18
 _MIN_V2_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
-_unpack_header = HEADER.unpack_from
+_unpack_header: Final = HEADER.unpack_from
+_pack_int64: Final = _INT64.pack_into
+_pack_int32: Final = _INT32.pack_into
 
 
 class BatchHeader(NamedTuple):
@@ -263,8 +265,8 @@ def assign_offset_and_epoch(
     buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
 ) -> None:
     """Write both in place; the CRC covers neither."""
-    _INT64.pack_into(buffer, position, base_offset)
-    _INT32.pack_into(buffer, position + EPOCH_OFFSET, leader_epoch)
+    _pack_int64(buffer, position, base_offset)
+    _pack_int32(buffer, position + EPOCH_OFFSET, leader_epoch)
 
 
 def set_max_timestamp(

@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 from pybroker.broker.cli.main import main
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, Files
+from pybroker.storage.data_file import DataFile
+from pybroker.storage.files import Files
 
 MARK = Path(sys.argv[-1]).parent / "broken-disk"
 

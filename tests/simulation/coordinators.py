@@ -104,7 +104,7 @@ class SimulatedCoordinator:
     def append(self, append: Any, acks: int, timeout_ms: int, guard: Any = None) -> None:
         result = self.broker.replicas.append_one(
             (self.topic, append.partition), append.batch, acks, timeout_ms, self.now_ms, None,
-            _AppendWait, self, append, origin=AppendOrigin.COORDINATOR, guard=guard,
+            _AppendWait, (self, append), origin=AppendOrigin.COORDINATOR, guard=guard,
         )  # fmt: skip
         if result is not None:
             self.append_completed(append, result)

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, DirectoryLock, Files
+from pybroker.storage.data_file import DataFile
+from pybroker.storage.files import DirectoryLock, Files
 
 
 class Inode:

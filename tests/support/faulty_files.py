@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.files import DataFile, Files
+from pybroker.storage.data_file import DataFile
+from pybroker.storage.files import Files
 
 
 @dataclass(slots=True)

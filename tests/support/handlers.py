@@ -10,7 +10,7 @@ import trio
 
 from pybroker.broker.network.request import ConnectionInfo, Request, Route
 from pybroker.broker.network.turns import Failed, Steps, Turns
-from pybroker.broker.observability.metrics import RequestMetrics
+from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey, request_class, response_class
 from tests.support.frames import joined

@@ -22,6 +22,7 @@ from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.record import SimpleRecord
 from pybroker.replication.types import FlushNeeded
 from tests.support.conversions import build_message_set
+from tests.support.fields import fields_of
 from tests.support.handlers import Call
 from tests.support.replication import KEY, ME, NOW, TOPIC, batch
 from tests.support.replication_handlers import HandlerBroker
@@ -172,7 +173,7 @@ class Side:
         return (
             [call.answer for call in self.calls],
             (log.log_end_offset, log.high_watermark, log.last_stable_offset, log.log_start_offset),
-            {name: getattr(partition.stats, name) for name in type(partition.stats).__slots__},
+            fields_of(partition.stats),
             [
                 (conversions.count, conversions.total_bytes)
                 for call in self.calls

@@ -16,6 +16,7 @@ from pybroker.protocol.messages.fetch import FetchResponsePartitionData
 from pybroker.replication.fetches import Fetches
 from pybroker.replication.partition import Partition
 from pybroker.replication.types import AlterIsr, Done, FetchEntry, FetchParams, Isolation
+from tests.support.fields import fields_of
 from tests.support.replication import KEY, ME, TOPIC, TOPIC_ID, ReplicaCluster
 
 FOLLOWERS = (2, 3)
@@ -92,7 +93,7 @@ class Side:
             self.other(step)
         answers: Any = self.cluster.completed()
         for token, results in answers:
-            self.heard.append((token, {key: slots(result) for key, result in results.items()}))
+            self.heard.append((token, {key: fields_of(result) for key, result in results.items()}))
 
     def fetch(self, step: Fetch) -> None:
         entry = self.entries.get((step.follower, step.session))
@@ -150,18 +151,12 @@ class Side:
         partition = self.cluster.partition
         return (
             self.heard,
-            slots(partition.stats),
-            {broker: slots(replica) for broker, replica in partition.remotes.items()},
+            fields_of(partition.stats),
+            {broker: fields_of(replica) for broker, replica in partition.remotes.items()},
             (partition.isr.committed, partition.isr.maximal, partition.isr.proposed),
             (partition.log.high_watermark, partition.log.log_start_offset),
             [type(effect).__name__ for effect in self.cluster.manager.effects],
         )
-
-
-def slots(one: object) -> dict[str, Any]:
-    """Its fields, to compare it by."""
-    names = getattr(type(one), "__slots__", None) or getattr(type(one), "__mypyc_attrs__", None)
-    return {name: getattr(one, name) for name in names} if names else {"": one}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,7 +12,7 @@ import pytest
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.files import DataFile
+from pybroker.storage.data_file import DataFile
 from pybroker.storage.leader_epochs import LeaderEpochCache
 from pybroker.storage.log import Log
 from pybroker.storage.log_directory import StartupError
@@ -20,6 +20,7 @@ from pybroker.storage.log_manager import LogManager
 from pybroker.storage.offset_index import OffsetIndex
 from pybroker.storage.producer_state import ProducerState
 from tests.support.faulty_files import FaultyFiles
+from tests.support.sources import needs_sources
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 SIZE = len(batch_of(b"x" * 20))
@@ -140,9 +141,14 @@ def test_any_failing_step_of_an_append(
 # In an append, once it has begun: what, of which class, and whether the batch is in the file.
 STEPS = [
     (DataFile, "write_at", False),
-    (LeaderEpochCache, "assign", False),
-    (OffsetIndex, "append", True),
-    (ProducerState, "apply", True),
+    *(
+        pytest.param(*step, marks=needs_sources)
+        for step in (
+            (LeaderEpochCache, "assign", False),
+            (OffsetIndex, "append", True),
+            (ProducerState, "apply", True),
+        )
+    ),
 ]
 
 

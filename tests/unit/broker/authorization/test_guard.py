@@ -13,8 +13,8 @@ import pytest
 from pybroker.broker.authorization.guard import AccessGuard
 from pybroker.broker.authorization.table import TABLE
 from pybroker.broker.handlers.envelope import EnvelopeHandler
-from pybroker.broker.network.commit_request_template import RepeatedCommit
 from pybroker.broker.network.dispatcher import Dispatcher
+from pybroker.broker.network.repeated_request_template import RepeatedCommit
 from pybroker.broker.network.request import Request
 from pybroker.broker.observability.metrics import BrokerMetrics
 from pybroker.broker.security import access as access_module

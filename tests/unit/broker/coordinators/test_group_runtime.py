@@ -19,7 +19,7 @@ from pybroker.broker.coordinators.group_runtime import GroupRuntime, group_confi
 from pybroker.broker.handlers.find_coordinator import FindCoordinatorHandler
 from pybroker.broker.handlers.group_offsets import GroupOffsetHandlers
 from pybroker.broker.handlers.groups import GroupHandlers
-from pybroker.broker.network.commit_request_template import RepeatedCommit
+from pybroker.broker.network.repeated_request_template import RepeatedCommit
 from pybroker.coordinator.group.commit_plan import FIRST_VERSION
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.group_coordinator import GroupCoordinator
@@ -44,6 +44,7 @@ from pybroker.protocol.topics import OFFSETS_TOPIC
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.handlers import Call
 from tests.support.replication import ME, TOPIC
+from tests.support.sources import needs_sources
 from tests.unit.coordinator.group.harness import GROUP, subscription
 
 COMMIT_TIMEOUT_MS = 5_000
@@ -441,6 +442,7 @@ async def test_a_restarted_broker_reads_everything_back(
         assert node.committed(group="group-7") == (ErrorCode.NONE, -1)
 
 
+@needs_sources
 async def test_a_partition_that_cannot_be_read_is_not_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ from pybroker.replication.metadata_cache import Endpoint
 from tests.support.broker_streams import answer_requests
 from tests.support.coordinator_node import CoordinatorNode
 from tests.support.replication import ME
+from tests.support.sources import needs_sources
 from tests.unit.coordinator.transaction.harness import FIRST_PRODUCER_ID, NAME, Call
 
 E, S = ErrorCode, TransactionState
@@ -438,6 +439,7 @@ async def test_a_coordinator_that_is_none_any_more_tells_nothing(
         assert call.error is E.NOT_COORDINATOR
 
 
+@needs_sources
 async def test_a_log_that_cannot_be_read(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_node(tmp_path) as (node, _):
         await node.begin()

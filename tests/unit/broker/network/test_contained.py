@@ -18,7 +18,7 @@ from pybroker.broker.network.connection import Connection
 from pybroker.broker.network.listener_security import ListenerSecurity
 from pybroker.broker.network.login_tasks import LoginTasks
 from pybroker.broker.network.selector import READ
-from pybroker.broker.observability.metrics import RequestMetrics
+from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol import codec
 from tests.support.network import (
     PATIENCE_SECONDS,
@@ -29,6 +29,7 @@ from tests.support.network import (
     heartbeat,
     running_network,
 )
+from tests.support.sources import needs_sources
 
 
 class Planted(TypeError):
@@ -84,12 +85,12 @@ def in_the_flush(_: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RequestMetrics, "record", fails)
 
 
-PLACES: list[tuple[Callable[[Connection, pytest.MonkeyPatch], None], str]] = [
+PLACES = [
     (in_receive, "g"),
     (before_the_handler, "g"),
     (in_decoding, "g"),
     (behind_the_answer, "throttle100"),
-    (in_the_flush, "g"),
+    pytest.param(in_the_flush, "g", marks=needs_sources),
 ]
 
 

@@ -24,7 +24,8 @@ from pybroker.protocol.records.batch import (
     read_records,
 )
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.storage.files import Files, FileSlice
+from pybroker.storage.data_file import FileSlice
+from pybroker.storage.files import Files
 from tests.support.connections import connection_over
 
 MARKER = build_end_txn_marker(

@@ -15,7 +15,7 @@ from pybroker.broker.network.held_sockets import MAX_HELD, HeldSockets
 from pybroker.broker.network.metered_request import EXEMPT, MeteredRequest
 from pybroker.broker.network.request import Request, Route
 from pybroker.broker.network.request_handler_pool import MANY_THROTTLED
-from pybroker.broker.observability.metrics import RequestMetrics
+from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.quotas.client_quotas import ClientQuotas
 from pybroker.broker.quotas.connection_rates import ConnectionRates
 from pybroker.protocol.api import ApiKey, request_class

@@ -15,7 +15,7 @@ from pybroker.broker.network.produce_request_template import (
 )
 from pybroker.broker.network.request import Route
 from pybroker.broker.network.turns import Turns
-from pybroker.broker.observability.metrics import RequestMetrics
+from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.protocol.api import API_TABLE, ApiKey
 from pybroker.protocol.codec import decode
 from pybroker.protocol.errors import ProtocolError

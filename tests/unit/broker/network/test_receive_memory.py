@@ -215,6 +215,7 @@ async def test_memory_is_given_back_with_the_connection() -> None:
         await until(network, 0)
 
 
+@needs_sources
 async def test_a_round_of_large_requests_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever it does not come to has its turn in the next ones."""
     monkeypatch.setattr(processor, "ROUND_SECONDS", 0.0)

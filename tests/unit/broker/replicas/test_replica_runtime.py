@@ -9,7 +9,8 @@ import trio
 from pybroker.broker.replicas.log_flusher import LogFlusher
 from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.replication.types import FlushNeeded, Parked
-from pybroker.storage.files import DataFile, Files
+from pybroker.storage.data_file import DataFile
+from pybroker.storage.files import Files
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
 from tests.support.replication_handlers import HandlerBroker
 

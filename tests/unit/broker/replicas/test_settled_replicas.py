@@ -112,7 +112,7 @@ class Chain(Waiter):
     def complete(self, results: Any, /) -> None:
         super().complete(results)
         self._replicas.append_one(
-            KEY, batch(b"next"), ACKS_ALL, 1_000, self._now_ms, 9, Waiter, self._told
+            KEY, batch(b"next"), ACKS_ALL, 1_000, self._now_ms, 9, Waiter, (self._told,)
         )
 
 
@@ -122,7 +122,7 @@ def test_a_waiter_is_told_before_the_call_that_completes_it_returns(tmp_path: Pa
     replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
     told: list[dict[tuple[str, int], ProduceResult]] = []
     outcome = replicas.append_one(
-        KEY, batch(), ACKS_ALL, 1_000, cluster.now_ms, 9, Chain, told, replicas, cluster.now_ms
+        KEY, batch(), ACKS_ALL, 1_000, cluster.now_ms, 9, Chain, (told, replicas, cluster.now_ms)
     )
     assert outcome is None
     assert told == []
@@ -141,7 +141,7 @@ def test_what_is_settled_in_a_call_may_change_replicas(tmp_path: Path) -> None:
     replicas = ReplicaRuntime(cluster.manager, lambda: cluster.now_ms)
     told: list[Any] = []
     cluster.fetch(Chain(told, replicas, cluster.now_ms), 0)
-    result = replicas.append_one(KEY, batch(), 1, 1_000, cluster.now_ms, 9, Waiter, told)
+    result = replicas.append_one(KEY, batch(), 1, 1_000, cluster.now_ms, 9, Waiter, (told,))
     assert result is not None
     assert result.base_offset == 0
     assert len(told) == 1
