@@ -2,11 +2,13 @@
 
     python -m benchmarks.shares small-64x5 bulk-lz4     a table on the terminal
     python -m benchmarks.shares --write LOAD...         and the page benchmarks/PROFILES.md
+    python -m benchmarks.shares --flames LOAD...        and flame graphs, as SVG, in build/profiles
 
 perf (Linux) samples the broker that users start while a load of the benchmarks runs. A sample
 belongs to what the processor was in: a system call of the kernel, the interpreter, the modules that
-are compiled, or a library. `benchmarks.profile` shows the functions of Python instead. A load that
-produces before it consumes is sampled whole.
+are compiled, or a library. A flame graph has the compiled functions of ours, and below each of them
+what it was in; what is interpreted has no frame of its own there. (`benchmarks.profile` shows the
+functions of Python instead.) A load that produces before it consumes is sampled whole.
 """
 
 from __future__ import annotations
@@ -27,12 +29,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.brokers import BROKERS
+from benchmarks.flame import flame_graph
 from benchmarks.loads import chosen
 from benchmarks.loads.base import FULL, Bench, Figures, Load
 from benchmarks.machine import ROOT, describe_machine
 from benchmarks.run import warm_up
+from pybroker.compiled import REQUEST_PATH
 
-SAMPLES_A_SECOND = 1999
+STACKS_OF_THE_KERNEL = ("-g", "-F", "1999")
+WHOLE_STACKS = ("--call-graph", "dwarf,24576", "-F", "499")
+FLAMES = ROOT / "build" / "profiles"
 END_SECONDS = 30
 SHOWN_PARTS = 9
 SHOWN_FUNCTIONS = 6
@@ -48,6 +54,8 @@ column has the functions that take most, the kernel's left out, which say what t
 functions make and drop objects.
 """
 
+_COMPILED = "CPyDef_"
+_PATHS = {name.rpartition(".")[2]: f"{name.replace('.', '/')}.py" for name in REQUEST_PATH}
 _FRAME = re.compile(r"^\s+[0-9a-f]+ (.+) \((.*)\)$")
 _SYSTEM_CALL = re.compile(r"^__(?:x64|arm64|se|do)_sys_(\w+)$")
 _LIBRARIES = (
@@ -81,17 +89,46 @@ class Shares(NamedTuple):
     functions: list[tuple[str, float]]
 
 
-def read_samples(lines: Iterable[str]) -> Iterator[Sample]:
-    """Of `perf script -F ip,sym,dso`: stacks, innermost function first, with a line between."""
-    stack: list[tuple[str, str]] = []
+Stack = list[tuple[str, str]]  # (function, library) of each frame, the innermost one first
+
+
+def read_frames(lines: Iterable[str]) -> Iterator[Stack]:
+    """Of `perf script -F ip,sym,dso`: stacks with a line between. What is inlined is left out."""
+    stack: Stack = []
     for line in lines:
+        if line.endswith("(inlined)"):
+            continue
         if found := _FRAME.match(line):
             stack.append((found[1], found[2]))
         elif not line.strip() and stack:
-            yield _sample(stack)
+            yield stack
             stack = []
     if stack:
-        yield _sample(stack)
+        yield stack
+
+
+def read_samples(lines: Iterable[str]) -> Iterator[Sample]:
+    return map(_sample, read_frames(lines))
+
+
+def flame_stacks(lines: Iterable[str]) -> Counter[tuple[str, ...]]:
+    """Our compiled functions, outermost first, then the part and the function it was in."""
+    stacks: Counter[tuple[str, ...]] = Counter()
+    for stack in read_frames(lines):
+        sample = _sample(stack)
+        ours = [_our_function(name) for name, _ in stack if name.startswith(_COMPILED)]
+        rest = [sample.part]
+        if sample.part != "compiled modules":
+            rest.append(sample.function)
+        stacks[*reversed(ours), *rest] += 1
+    return stacks
+
+
+def _our_function(symbol: str) -> str:
+    """As mypyc calls it: `CPyDef_module___Class___method`."""
+    module, _, function = symbol.partition("+")[0].removeprefix(_COMPILED).partition("___")
+    path = _PATHS.get(module.replace("___", "."), module)
+    return f"{function.replace('___', '.')} ({path})"
 
 
 def _sample(stack: Sequence[tuple[str, str]]) -> Sample:
@@ -130,7 +167,8 @@ def shares_of(samples: Iterable[Sample]) -> Shares:
     )
 
 
-def sample(load: Load, seconds: float) -> tuple[Figures, Shares]:
+def sample(load: Load, seconds: float, *, with_flame: bool = False) -> tuple[Figures, Shares, str]:
+    """What the load measured, the shares, and the flame graph if wanted, else ""."""
     with tempfile.TemporaryDirectory(prefix="pybroker-shares-") as place:
         cluster = BROKERS["pybroker"](Path(place) / "cluster", load.nodes)
         bench = Bench(FULL._replace(seconds=seconds), lambda _: cluster, cluster)
@@ -140,7 +178,9 @@ def sample(load: Load, seconds: float) -> tuple[Figures, Shares]:
             if load.warms_up:
                 warm_up(bench)
             pids = ",".join(map(str, cluster.broker_pids))
-            command = ["perf", "record", "-q", "-g", "-F", str(SAMPLES_A_SECOND), "-p", pids]
+            # A flame graph needs whole stacks, which Python's libraries show at a price only.
+            how = WHOLE_STACKS if with_flame else STACKS_OF_THE_KERNEL
+            command = ["perf", "record", "-q", *how, "-p", pids]
             perf = subprocess.Popen([*command, "-o", str(data)])
             try:
                 figures = load.run(bench)
@@ -151,7 +191,11 @@ def sample(load: Load, seconds: float) -> tuple[Figures, Shares]:
             cluster.kill()
         script = ["perf", "script", "-i", str(data), "-F", "ip,sym,dso"]
         told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
-    return figures, shares_of(read_samples(told.splitlines()))
+    told_lines = told.splitlines()
+    flame = ""
+    if with_flame:
+        flame = flame_graph(flame_stacks(told_lines), f"pybroker under {load.name}, compiled")
+    return figures, shares_of(read_samples(told_lines)), flame
 
 
 def table_of(load: str, found: Shares) -> Table:
@@ -180,6 +224,7 @@ def main() -> int:
     parser.add_argument("loads", nargs="+", metavar="LOAD")
     parser.add_argument("--seconds", type=float, default=5.0, help="of a small load")
     parser.add_argument("--write", action="store_true", help=f"{PAGE.relative_to(ROOT)}")
+    parser.add_argument("--flames", action="store_true", help="flame graphs, too")
     arguments = parser.parse_args()
     console = Console(highlight=False)
     if shutil.which("perf") is None:
@@ -191,11 +236,16 @@ def main() -> int:
         parser.error(f"there is no load {word}")
     rows = []
     for load in loads:
-        figures, found = sample(load, arguments.seconds)
+        figures, found, flame = sample(load, arguments.seconds, with_flame=arguments.flames)
         if not found.samples:
             console.print(f"{load.name}: no samples; perf needs the right to trace processes")
             return 1
         console.print(table_of(load.name, found))
+        if flame:
+            FLAMES.mkdir(parents=True, exist_ok=True)
+            graph = FLAMES / f"{load.name}-compiled.svg"
+            graph.write_text(flame)
+            console.print(f"flame graph: {graph.relative_to(ROOT)}")
         rows.append(row_of(load.name, figures, found))
     if arguments.write:
         table = "| load | figure | kernel % | parts, % | functions, % |\n|---|---|---:|---|---|\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.shares import Sample, read_samples, row_of, shares_of
+from benchmarks.shares import Sample, flame_stacks, read_samples, row_of, shares_of
 
 LINES = """
         ffffffff8223e0e3 tcp_sendmsg+0x10 ([kernel.kallsyms])
@@ -62,6 +62,29 @@ def test_shares_are_of_all_samples_and_functions_are_not_the_kernels() -> None:
     }
     row = row_of("small", {"requests/s": 1234.5}, found)
     assert row.startswith("| `small` | requests/s 1,234.5 | 40 | kernel: writev 20")
+
+
+def test_a_flame_has_our_functions_and_what_they_were_in() -> None:
+    stack = """
+                  10abaa __libc_send (inlined)
+        ffffffff8223e0e3 tcp_sendmsg ([kernel.kallsyms])
+        ffffffff816261c9 __x64_sys_sendto ([kernel.kallsyms])
+                  1e6a77 _PyEval_EvalFrameDefault+0x7 (/usr/lib/libpython3.11.so.1.0)
+                    7f58 CPyDef_send_queue___SendQueue____send_buffers+0x1 (/x/y__mypyc.so)
+                    7f59 CPyDef_request_handler_pool___RequestHandlerPool___run (/x/y__mypyc.so)
+                  1e6a77 _PyEval_EvalFrameDefault+0x7 (/usr/lib/libpython3.11.so.1.0)
+
+                    7f58 CPyDef_loops___check (/x/y__mypyc.so)
+"""
+    assert flame_stacks(stack.splitlines()) == {
+        (
+            "RequestHandlerPool.run (broker/network/request_handler_pool.py)",
+            "SendQueue._send_buffers (broker/network/send_queue.py)",
+            "kernel: sendto",
+            "tcp_sendmsg",
+        ): 1,
+        ("check (loops)", "compiled modules"): 1,
+    }
 
 
 def test_no_samples_have_no_shares() -> None:
