@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Unpack
@@ -28,6 +28,7 @@ from ..security.connector import Reach
 from .accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Limits, size_of
 from .coordination import Coordination, GroupMetadata, Offsets
 from .delivery import Delivery, RecordMetadata, outcomes_of
+from .given import Content, checked
 from .identities import Identities
 from .interceptors import Headers, Interceptor, Interceptors, OutgoingRecord
 from .placement import Partitioner, Placement
@@ -226,16 +227,16 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Content | None,
         *,
-        key: bytes | None = None,
+        key: Content | None = None,
         partition: int | None = None,
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
         """Write a record and wait until it is acknowledged.
 
-        Raises ClientError. Who is cancelled does not know whether it is written, once at most.
+        Raises as `enqueue`. Who is cancelled does not know whether it is written, once at most.
         """
         delivery = await self.enqueue(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
@@ -245,9 +246,9 @@ class Producer:
     async def enqueue(
         self,
         topic: str,
-        value: bytes | None,
+        value: Content | None,
         *,
-        key: bytes | None = None,
+        key: Content | None = None,
         partition: int | None = None,
         headers: Headers = (),
         timestamp_ms: int | None = None,
@@ -256,8 +257,17 @@ class Producer:
 
         Waits only for room (`buffer_memory`) and for the topic's metadata; who is cancelled there
         has not enqueued it. Records of one partition are written in the order of the calls.
-        `timestamp_ms` is now, unless it is given. Raises ClientError.
+        `timestamp_ms` is now, unless it is given. Raises ClientError, and TypeError for what cannot
+        be a record.
         """
+        if not (
+            (value is None or isinstance(value, bytes))
+            and (key is None or isinstance(key, bytes))
+            and (partition is None or isinstance(partition, int))
+            and (timestamp_ms is None or isinstance(timestamp_ms, int))
+            and not headers
+        ):
+            value, key, headers = checked(value, key, partition, headers, timestamp_ms)
         if self._interceptors:
             topic, value, key, partition, headers, timestamp_ms = self._interceptors.on_send(
                 OutgoingRecord(topic, value, key, partition, headers, timestamp_ms)
@@ -293,9 +303,7 @@ class Producer:
         else:
             partition = self._placement.choose(topic, known, partition, key, value, size)
         if self._transaction is not None:
-            self._transaction.check_open("send")
-            if self._transaction.use(topic, partition):
-                self._sender.upkeep_wanted.set()
+            self._take_part(self._transaction, topic, partition)
         # Nothing waits from here on.
         queue = known.queues[partition]
         batch = queue.open
@@ -349,9 +357,7 @@ class Producer:
             await self._wait_for_room(len(data))
             self._check_taken(topic, 0)
         if self._transaction is not None:
-            self._transaction.check_open("send")
-            if self._transaction.use(topic, partition):
-                self._sender.upkeep_wanted.set()
+            self._take_part(self._transaction, topic, partition)
         batch = ReadyBatch(topic, partition, now_ms(), data, count)
         self._accumulator.add_ready(known.queues[partition], batch)
         self._sender.wake()
@@ -404,6 +410,12 @@ class Producer:
                 f"{self._accumulator.held_bytes} bytes are not acknowledged (buffer_memory)"
             )
 
+    def _take_part(self, transaction: Transaction, topic: str, partition: int) -> None:
+        """The transaction that is open has this partition. Raises ClientError if none is."""
+        transaction.check_open("send")
+        if transaction.use(topic, partition):
+            self._sender.upkeep_wanted.set()
+
     def _check_taken(self, topic: str, size: int) -> None:
         """Raises ClientError if no record of this size is taken."""
         if not self._is_open:
@@ -418,16 +430,14 @@ class Producer:
 
     # Transactions
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    def transaction(self) -> AbstractAsyncContextManager[None]:
         """`async with producer.transaction(): ...`: all that is sent in it is written, or none.
 
         The end of the block commits; an exception in it, a cancellation included, aborts. Raises
         ClientError if the commit is refused: then it is aborted. A commit whose answer is lost is
         asked for again; only if that ends too (`max_block_ms`) is its outcome unknown.
         """
-        async with self._in_transaction.block():
-            yield
+        return self._in_transaction.block()
 
     def begin_transaction(self) -> None:
         """Raises ClientError."""

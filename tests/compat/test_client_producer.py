@@ -269,6 +269,34 @@ async def test_once_each_whatever_is_cut_or_killed(kafka: BrokerProcess) -> None
         assert told.offset < 0 or places[told.partition, told.offset] == b"%d" % number
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"value": "text"}, "value"),
+        ({"value": 7}, "value"),
+        ({"value": b"", "key": "text"}, "key"),
+        ({"value": b"", "partition": 0.5}, "partition"),
+        ({"value": b"", "timestamp_ms": 1.5}, "timestamp"),
+        ({"value": b"", "headers": [("name", "text")]}, "header"),
+        ({"value": b"", "headers": [(b"name", b"")]}, "name"),
+    ],
+)
+async def test_what_is_no_record_is_refused_alone(
+    kafka: BrokerProcess, given: dict[str, Any], told: str
+) -> None:
+    """Those that are in the batch already are written."""
+    topic = new_topic()
+    async with Producer(kafka.bootstrap, linger_ms=50) as producer:
+        before = await producer.enqueue(topic, b"before", partition=0)
+        with pytest.raises(TypeError) as refused:
+            await producer.enqueue(topic, **given)
+        # Compiled, an argument of another type is refused before it comes to that.
+        assert told in str(refused.value) or "object expected" in str(refused.value)
+        await producer.enqueue(topic, bytearray(b"copied"), partition=0, key=memoryview(b"k"))
+        assert (await before).offset == 0
+    assert [one.value for one in await in_thread(kafka, topic)] == [b"before", b"copied"]
+
+
 async def test_what_is_cancelled(kafka: BrokerProcess) -> None:
     """A cancelled `send` leaves its record where it is; a cancelled block forgets the rest."""
     topic = new_topic()
