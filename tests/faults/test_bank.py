@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.bank import play
-from tests.support.bank_books import Books
+from tests.support.bank import Bank
+from tests.support.bank_books import Books, Reader
 from tests.support.bank_terms import LEDGER, leg_value
 
 SEED = 1
@@ -33,3 +34,14 @@ def test_a_leg_that_is_read_twice_is_told_and_leaves_nothing_open() -> None:
     assert books.open == {}
     (told,) = books.violations
     assert "is there twice" in told
+
+
+@pytest.mark.parametrize("crash", [KeyError("t"), ConnectionResetError(), ValueError()])
+def test_a_reader_that_has_crashed_ends_a_wait(crash: Exception) -> None:
+    """What a wait takes for a broker that does not answer yet would be waited for in vain."""
+    bank = Bank.__new__(Bank)
+    reader = Reader("", "a reader")
+    reader.crash = crash
+    bank.readers = [reader]
+    with pytest.raises(AssertionError, match=f"a reader: {type(crash).__name__}"):
+        bank.raise_crashes()
