@@ -114,6 +114,7 @@ class PositionChecks:
             return
         connection = await self._cluster.connection(node)
         asked = {tp: (wanted[tp][0], leader) for tp, leader in leaders.items()}
+        has_refused = False
         for partition, end in (await leader_epoch_ends(connection, asked)).items():
             state = self._positions.get(partition)
             if state is None or state.attempt != attempts.get(partition):
@@ -121,9 +122,11 @@ class PositionChecks:
             if isinstance(end, ErrorCode):
                 state.backoff_until_ms = now_ms() + BACKOFF_MS
                 self._heed(partition, end)
-                await trio.sleep(RETRY_BACKOFF_SECONDS)
+                has_refused = True
             else:
                 self._take_end(partition, state, end, leaders[partition])
+        if has_refused:
+            await trio.sleep(RETRY_BACKOFF_SECONDS)
 
     def _take_end(
         self, partition: TopicPartition, state: PartitionState, end: Position, leader: Leader
