@@ -171,8 +171,9 @@ class Group:
             refusal = self._cluster.asks("read", m.group_id).refusal(code)
             text = refusal or f"group {m.group_id!r}: {code.description} ({code.name})"
             raise Refused(text, code)
-        if m.take_loss():
+        if m.has_lost_partitions:  # nothing is joined before they are given up
             await self._give_up(list(self._positions), self._callbacks.on_lost, is_lost=True)
+            m.take_loss()
         if self._has_assignment and m.state is State.STABLE:
             await self._take_assignment()
         if m.needs_rejoin and not self._is_prepared:
@@ -192,14 +193,18 @@ class Group:
     async def _give_up(
         self, partitions: list[TopicPartition], callback: Callback | None, *, is_lost: bool = False
     ) -> None:
+        """Where the callback is cancelled or raises they are not given up, and are read on."""
         if not partitions:
             return
         if is_lost:
             callback = callback or self._callbacks.on_revoked
-        for partition in partitions:
-            self._positions[partition].is_revoked = True
-        if callback is not None:
-            await callback(partitions)
+        self._positions.mark_revoked(partitions, True)
+        try:
+            if callback is not None:
+                await callback(partitions)
+        except BaseException:
+            self._positions.mark_revoked(partitions, False)
+            raise
         self._positions.drop(partitions)
         self.on_gone(partitions)
 

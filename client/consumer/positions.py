@@ -163,6 +163,13 @@ class Positions:
         for state in before.values():
             state.begin_attempt()
 
+    def mark_revoked(self, partitions: Iterable[TopicPartition], is_revoked: bool) -> None:
+        """Those that are still here."""
+        for partition in partitions:
+            state = self._states.get(partition)
+            if state is not None:
+                state.is_revoked = is_revoked
+
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             state = self._states.pop(partition, None)

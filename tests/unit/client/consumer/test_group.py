@@ -1,0 +1,75 @@
+"""Partitions are given up once their callback has come to its end, and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import trio
+import trio.testing
+
+from pybroker.client.consumer.group import Callbacks, Group
+from pybroker.client.consumer.options import ConsumerOptions
+from pybroker.client.consumer.positions import Position, Positions
+from pybroker.protocol.topics import TopicPartition
+
+PLACE = ("t", 0)
+
+
+class Told:
+    """A callback that does not end at first; what it was given."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[TopicPartition]] = []
+        self.ends = False
+
+    async def __call__(self, partitions: list[TopicPartition]) -> None:
+        self.calls.append(partitions)
+        if not self.ends:
+            await trio.sleep_forever()
+
+
+def group_of(told: Told) -> tuple[Group, Positions]:
+    positions = Positions()
+    played: Any = Mock()
+    group = Group(played, ConsumerOptions(group_id="g"), [], positions, played)
+    group.subscribe(["t"], None, Callbacks(None, told, None))
+    positions.assign([PLACE])
+    positions[PLACE].seek(Position(3))
+    return group, positions
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+async def test_what_is_not_given_up_after_all_is_fetched_on(
+    told: Told, autojump_clock: trio.testing.MockClock
+) -> None:
+    group, positions = group_of(told)
+    with trio.move_on_after(1):
+        await group.unsubscribe()
+    assert told.calls == [[PLACE]]
+    assert positions[PLACE].is_fetchable(0)
+    told.ends = True
+    await group.unsubscribe()
+    assert list(positions) == []
+
+
+async def test_lost_partitions_are_told_of_until_that_comes_to_its_end(
+    told: Told, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What was buffered of them belongs to somebody else: they are not kept and read on."""
+    group, positions = group_of(told)
+    group.membership.has_lost_partitions = True
+    with trio.move_on_after(1):
+        await group.before_poll()
+    assert list(positions) == [PLACE]
+    assert group.membership.has_lost_partitions, "nothing is joined yet"
+    told.ends = True
+    await group.before_poll()
+    assert told.calls == [[PLACE], [PLACE]]
+    assert list(positions) == []
+    assert not group.membership.has_lost_partitions
