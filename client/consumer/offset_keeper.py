@@ -63,13 +63,15 @@ class OffsetKeeper:
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Until the coordinator has them. Raises CommitFailed, ClientError."""
         group = self._needs_group()
+        if not offsets:
+            return
         async with self._turn:
             left = dict(offsets)
             problem = ""
             async for _ in retrying():
+                problem = await self._commit_once(group, left)
                 if not left:
                     return
-                problem = await self._commit_once(group, left)
             raise ClientError(f"offsets of group {self._id(group)} are not committed: {problem}")
 
     @staticmethod
@@ -147,10 +149,10 @@ class OffsetKeeper:
         """Of all of them; offset -1 where no record is that young. Raises ClientError."""
         found: dict[TopicPartition, Found] = {}
         problem = "no leader"
+        missing = set(timestamps)
+        if not missing:
+            return found
         async for _ in retrying():
-            missing = timestamps.keys() - found.keys()
-            if not missing:
-                return found
             view = TopicsView()
             view.take(await self._cluster.metadata(sorted({topic for topic, _ in missing})))
             for node, leaders in by_leader(missing, view.leader).items():
@@ -173,5 +175,8 @@ class OffsetKeeper:
                     refusal = self._cluster.asks("describe", partition[0]).refusal(each)
                     if refusal is not None:
                         raise NotAllowed(refusal, each)
+            missing -= found.keys()
+            if not missing:
+                return found
         names = ", ".join(f"{topic}-{number}" for topic, number in sorted(missing))
         raise ClientError(f"offsets of {names} cannot be had: {problem}")

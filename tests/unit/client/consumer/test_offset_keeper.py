@@ -1,0 +1,69 @@
+"""Offsets asked for and committed: who is answered goes on at once, others ask again later."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pybroker.client.cluster import RETRY_BACKOFF_SECONDS
+from pybroker.client.consumer.group import Group
+from pybroker.client.consumer.offset_keeper import OffsetKeeper
+from pybroker.client.consumer.offset_requests import Committed, Member
+from pybroker.protocol.api import ApiKey
+from pybroker.protocol.errors import ErrorCode
+from tests.support.offset_broker import TOPIC, OffsetBroker
+
+BOTH = [(TOPIC, 0), (TOPIC, 1)]
+AGAIN = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.fixture
+def broker(nursery: trio.Nursery) -> OffsetBroker:
+    return OffsetBroker(nursery)
+
+
+def member_of(group_id: str) -> Group:
+    found = SimpleNamespace(
+        purpose="group",
+        membership=SimpleNamespace(group_id=group_id),
+        member=lambda: Member(group_id),
+        note_commit=lambda code: None,
+    )
+    return cast(Group, found)
+
+
+@pytest.mark.parametrize(("codes", "asked"), [([], 1), ([ErrorCode.NONE, AGAIN], 2)])
+async def test_offsets_of_logs(
+    broker: OffsetBroker, autojump_clock: MockClock, codes: list[ErrorCode], asked: int
+) -> None:
+    broker.codes = codes
+    async with broker.cluster() as cluster:
+        keeper = OffsetKeeper(cluster, None, reads_committed=False)
+        began = trio.current_time()
+        found = await keeper.offsets_at(dict.fromkeys(BOTH, -1))
+        assert {key: one.offset for key, one in found.items()} == {(TOPIC, 0): 0, (TOPIC, 1): 100}
+        assert trio.current_time() - began == pytest.approx((asked - 1) * RETRY_BACKOFF_SECONDS)
+        assert broker.count(ApiKey.LIST_OFFSETS) == asked
+        assert await keeper.offsets_at({}) == {}
+        assert broker.count(ApiKey.LIST_OFFSETS) == asked
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked"), [([], 1), ([ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS], 2)]
+)
+async def test_commits(
+    broker: OffsetBroker, autojump_clock: MockClock, codes: list[ErrorCode], asked: int
+) -> None:
+    broker.codes = codes
+    async with broker.cluster() as cluster:
+        keeper = OffsetKeeper(cluster, member_of("readers"), reads_committed=False)
+        began = trio.current_time()
+        await keeper.commit(dict.fromkeys(BOTH, Committed(7)))
+        assert trio.current_time() - began == pytest.approx((asked - 1) * RETRY_BACKOFF_SECONDS)
+        assert broker.count(ApiKey.OFFSET_COMMIT) == asked
+        await keeper.commit({})
+        assert broker.count(ApiKey.OFFSET_COMMIT) == asked
