@@ -86,15 +86,15 @@ class Catalogue:
         async with self.cluster() as cluster:
             async for _ in retrying():
                 leaders = await self._leaders(cluster)
-                missing = (wanted.keys() & leaders.keys()) - found.keys()
-                if not missing:
-                    return found
                 by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-                for key in missing:
+                for key in (wanted.keys() & leaders.keys()) - found.keys():
                     by_leader[leaders[key]].append(key)
                 for leader, keys in by_leader.items():
                     if leader >= 0:
                         found |= await self._ask(cluster, leader, {k: wanted[k] for k in keys})
+                missing = (wanted.keys() & leaders.keys()) - found.keys()
+                if not missing:
+                    return found
         raise ClientError(f"no leader tells the offsets of {', '.join(_names(missing))}")
 
     async def _ask(
