@@ -3,6 +3,9 @@
 How keys and values are gathered: the fetch is taken for a column of twice as many binaries, in turn
 a value and what lies between it and the next one, and every second one of them is taken. So places
 must not go back from row to row, nor lie in one another; see `RecordColumns`.
+
+Nothing is made of Python's objects by pyarrow, neither arrays nor scalars: that imports pandas
+where it is installed, and takes longer than all else that a new process imports to read.
 """
 
 from __future__ import annotations
@@ -14,13 +17,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _COUNT: Final = 65_536
-_EVERY_SECOND: Final = pa.array(range(0, 2 * _COUNT, 2), pa.int32())
 
 
 def numbers_of(column: array[int], first: int, last: int) -> pa.Array:
     """int64 of rows [first, last); not a copy."""
     view = memoryview(column)[first:last]
     return pa.Array.from_buffers(pa.int64(), last - first, [None, pa.py_buffer(view)])
+
+
+def int32(number: int) -> pa.Scalar:
+    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(array("i", [number]))])[0]
+
+
+def int64(number: int) -> pa.Scalar:
+    return numbers_of(array("q", [number]), 0, 1)[0]
+
+
+def text(content: str) -> pa.Scalar:
+    data = content.encode()
+    bounds = array("i", [0, len(data)])
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])[
+        0
+    ]
+
+
+def flag(is_set: bool) -> pa.Scalar:
+    return pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(bytes([is_set]))])[0]
 
 
 def contents_of(
@@ -34,8 +56,8 @@ def contents_of(
         return pa.nulls(count, pa.binary())
     wanted = _every_second(count)
     if least < 0:
-        wanted = pc.if_else(pc.less(sizes, 0), None, wanted)
-        sizes = pc.max_element_wise(sizes, 0)
+        wanted = pc.if_else(pc.less(sizes, int64(0)), _NOTHING, wanted)
+        sizes = pc.max_element_wise(sizes, int64(0))
     bounds = array("i", bytes(2 * count * array("i").itemsize))
     bounds[::2] = _int32(begins)
     bounds[1::2] = _int32(pc.add(begins, sizes))
@@ -44,9 +66,16 @@ def contents_of(
 
 
 def _every_second(count: int) -> pa.Array:
-    if count <= _COUNT:
-        return _EVERY_SECOND[:count]
-    return pa.array(array("i", range(0, 2 * count, 2)))
+    return _EVERY_SECOND[:count] if count <= _COUNT else _even_numbers(count)
+
+
+def _even_numbers(count: int) -> pa.Array:
+    numbers = pa.py_buffer(array("i", range(0, 2 * count, 2)))
+    return pa.Array.from_buffers(pa.int32(), count, [None, numbers])
+
+
+_NOTHING: Final = pa.nulls(1, pa.int32())[0]
+_EVERY_SECOND: Final = _even_numbers(_COUNT)
 
 
 def _int32(numbers: pa.Array) -> array[int]:

@@ -15,11 +15,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...client.consumer.arrow import contents_of, numbers_of
+from ...client.consumer.arrow import contents_of, flag, int32, int64, numbers_of, text
 from ...protocol.records.columns import BatchRows, RecordColumns
 
 MAX_ROWS: Final = 65_536  # of an Arrow batch
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
+_US_PER_MS = int64(1000)
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -27,8 +28,7 @@ class ArrowRows:
     """Makes batches of one partition."""
 
     def __init__(self, topic: str, partition: int, *, include_headers: bool) -> None:
-        self._topic = topic
-        self._partition = partition
+        self._topic, self._partition = text(topic), int32(partition)
         self._include_headers = include_headers
 
     def batches(
@@ -55,9 +55,9 @@ class ArrowRows:
             "key": contents_of(data, columns.key_starts, columns.key_lengths, first, last),
             "value": contents_of(data, columns.value_starts, columns.value_lengths, first, last),
             "topic": pa.repeat(self._topic, count),
-            "partition": pa.repeat(pa.scalar(self._partition, pa.int32()), count),
+            "partition": pa.repeat(self._partition, count),
             "offset": numbers_of(columns.offsets, first, last),
-            "timestamp": pc.multiply(times, 1000).cast(_TIMESTAMP),
+            "timestamp": pc.multiply(times, _US_PER_MS).cast(_TIMESTAMP),
             "timestampType": types,
         }
         if self._include_headers:
@@ -70,7 +70,7 @@ def _mask(ranges: Sequence[tuple[int, int]]) -> pa.Array:
     parts = []
     end = ranges[0][0]
     for first, last in ranges:
-        parts += [pa.repeat(False, first - end), pa.repeat(True, last - first)]
+        parts += [pa.repeat(flag(False), first - end), pa.repeat(flag(True), last - first)]
         end = last
     return pa.concat_arrays(parts)
 
@@ -80,7 +80,7 @@ def _timestamp_types(columns: RecordColumns) -> pa.Array:
     parts = []
     for kind, batches in groupby(columns.batches, _timestamp_type):
         count = sum(batch.end - batch.first for batch in batches)
-        parts.append(pa.repeat(pa.scalar(kind, pa.int32()), count))
+        parts.append(pa.repeat(int32(kind), count))
     return pa.concat_arrays(parts)
 
 

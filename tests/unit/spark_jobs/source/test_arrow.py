@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -84,3 +86,19 @@ def test_rows(max_rows: int, batches: Any, data: st.DataObject) -> None:
         made = list(ArrowRows("t", 3, include_headers=True).batches(columns, ranges))
     assert all(batch.num_rows <= max_rows for batch in made)
     assert [row for batch in made for row in batch.to_pylist()] == rows_of(columns, wanted)
+
+
+def test_a_new_process_imports_no_pandas() -> None:
+    """It takes longer than all else that a Python worker of Spark's imports to read."""
+    records = [SimpleRecord(0, None, b"v", ()), SimpleRecord(0, b"k", None, ())]
+    data = fetch_of([(records, Compression.NONE, TimestampType.CREATE_TIME)])
+    script = (
+        "import sys\n"
+        "from pybroker.protocol.records.columns import decode_columns\n"
+        "from pybroker.spark_jobs.source.arrow import ArrowRows\n"
+        f"columns = decode_columns({data!r})\n"
+        "rows = ArrowRows('t', 0, include_headers=False)\n"
+        "assert [batch.num_rows for batch in rows.batches(columns, [(0, 1), (1, 2)])] == [2]\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
