@@ -151,6 +151,7 @@ def _start_java(config: SparkConf) -> None:
         return
     directory = tempfile.mkdtemp(prefix="pybroker-spark-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    link_pyspark(Path(directory))
     fetches = config.get("spark.jars.packages") is not None
     with alone(cache_directory() / "ivy.lock") if fetches else nullcontext():
         gateway = launch_gateway(config, {"cwd": directory})  # type: ignore[no-untyped-call]
@@ -158,6 +159,19 @@ def _start_java(config: SparkConf) -> None:
     # Ivy has used file systems before, which go by the old one.
     gateway.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
     SparkContext(conf=config, gateway=gateway)
+
+
+def link_pyspark(directory: Path) -> None:
+    """Let the Python processes of a JVM that is started in this directory find pyspark there.
+
+    Spark starts them with `-m`, so they look there before they look into its pyspark.zip. That has
+    the same files without what Python has compiled: each process would compile them again.
+    """
+    if "SPARK_HOME" in os.environ:  # it may be another Spark than the package
+        return
+    import pyspark
+
+    (directory / "pyspark").symlink_to(Path(pyspark.__file__).parent)
 
 
 @contextmanager

@@ -463,3 +463,12 @@ def test_values_that_a_registry_describes(spark: Any, topics: Topics) -> None:
     for value, reason in dead.items():
         assert str(REGISTERED[value]) in reason.decode()
         assert b"u:p" not in reason
+
+
+def test_workers_import_the_installed_pyspark(spark: Any) -> None:
+    """And not Spark's zip, which each of them would compile anew."""
+    import pyspark
+
+    numbers = spark.sparkContext.parallelize([0], 1)
+    (found,) = numbers.map(lambda _: __import__("pyspark").__file__).collect()
+    assert Path(found).resolve() == Path(pyspark.__file__).resolve()

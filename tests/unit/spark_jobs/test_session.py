@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Event, Thread
 
-from pybroker.spark_jobs.session import alone
+import pytest
+
+from pybroker.spark_jobs.session import alone, link_pyspark
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -41,3 +43,9 @@ def test_nobody_waits_for_ever(tmp_path: Path) -> None:
         pass
     with alone(path, limit_seconds=0.0):  # and it is free again
         pass
+
+
+def test_a_spark_of_ones_own_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    link_pyspark(tmp_path)
+    assert not list(tmp_path.iterdir())
