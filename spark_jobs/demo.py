@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -45,6 +46,7 @@ PARTITIONS = 4
 PROGRESS_EVERY_RECORDS = 2000
 PIPELINE_TIMEOUT_SECONDS = 300
 POLL_SECONDS = 0.25
+AGAIN_SECONDS = 0.02
 console = Console(highlight=False)
 
 
@@ -294,6 +296,21 @@ def demonstrate(
     return complete
 
 
+def end(number: int, frame: FrameType | None) -> None:
+    """By an exception in the main thread, but in none of its imports: one that is broken off may
+    leave a lock behind for which the thread that starts Spark would wait for ever."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        frame = frame.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -313,8 +330,9 @@ def main() -> int:
     arguments = parser.parse_args()
     count = min(arguments.flights, FLIGHT_COUNT)
     source = "kafka" if arguments.connector == "official" else "pybroker"
-    # Also then the cluster is stopped, as on Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # On either the cluster is stopped.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
     from .session import kafka_session
 
     started = time.monotonic()
