@@ -11,6 +11,8 @@ wait for processes to start and end, have more workers than there are cores, or 
 them in lanes, the stages of a lane in turn; what they print comes one after the other. The table
 has the CPU seconds of each: those of two cores in its time are twice its seconds, and what is
 missing was waited for, or taken by processes that nobody waited for (Spark's).
+Each run has both ways of a request: what is compiled runs in the wire tests, the torture and the
+faults, the sources in the unit tests, the simulation, the real clients and the abuse.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
@@ -159,26 +161,35 @@ def stages() -> list[Stage]:
             [*SOURCES, *pytest, *COMPUTING, "tests/unit", "tests/properties"],
         ),
         Stage("simulation", "test", [*SOURCES, *pytest, "tests/simulation"], lane=1),
-        Stage("wire tests", "test", [*pytest, *WAITING, *BY_FILE, "tests/wire"]),
+        Stage(
+            "compiled request path",
+            "test",
+            [python, "setup.py", "-q", "compile_request_path"],
+            lane=1,
+        ),
+        Stage("wire tests", "test", [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"]),
         Stage("types", "lint", [str(BIN / "mypy")], lane=1),
         Stage(
             "real clients",
             "test",
-            [*pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka", "tests/compat", *SPARK_BY_HAND],
+            [
+                *[*SOURCES, *pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka"],
+                *["tests/compat", *SPARK_BY_HAND],
+            ],
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
         Stage(
             "abuse",
             "test",
             [
-                *["env", "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
+                *[*SOURCES, "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
                 *[f"--ignore={file}" for file in ABUSE_THAT_WAITS],
             ],
         ),
         Stage(
             "torture",
             "test",
-            [python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
+            [*ALL_COMPILED, python, "-m", "tests.torture.run", *TORTURE_IN_EVERY_RUN],
             lane=1,
         ),
         Stage(
@@ -193,7 +204,7 @@ def stages() -> list[Stage]:
             ["env", "ABUSE_P99_MS=100", *pytest, *ABUSE_THAT_WAITS, *ABUSE_BY_HAND],
             lane=2,
         ),
-        Stage("faults", "test", [*pytest, *WAITING, "tests/faults"]),
+        Stage("faults", "test", [*ALL_COMPILED, *pytest, *WAITING, "tests/faults"]),
         Stage("the installed wheel", "test", [*pytest, "tests/package"], lane=1),
         Stage("mixed brokers", "test", [*pytest, *MIXED_BROKERS], lane=2),
         Stage(
