@@ -49,6 +49,7 @@ REQUEST_PATH: Final = (
     "broker.network.send_queue",
     "broker.network.tls_connection",
     "broker.observability.request_metrics",
+    "broker.replicas.replica_runtime",
     "broker.replicas.settled_replicas",
     "client.producer.accumulator",
     "client.producer.batch",

@@ -57,6 +57,8 @@ compiled = SimpleNamespace(**run_path(str(ROOT / "compiled.py")))
 LOOPS = Path("protocol", "records", "loops")
 COMPILER = "mypy==2.4.1"
 LIBRARY = "pybroker_record_loops"
+# Loops are inlined into each other, which takes one C file; one of very many takes twice as long.
+MOST_IN_A_FILE = 20
 # What the loops import of us, and so what mypyc has to see.
 BESIDE = (Path("protocol", "errors.py"), Path("protocol", "records", "vecs.py"))
 
@@ -160,6 +162,7 @@ def _compile(temporary: Path, stage: Path, names: Sequence[Path], library: str, 
             opt_level=level,
             debug_level="0",
             group_name=library,
+            multi_file=len(names) > MOST_IN_A_FILE,
             target_dir=str(temporary / "c"),
         )
         command: Any = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")

@@ -76,7 +76,7 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._async_limit = trio.CapacityLimiter(MAX_ASYNC_HANDLERS)
         self._gate: MetadataGate | None = None  # None: it is open
-        self._new_request: Callable[..., Request] = Request
+        self._quotas: ClientQuotas | None = None  # None: requests are not metered
         self._guard: Guard | None = None  # None: everybody may do everything
         self._interceptor: Guard | None = None
 
@@ -95,7 +95,7 @@ class Dispatcher:
         """Requests are metered from now on whenever there is a quota."""
 
         def changed(is_active: bool) -> None:
-            self._new_request = partial(MeteredRequest, quotas) if is_active else Request
+            self._quotas = quotas if is_active else None
 
         quotas.on_change(changed)
 
@@ -133,6 +133,19 @@ class Dispatcher:
             self._nursery = nursery
             task_status.started()
             await trio.sleep_forever()
+
+    def _new_request(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None,
+        body: Any, frame_bytes: int, started_at: float,
+    ) -> Request:  # fmt: skip
+        if self._quotas is None:
+            return Request(
+                connection, route, correlation_id, client_id, body, frame_bytes, started_at
+            )
+        return MeteredRequest(
+            self._quotas, connection, route, correlation_id, client_id, body, frame_bytes,
+            started_at,
+        )  # fmt: skip
 
     # The hot path
 
