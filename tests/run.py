@@ -109,6 +109,7 @@ RECORDS = [
 # What is asked of the way of a request when it is compiled: `make test-compiled`. First what looks
 # into it; its doubles are interpreted.
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
+SIMULATION = [sys.executable, "-m", "tests.simulation.run"]
 # In a checkout where it is compiled, too: some tests change what is in it.
 SOURCES = ["env", "PYBROKER_COMPILED=loops"]
 REQUEST_PATH = [
@@ -228,6 +229,14 @@ def stages() -> list[Stage]:
             "Python's clients, compiled",
             "compiled",
             [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, *CLIENTS],
+        ),
+        *(
+            Stage(f"simulation{kind}, compiled", "compiled", [*ALL_COMPILED, *SIMULATION, *words])
+            for kind, words in (
+                ("", ["--seeds=100"]),
+                (" of transactions", ["--seeds=50", "--transactions"]),
+                (" of the client", ["--seeds=50", "--client"]),
+            )
         ),
         Stage("mixed, all", "mixed", [*pytest, MIXED]),
         Stage("at Apache Kafka", "mixed", [*pytest, "-m", "at_kafka", "tests/compat"]),

@@ -14,8 +14,8 @@ Mirrors the handlers of the same names in KafkaApis and GroupCoordinatorAdapter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...coordinator.group.commit_plan import CommitPlan, plan_of
 from ...coordinator.group.offsets import INVALID_OFFSET
@@ -35,15 +35,15 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.topics import TopicPartition
-from ..coordinators.group_runtime import GroupRuntime
 from ..network.repeated_request_template import RepeatedCommit
 from ..security.authorizer import AclOperation, ResourceType
 
 if TYPE_CHECKING:
+    from ...coordinator.group.group_coordinator import GroupCoordinator
     from ...replication.metadata_cache import MetadataCache
     from ..network.request import Handler, Request
 
-logger = logging.getLogger("pybroker.broker.groups")
+logger: Final = logging.getLogger("pybroker.broker.groups")
 
 _FIRST_FETCH_TOP_LEVEL_ERROR_VERSION = 2
 _FIRST_FETCH_BATCH_VERSION = 8
@@ -58,6 +58,23 @@ class ConsumerOffsetsInZooKeeper(Protocol):
     async def set_offset(self, group: str, topic: str, partition: int, offset: int) -> None: ...
 
 
+class Groups(Protocol):
+    """Of a `GroupRuntime` what these handlers use: the simulation has a driver of its own."""
+
+    machine: GroupCoordinator
+
+    @property
+    def now_ms(self) -> int: ...
+
+    def perform(self) -> None: ...
+
+    def spawn(
+        self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any
+    ) -> None: ...
+
+    def commit_again(self, request: Request, plan: CommitPlan) -> bool: ...
+
+
 class GroupOffsetHandlers:
     """Handlers of the APIs about committed offsets."""
 
@@ -70,7 +87,7 @@ class GroupOffsetHandlers:
 
     def __init__(
         self,
-        runtime: GroupRuntime,
+        runtime: Groups,
         metadata: MetadataCache,
         *,
         zookeeper: ConsumerOffsetsInZooKeeper,

@@ -16,11 +16,12 @@ from pybroker.broker.handlers.fetch import FetchHandler
 from pybroker.broker.handlers.list_offsets import ListOffsetsHandler
 from pybroker.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from pybroker.broker.handlers.produce import ProduceHandler
-from pybroker.broker.network.request import ConnectionInfo
+from pybroker.broker.network.request import ConnectionInfo, Request, Route
+from pybroker.broker.network.turns import Turns
+from pybroker.broker.observability.request_metrics import RequestMetrics
 from pybroker.broker.replicas.settled_replicas import SettledReplicas, Waiter
 from pybroker.protocol import codec
 from pybroker.protocol.api import ApiKey
-from pybroker.protocol.error_responses import error_response
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.framing import decode_response
 from pybroker.protocol.messages.cluster import AlterPartitionRequest, ControlledShutdownRequest
@@ -149,65 +150,61 @@ class SimulatedReplicas(SettledReplicas):
             manager.waiting.tick(self._broker.kernel.now_ms)
 
 
-class Request:
-    """What handlers see of a request."""
+class Sink:
+    """What a request knows of its connection."""
 
-    __slots__ = (
-        "_exchange", "api_version", "body", "client_id", "correlation_id",
-        "frame_bytes", "peer", "respond", "respond_in_turns", "started_at", "throttle_ms",
-    )  # fmt: skip
+    closed = False
+    received_at = 0.0
 
-    is_metered = False  # there are no quotas
+    def __init__(self, number: int) -> None:
+        self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=number)
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        respond: Callable[[Any], None] | None = None,
-    ) -> None:
+
+_ROUTES: dict[tuple[ApiKey, int], Route] = {}
+
+
+def _route(key: ApiKey, version: int) -> Route:
+    route = _ROUTES.get((key, version))
+    if route is None:
+        metrics = RequestMetrics(key.name, version)
+        route = _ROUTES[key, version] = Route(key, version, lambda _: None, metrics, Turns())
+    return route
+
+
+class SimulatedRequest(Request):
+    """A request whose answer is no bytes. It is small: what a handler does otherwise is to be fair
+    only."""
+
+    __slots__ = ("_exchange", "_respond")
+
+    def __init__(self, exchange: Exchange, respond: Callable[[Any], None] | None = None) -> None:
         """`respond` stands for the exchange's."""
+        body = exchange.message
+        client_id = "simulated"
+        if isinstance(body, WriteTxnMarkersRequest):
+            client_id = marker_sender.CLIENT_ID.format(exchange.source.name[1:])
+        route = _route(ApiKey(type(body)._spec.api_key), exchange.version)
+        sink: Any = Sink(exchange.number)
+        super().__init__(sink, route, exchange.number, client_id, body, 0, 0.0)
         self._exchange = exchange
-        self.body = exchange.message
-        self.api_version = exchange.version
-        self.client_id = "simulated"
-        if isinstance(self.body, WriteTxnMarkersRequest):
-            self.client_id = marker_sender.CLIENT_ID.format(exchange.source.name[1:])
-        self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=exchange.number)
-        self.respond = exchange.respond if respond is None else respond
-        self.respond_in_turns = self.respond
-        self.frame_bytes = 0  # small: what a handler does otherwise is to be fair only
-        self.throttle_ms = 0
-        self.started_at = 0.0
-        self.correlation_id = exchange.number
+        self._respond = exchange.respond if respond is None else respond
 
-    @property
-    def connection(self) -> "Request":
-        """Of it handlers look at the peer alone."""
-        return self
+    def respond(self, response: Any) -> None:
+        self._respond(response)
 
-    def permits(self, *_what: object, is_logged: bool = True) -> bool:
-        """There is no authorizer."""
-        del is_logged
-        return True
+    def respond_in_turns(self, response: Any) -> None:
+        self._respond(response)
 
     def respond_encoded(self, frame: bytes) -> None:
         """The answer that a handler has put on the wire by itself."""
         correlation_id, response = decode_response(
-            self.api_key,
-            self.api_version,
-            memoryview(frame)[FRAME_SIZE_BYTES:],
+            self.api_key, self.api_version, memoryview(frame)[FRAME_SIZE_BYTES:]
         )
         assert correlation_id == self.correlation_id
-        self.respond(response)
+        self._respond(response)
 
     def appended(self) -> None:
         self._exchange.appended()
-
-    @property
-    def api_key(self) -> ApiKey:
-        return ApiKey(type(self.body)._spec.api_key)
-
-    def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        self.respond(error_response(self, code, message))
 
     def close(self) -> None:
         """The connection is closed; the requester notices."""
@@ -405,7 +402,7 @@ class Broker:
         if isinstance(message, AlterPartitionReassignmentsRequest):
             self.controller.post(events.AlterPartitionReassignments(exchange.respond, message))
             return
-        request: Any = Request(exchange, lambda answer: self._respond(exchange, answer))
+        request: Any = SimulatedRequest(exchange, lambda answer: self._respond(exchange, answer))
         if isinstance(message, FetchRequest):
             self._fetches.fetch(request)
         elif isinstance(message, ProduceRequest):

@@ -29,7 +29,7 @@ from pybroker.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from pybroker.protocol.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from tests.simulation.broker import Broker, Request
+from tests.simulation.broker import Broker, SimulatedRequest
 from tests.simulation.clients import Client
 from tests.simulation.cluster import TOPIC, Cluster, Result, run_cluster
 from tests.simulation.coordinators import (
@@ -56,7 +56,7 @@ class _FetchOffsets:
 
     __slots__ = ("_request",)
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: SimulatedRequest) -> None:
         self._request = request
 
     def respond(self, answers: list[Any]) -> None:
@@ -114,7 +114,7 @@ class TransactionalBroker(Broker):
     def receive(self, exchange: Exchange) -> None:
         message = exchange.message
         if self.is_serving and type(message) in self._served:
-            request = Request(exchange)
+            request = SimulatedRequest(exchange)
             for _ in self._served[type(message)](request) or ():
                 pass  # such small requests are done in their first turn
         else:
