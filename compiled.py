@@ -81,7 +81,6 @@ REQUEST_PATH: Final = (
     "storage.append_info",
     "storage.batch_scan",
     "storage.directory_health",
-    "storage.data_file",
     "storage.leader_epochs",
     "storage.local_log",
     "storage.log",

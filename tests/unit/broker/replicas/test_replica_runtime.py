@@ -1,5 +1,6 @@
 """The runtime of the replica manager: flushes in groups, timers, answers that fail."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,10 @@ class SlowDisk(Files):
 
 
 class _SlowFile(DataFile):
-    __slots__ = ("_disk", "_file")
+    __slots__ = ("_disk",)
 
     def __init__(self, file: DataFile, disk: SlowDisk) -> None:
-        super().__init__(file.fileno(), file.path)
-        self._file = file
+        super().__init__(os.dup(file.fileno()), file.path)
         self._disk = disk
 
     def sync(self) -> None:
@@ -43,9 +43,6 @@ class _SlowFile(DataFile):
         if self._disk.error is not None:
             raise self._disk.error
         super().sync()
-
-    def __del__(self) -> None:
-        """The descriptor belongs to the file inside."""
 
 
 class Token:
