@@ -12,7 +12,8 @@ of these APIs take the numbers before they return, and one that waits holds up i
 
 A template costs as much as some twenty requests that are read by the codec. So it is made when two
 frames in a row have the same size, and goes when PATIENCE others came without one like it; after
-MAX_MISSES templates in a row of which none was of use, no more are made on that connection.
+MAX_MISSES in a row of which none was of use, or could be made, no more are tried on that
+connection. (Large frames never come here: the dispatcher reads them in turns.)
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 # Of a frame with its size: size, api key, version, correlation id; what follows is compared.
 PREFIX_START: Final = 12
-MAX_FRAME_BYTES: Final = 4 * 1024
 MAX_NUMBERS: Final = 64
 MAX_MISSES: Final = 16
 PATIENCE: Final = 8
@@ -169,14 +169,14 @@ def repeated_template_of(
             misses += 1
         elif previous.route is route and previous.frame_bytes == len(frame):
             numbers = _numbers_of(body, route)
-            if len(frame) > MAX_FRAME_BYTES or len(numbers) > MAX_NUMBERS:
+            places = None
+            if len(numbers) <= MAX_NUMBERS:
+                places = _places(body, numbers, route.api_version, frame[body_start:])
+            if places is not None:
+                at = [(n, body_start + place) for n, place in zip(numbers, places, strict=True)]
+                previous.learn(frame, body, at, client_id)
                 return previous
-            places = _places(body, numbers, route.api_version, frame[body_start:])
-            if places is None:
-                return previous
-            at = [(n, body_start + place) for n, place in zip(numbers, places, strict=True)]
-            previous.learn(frame, body, at, client_id)
-            return previous
+            misses += 1  # looking for the places costs as much as a template that is of no use
     return RepeatedRequestTemplate(route, len(frame), misses)
 
 

@@ -20,8 +20,9 @@ from pybroker.broker.network.repeated_request_template import (
 from pybroker.broker.network.request import REPEATED, Route
 from pybroker.broker.network.turns import Turns
 from pybroker.broker.observability.request_metrics import RequestMetrics
+from pybroker.protocol import codec
 from pybroker.protocol.api import API_TABLE, ApiKey, request_class
-from pybroker.protocol.codec import decode, decode_from
+from pybroker.protocol.codec import decode, decode_from, encode
 from pybroker.protocol.errors import ProtocolError
 from pybroker.protocol.framing import decode_request_header, encode_request
 from pybroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -144,8 +145,7 @@ KINDS = [
     for key in REQUESTS
     for version in range(API_TABLE[key].min_version, API_TABLE[key].max_version + 1)
 ]
-COMMITS = [(key, version) for key, version in KINDS if key is ApiKey.OFFSET_COMMIT]
-OFFSETS = [(key, version) for key, version in KINDS if key is not ApiKey.HEARTBEAT]
+NUMBERED = [(k, version) for k, version in KINDS if k in (ApiKey.OFFSET_COMMIT, ApiKey.FETCH)]
 
 
 def test_all_that_is_repeated_is_tested() -> None:
@@ -268,14 +268,18 @@ def test_other_requests_do_not_match(key: ApiKey, version: int) -> None:
     assert read_by_template(template, frame) is None
 
 
-@pytest.mark.parametrize(("key", "version"), OFFSETS)
-def test_what_is_large_has_no_template(key: ApiKey, version: int) -> None:
-    many = REQUESTS[key](*range(20 * MAX_NUMBERS), version=version)
+@pytest.mark.parametrize(("key", "version"), NUMBERED)
+def test_what_has_many_numbers_has_no_template(key: ApiKey, version: int) -> None:
+    few = REQUESTS[key](*range(MAX_NUMBERS - 1), version=version)
+    assert learn(key, version, frame_of(key, few, version, 1)).is_learned
+    many = REQUESTS[key](*range(MAX_NUMBERS + 1), version=version)
     assert not learn(key, version, frame_of(key, many, version, 1)).is_learned
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_frame_that_we_would_write_otherwise_has_none(version: int) -> None:
+def test_a_frame_that_we_would_write_otherwise_has_none(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A varint that is longer than it need be."""
     key = ApiKey.OFFSET_COMMIT
     frame = frame_of(key, commit(1), version, 1)
@@ -285,10 +289,18 @@ def test_a_frame_that_we_would_write_otherwise_has_none(version: int) -> None:
     assert decode(OffsetCommitRequest, version, longer, start) == body
     route = route_of(key, version)
     template = None
-    for _ in range(3):
+    looks: list[int] = []
+
+    def encode_and_count(message: Any, version: int) -> bytes:
+        looks.append(version)
+        return encode(message, version)
+
+    monkeypatch.setattr(codec, "encode", encode_and_count)
+    for _ in range(10 * MAX_MISSES):
         template = repeated_template_of(route, longer, start, body, "test", template)
     assert template is not None
     assert not template.is_learned
+    assert len(looks) == MAX_MISSES + 1  # and no more for ever
 
 
 def test_two_of_a_size_in_a_row_make_one() -> None:
