@@ -27,13 +27,13 @@ from types import ModuleType
 from typing import Final
 
 REQUEST_PATH: Final = (
+    "broker.coordinators.coordinator_runtime",
+    "broker.coordinators.group_runtime",
     "broker.handlers.fetch",
     "broker.handlers.group_offsets",
     "broker.handlers.produce",
     "broker.handlers.quick_answers",
     "broker.handlers.quick_fetch_answers",
-    "broker.coordinators.coordinator_runtime",
-    "broker.coordinators.group_runtime",
     "broker.network.connection",
     "broker.network.dispatcher",
     "broker.network.metered_request",
@@ -51,6 +51,7 @@ REQUEST_PATH: Final = (
     "broker.observability.request_metrics",
     "broker.replicas.replica_runtime",
     "broker.replicas.settled_replicas",
+    "broker.resources.clock",
     "client.producer.accumulator",
     "client.producer.batch",
     "client.producer.delivery",
@@ -63,7 +64,6 @@ REQUEST_PATH: Final = (
     "coordinator.group.commit_plan",
     "coordinator.group.commits",
     "protocol.records.batch",
-    "broker.resources.clock",
     "replication.appends",
     "replication.collected_fetches",
     "replication.delayed_operations",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.append_info import UnexpectedAppendOffset
-from ..storage.data_file import FileSlice
+from ..storage.files import FileSlice
 from ..storage.local_log import NOT_CUT
 from ..storage.log import Log
 from ..storage.log_directory import is_future_name_too_long

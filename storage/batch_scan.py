@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_batch_header
-from .data_file import DataFile
+from .files import DataFile
 
 _LENGTH: Final = Struct(">i")
 _LENGTH_OFFSET: Final = 8

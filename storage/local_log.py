@@ -24,10 +24,9 @@ from typing import Final, NamedTuple, NoReturn
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from . import log_lookup, recovery_notes
-from .data_file import EMPTY_SLICE, FileSlice
 from .descriptors import LEFT_BY_SEGMENTS, OutOfDescriptors, require_descriptors
 from .directory_health import DirectoryHealth
-from .files import Files, is_out_of_descriptors
+from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import index_path
 from .recovery import LogParts

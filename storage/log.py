@@ -24,10 +24,9 @@ from ..protocol.records.batch import BatchHeader, iter_batch_headers
 from . import log_lookup, recovery_notes
 from .append_info import AppendInfo, AppendOrigin
 from .append_rules import MAGIC_V2, AppendRequest
-from .data_file import EMPTY_SLICE
 from .descriptors import require_descriptors
 from .directory_health import DirectoryHealth
-from .files import Files
+from .files import EMPTY_SLICE, Files
 from .follower_batches import (
     Batches,
     fitting_groups,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
-from .data_file import FileSlice
+from .files import FileSlice
 from .segment import BatchToSearch, Segment
 from .segments import Segments
 from .transaction_index import AbortedTransaction

@@ -18,8 +18,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final
 
-from .data_file import DataFile
-from .files import Files
+from .files import DataFile, Files
 
 _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")

@@ -28,8 +28,7 @@ from .batch_scan import (
     find_in,
     scan_headers,
 )
-from .data_file import EMPTY_SLICE, FileSlice
-from .files import Files, is_out_of_descriptors
+from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
 from .time_index import TimeIndex

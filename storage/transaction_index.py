@@ -11,8 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from .data_file import DataFile
-from .files import Files
+from .files import DataFile, Files
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0

@@ -28,8 +28,7 @@ from ...protocol.records.batch import (
 from ...protocol.records.message_set import inner_checksums
 from ...storage import offset_index, time_index
 from ...storage.batch_scan import scan_batches, scan_headers
-from ...storage.data_file import DataFile
-from ...storage.files import Files
+from ...storage.files import DataFile, Files
 from ...storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from ...storage.transaction_index import TransactionIndex
 from .options import UserError

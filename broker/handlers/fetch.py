@@ -42,7 +42,7 @@ from ...replication.types import (
     Isolation,
     TopicStats,
 )
-from ...storage.data_file import FileSlice
+from ...storage.files import FileSlice
 from ..network.down_conversion import DownConversion
 from ..network.request import LARGE_FRAME_BYTES, Handler, Request
 from ..network.turns import Steps, distinct

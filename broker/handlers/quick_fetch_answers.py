@@ -24,7 +24,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.primitives import encode_uvarint
 from ...replication.reader import is_plain
 from ...replication.types import FetchEntry
-from ...storage.data_file import FileSlice
+from ...storage.files import FileSlice
 
 MAX_TEMPLATES: Final = 10_000
 FIRST_VERSION: Final = 4  # of records that are sent as they are stored

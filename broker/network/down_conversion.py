@@ -26,7 +26,7 @@ from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, UnpacksTooLarge
 from ...protocol.records.convert import down_convert
 from ...storage.batch_scan import scan_batches
-from ...storage.data_file import FileSlice
+from ...storage.files import FileSlice
 
 CHUNK_BYTES: Final = 64 * 1024
 # Nothing is left after the conversion (control batches): still something for the consumer to

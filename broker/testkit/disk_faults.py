@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from ...storage.data_file import DataFile
+from ...storage.files import DataFile
 
 
 class DiskFault(StrEnum):

@@ -24,8 +24,7 @@ from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES
 from ...protocol.records.loops.keys import scan_keys
 from ...protocol.records.record import check_block
 from ..batch_scan import scan_batches
-from ..data_file import DataFile
-from ..files import Files
+from ..files import DataFile, Files
 from ..log_config import LogConfig
 from ..offset_index import OffsetIndex, index_path
 from ..recovery_notes import note_gaps

@@ -14,8 +14,7 @@ from unittest.mock import patch
 
 from pybroker.broker.cli.main import main
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.data_file import DataFile
-from pybroker.storage.files import Files
+from pybroker.storage.files import DataFile, Files
 
 MARK = Path(sys.argv[-1]).parent / "broken-disk"
 

@@ -60,7 +60,7 @@ from pybroker.replication.types import (
     FollowersWait,
     ReplicaConfig,
 )
-from pybroker.storage.data_file import FileSlice
+from pybroker.storage.files import FileSlice
 from pybroker.storage.log_manager import LogManager, LogManagerConfig
 from tests.simulation.controller import SimulatedController
 from tests.simulation.disk import Disk

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.data_file import DataFile
-from pybroker.storage.files import DirectoryLock, Files
+from pybroker.storage.files import DataFile, DirectoryLock, Files
 
 
 class Inode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.data_file import DataFile
+from pybroker.storage.files import DataFile
 from tests.support.faulty_files import FaultyDataFile, FaultyFiles
 
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pybroker.protocol.primitives import Buffer
-from pybroker.storage.data_file import DataFile
-from pybroker.storage.files import Files
+from pybroker.storage.files import DataFile, Files
 
 
 @dataclass(slots=True)

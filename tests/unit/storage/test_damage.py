@@ -21,8 +21,7 @@ from pybroker.protocol.records.batch import crc_is_valid, iter_batch_headers
 from pybroker.protocol.records.builder import build_end_txn_marker
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
 from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.data_file import DataFile
-from pybroker.storage.files import DirectoryLock
+from pybroker.storage.files import DataFile, DirectoryLock
 from pybroker.storage.log import Log
 from pybroker.storage.log_directory import StartupError
 from pybroker.storage.log_manager import LogManager

@@ -12,7 +12,7 @@ import pytest
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import iter_batch_headers
 from pybroker.storage.append_info import AppendOrigin
-from pybroker.storage.data_file import DataFile
+from pybroker.storage.files import DataFile
 from pybroker.storage.leader_epochs import LeaderEpochCache
 from pybroker.storage.log import Log
 from pybroker.storage.log_directory import StartupError

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybroker.storage.batch_scan import LookUp
-from pybroker.storage.data_file import DataFile
-from pybroker.storage.files import Files
+from pybroker.storage.files import DataFile, Files
 from tests.unit.storage.helpers import batch_of, log_of
 
 CONTENT = bytes(range(256)) * 2

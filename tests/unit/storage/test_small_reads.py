@@ -9,7 +9,7 @@ import pytest
 
 from pybroker.protocol.errors import KafkaError
 from pybroker.storage import segment as segments
-from pybroker.storage.data_file import FileSlice
+from pybroker.storage.files import FileSlice
 from pybroker.storage.log import Log
 from tests.unit.storage.helpers import batch_of, log_of
 

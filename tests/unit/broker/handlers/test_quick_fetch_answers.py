@@ -21,7 +21,7 @@ from pybroker.protocol.messages.fetch import (
 )
 from pybroker.replication.reader import error_data
 from pybroker.replication.types import FetchEntry
-from pybroker.storage.data_file import CLOSED_FILE, EMPTY_SLICE, FileSlice
+from pybroker.storage.files import CLOSED_FILE, EMPTY_SLICE, FileSlice
 from tests.support.frames import joined
 
 LONG = st.integers(-(2**63), 2**63 - 1)

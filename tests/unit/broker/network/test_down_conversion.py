@@ -24,8 +24,7 @@ from pybroker.protocol.records.batch import (
     read_records,
 )
 from pybroker.protocol.records.builder import build_batch, build_end_txn_marker
-from pybroker.storage.data_file import FileSlice
-from pybroker.storage.files import Files
+from pybroker.storage.files import Files, FileSlice
 from tests.support.connections import connection_over
 
 MARKER = build_end_txn_marker(

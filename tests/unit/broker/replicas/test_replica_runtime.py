@@ -1,6 +1,5 @@
 """The runtime of the replica manager: flushes in groups, timers, answers that fail."""
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ import trio
 from pybroker.broker.replicas.log_flusher import LogFlusher
 from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.replication.types import FlushNeeded, Parked
-from pybroker.storage.data_file import DataFile
-from pybroker.storage.files import Files
+from pybroker.storage.files import DataFile, Files
 from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
 from tests.support.replication_handlers import HandlerBroker
 
@@ -31,10 +29,11 @@ class SlowDisk(Files):
 
 
 class _SlowFile(DataFile):
-    __slots__ = ("_disk",)
+    __slots__ = ("_disk", "_file")
 
     def __init__(self, file: DataFile, disk: SlowDisk) -> None:
-        super().__init__(os.dup(file.fileno()), file.path)
+        super().__init__(file.fileno(), file.path)
+        self._file = file
         self._disk = disk
 
     def sync(self) -> None:
@@ -43,6 +42,9 @@ class _SlowFile(DataFile):
         if self._disk.error is not None:
             raise self._disk.error
         super().sync()
+
+    def __del__(self) -> None:
+        """The descriptor belongs to the file inside."""
 
 
 class Token:
