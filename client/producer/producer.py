@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Unpack
 
 import trio
+from mypy_extensions import mypyc_attr
 
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import SimpleRecord
@@ -46,6 +47,7 @@ YIELD_BYTES = 256 * 1024  # as much may be enqueued before others have a turn (m
 RECORD_TURN_BYTES = 40  # that a record counts for beside its size
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Producer:
     """`async with Producer("host:port") as producer: await producer.send("topic", b"value")`
 
