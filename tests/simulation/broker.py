@@ -7,6 +7,7 @@ registration. Simulated: what waits (`replica_runtime`, `fetcher_runtime`, `alte
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pybroker.broker.cluster.registration import RegistrationError, register_broker
@@ -160,15 +161,9 @@ class Sink:
         self.peer = ConnectionInfo("127.0.0.1", 40_000, LISTENER, number=number)
 
 
-_ROUTES: dict[tuple[ApiKey, int], Route] = {}
-
-
+@cache
 def _route(key: ApiKey, version: int) -> Route:
-    route = _ROUTES.get((key, version))
-    if route is None:
-        metrics = RequestMetrics(key.name, version)
-        route = _ROUTES[key, version] = Route(key, version, lambda _: None, metrics, Turns())
-    return route
+    return Route(key, version, lambda _: None, RequestMetrics(key.name, version), Turns())
 
 
 class SimulatedRequest(Request):
