@@ -38,6 +38,7 @@ REQUEST_PATH: Final = (
     "broker.network.dispatcher",
     "broker.network.metered_request",
     "broker.network.mute_state",
+    "broker.network.page_cache",
     "broker.network.processor",
     "broker.network.produce_pipeline",
     "broker.network.produce_request_template",

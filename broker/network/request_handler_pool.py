@@ -26,6 +26,7 @@ from typing import Final
 import trio
 
 from .bad_input import BadInput
+from .cold_reads import ColdReads
 from .connection import Connection, FrameHandler
 from .memory_shortage import MemoryShortage
 from .mute_state import PIPELINING, READING, RESPONSE_PENDING, THROTTLED
@@ -46,6 +47,7 @@ class RequestHandlerPool:
     __slots__ = (
         "_bounds_requests",
         "_busy_seconds",
+        "_cold_reads",
         "_continuing_to_flush",
         "_handle_frame",
         "_in_batch",
@@ -65,12 +67,14 @@ class RequestHandlerPool:
         channel: RequestChannel,
         handle_frame: FrameHandler,
         memory: MemoryShortage,
+        cold_reads: ColdReads,
     ) -> None:
         """`handle_frame` takes the frames of connections that have no gatekeeper."""
         self.channel = channel
         self.memory = memory
         self._bounds_requests = memory.request_memory is not None
         self._handle_frame = handle_frame
+        self._cold_reads = cold_reads
         self._in_batch = False  # at its end all is looked at that others leave to be done
         self._memory_freed = False
         # Connections with `flush_queued`, each in one of them: to be sent to and read on.
@@ -178,8 +182,11 @@ class RequestHandlerPool:
     def _flush(self, connection: Connection) -> None:
         try:
             if connection.out.parts and not connection.out.flush():
-                # A slow reader: nothing more is handled for it until the socket takes the rest.
-                connection.watch(connection.events | WRITE)
+                # Nothing more is handled for it until the socket takes the rest, or it was read.
+                if connection.out.cold is None:
+                    connection.watch(connection.events | WRITE)
+                else:
+                    self._cold_reads.add(connection)
                 return
             if connection.unsent:
                 now = connection.last_active = perf_counter()
@@ -194,7 +201,7 @@ class RequestHandlerPool:
             connection.fail(error)
 
     def writable(self, connection: Connection) -> None:
-        """The socket of a slow reader has room again."""
+        """The socket of a slow reader has room again, or what it lacks was read from the disk."""
         connection.last_active = perf_counter()
         connection.watch(connection.events & ~WRITE)
         self._flush(connection)

@@ -1,8 +1,9 @@
 """What is to be sent to one client: parts in memory and parts of files, in order.
 
 Invariants: parts leave in the order in which they were added and only from the front; one flush
-sends no more than its share, so that a fast reader of much does not keep the others out. The queue
-of a connection over TLS is another one: `tls_connection`.
+sends no more than its share, so that a fast reader of much does not keep the others out; of a file
+nothing is sent that has to be read from the disk first (`cold`). The queue of a connection over TLS
+is another one: `tls_connection`.
 
 Mirrors `NetworkSend` and `MultiRecordsSend`.
 """
@@ -17,6 +18,7 @@ from typing import Any, Final, Protocol
 from ...protocol.primitives import Buffer
 from ..resources import machine
 from .down_conversion import DownConversion
+from .page_cache import is_cached
 
 MAX_SENDS_PER_ROUND: Final = 8
 # From memory; the kernel copies them, a millisecond or so.
@@ -24,7 +26,8 @@ MAX_SENT_BYTES_PER_ROUND: Final = 1024 * 1024
 # Responses up to this many bytes are joined into one string; above it they go as an iovec.
 JOIN_LIMIT_BYTES: Final = 32 * 1024
 MAX_IOVECS: Final = 64
-SENDFILE_BYTES: Final = 4 * 1024 * 1024
+# Of a file: looked for in the page cache, or read into it, and then sent.
+SENDFILE_BYTES: Final = 1024 * 1024
 # At once, where a file has to be read and sent.
 COPIED_BYTES: Final = 256 * 1024
 # Up to this many bytes of a file are read and leave with what is before and behind them.
@@ -45,17 +48,26 @@ Part = Buffer | FilePart | DownConversion
 
 
 class SendQueue:
-    __slots__ = ("_transport", "blocked", "parts", "size")
+    __slots__ = ("_cached_end", "_transport", "blocked", "cold", "parts", "size")
 
     def __init__(self, transport: socket.socket) -> None:
         self._transport = transport
         self.parts: deque[Any] = deque()  # of Part; the first one is what is left of it
         self.size = 0  # bytes of all parts
-        self.blocked = False  # something was left by the last flush: it waits for WRITE
+        self.blocked = False  # something was left by the last flush: it waits for WRITE or `cold`
+        # What has to be read from the disk before anything more of the first part is sent.
+        self.cold: Rest | None = None
+        self._cached_end = 0  # up to where in its file the first part need not be looked for
 
     def clear(self) -> None:
         """The connection is closed."""
         self.parts.clear()
+
+    def was_read(self) -> None:
+        """`cold` is in the page cache now, as far as it can be."""
+        if self.cold is not None:
+            self._cached_end = self.cold.position + len(self.cold)
+            self.cold = None
 
     def add(self, parts: list[Part]) -> None:
         """Append the parts of a response."""
@@ -143,8 +155,9 @@ class SendQueue:
         left = len(part)
         position = part.position
         try:
-            while left:
-                sent = self._send_range(part, position, min(left, SENDFILE_BYTES))
+            while left and self._is_cached(part, position, left):
+                size = min(left, self._cached_end - position)
+                sent = self._send_range(part, position, size)
                 if sent == 0:
                     # The file is shorter than the part: truncated under a reader.
                     raise ConnectionAbortedError("a log segment shrank while it was being sent")
@@ -156,8 +169,27 @@ class SendQueue:
         if left:
             self.parts[0] = Rest(part, position, left)
             return False
-        self.parts.popleft()
+        self._end_file()
         return True
+
+    def _is_cached(self, part: FilePart, position: int, left: int) -> bool:
+        """Whether the first part can be sent from there without a wait for the disk, up to
+        `_cached_end`; if not, what is missing is `cold`."""
+        if position < self._cached_end:
+            return True
+        if self.cold is not None:
+            return False
+        size = min(left, SENDFILE_BYTES)
+        if not is_cached(part.fileno(), position, size):
+            self.cold = Rest(part, position, size)
+            return False
+        self._cached_end = position + size
+        return True
+
+    def _end_file(self) -> None:
+        """The first part, which is of a file, was sent."""
+        self.parts.popleft()
+        self._cached_end = 0
 
     def _send_range(self, part: FilePart, position: int, size: int) -> int:
         """Bytes of a file; how many the socket took."""

@@ -18,6 +18,7 @@ import trio
 
 from ..resources import machine
 from .acceptor import Acceptor, bind
+from .cold_reads import ColdReads
 from .connection import Connection
 from .connection_quotas import ConnectionQuotas, MemoryPool
 from .idle_connections import idlest
@@ -76,7 +77,10 @@ class SocketServer:
         self.memory = MemoryPool(settings.queued_bytes) if settings.queued_bytes > 0 else None
         self.receive_memory = ReceiveMemory(settings.receive_memory_bytes)
         self._shortage = MemoryShortage(self.receive_memory, self.memory, self._connections)
-        self.handlers = RequestHandlerPool(self.channel, dispatcher.handle_frame, self._shortage)
+        self.cold_reads = ColdReads()
+        self.handlers = RequestHandlerPool(
+            self.channel, dispatcher.handle_frame, self._shortage, self.cold_reads
+        )
         self.short_waits = ShortWaits(can_look=machine.CORES > 1)
         self._selectors = new_group()
         self.acceptors: list[Acceptor] = []
@@ -134,6 +138,7 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._dispatcher.run_async_handlers)
                 nursery.start_soon(self.handlers.run)
+                nursery.start_soon(self.cold_reads.run, self.handlers.writable)
                 nursery.start_soon(self._dispatcher.turns.run)
                 nursery.start_soon(self.handlers.run_throttle_timer)
                 nursery.start_soon(self._sweep_loop)
@@ -242,6 +247,7 @@ class SocketServer:
             "pybroker_failed_connections_total",
             lambda: sum(p.failed_connections for p in self.processors),
         )
+        metrics.gauge("pybroker_cold_reads_total", lambda: self.cold_reads.count)
         metrics.gauge("kafka_server_socketservermetrics_connection_count", self._connection_count)
         metrics.gauge(
             "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",

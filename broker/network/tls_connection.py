@@ -156,6 +156,8 @@ class TlsSendQueue(SendQueue):
             if not isinstance(first, _Encrypted):
                 left -= self._encrypt()
                 first = out[0]
+                if not isinstance(first, _Encrypted):
+                    break  # it is `cold`
             try:
                 sent = self._transport.send(first.data)
             except (BlockingIOError, InterruptedError):
@@ -177,7 +179,7 @@ class TlsSendQueue(SendQueue):
 
     def _encrypt(self) -> int:
         """Make one piece of the parts at the front, and of it records in their place; returns how
-        many bytes of them that were."""
+        many bytes of them that were. Nothing is made if what is first is `cold`."""
         out, wire = self.parts, self._wire
         size = 0
         first = out[0]
@@ -186,8 +188,10 @@ class TlsSendQueue(SendQueue):
             size = len(first)
             out.clear()
         else:
-            while out and size < PIECE_BYTES:
+            while out and size < PIECE_BYTES and self.cold is None:
                 size += self._take(size)
+            if not size and self.cold is not None:
+                return 0
             for start in range(0, size, RECORD_BYTES):
                 wire.tls.write(_plain[start : min(start + RECORD_BYTES, size)])
         self.size -= size
@@ -212,14 +216,18 @@ class TlsSendQueue(SendQueue):
             else:
                 out[0] = memoryview(part)[count:]
             return count
-        read = os.preadv(part.fileno(), [_plain[at : at + count]], part.position) if count else 0
+        position: int = part.position
+        if not self._is_cached(part, position, count):
+            return 0
+        count = min(count, self._cached_end - position)
+        read = os.preadv(part.fileno(), [_plain[at : at + count]], position) if count else 0
         if read < count:
             # The file is shorter than the part: truncated under a reader.
             raise ConnectionAbortedError("a log segment shrank while it was being sent")
         if count == len(part):
-            out.popleft()
+            self._end_file()
         else:
-            out[0] = Rest(part, part.position + count, len(part) - count)
+            out[0] = Rest(part, position + count, len(part) - count)
         return count
 
 

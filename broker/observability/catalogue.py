@@ -247,6 +247,9 @@ _LISTED = {
     "pybroker_failed_connections_total": Described(
         "Connections that were closed since the work for them failed, which is a defect."
     ),
+    "pybroker_cold_reads_total": Described(
+        "Ranges of logs that were read from the disk before they could be sent: 1 MB or less each."
+    ),
     "kafka_network_socketserver_receivebufferbytes": Described(
         "Bytes of requests that have not come in whole."
     ),

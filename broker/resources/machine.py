@@ -1,6 +1,7 @@
 """What this machine offers beyond POSIX, and what is done without it.
 
-Job: the one place that says which of these there are: epoll or kqueue, sendfile, MSG_MORE, /proc.
+Job: the one place that says which of these there are: epoll or kqueue, sendfile, RWF_NOWAIT,
+MSG_MORE, /proc.
 Whoever uses one of them asks here, and has a way without it.
 Invariant: with the environment variable PYBROKER_MACHINE=posix nothing of it is used; so the ways
 without are tested on Linux.
@@ -20,6 +21,9 @@ IS_PLAIN = os.environ.get("PYBROKER_MACHINE") == "posix"
 HAS_EPOLL = not IS_PLAIN and hasattr(select, "epoll")
 HAS_KQUEUE = not IS_PLAIN and hasattr(select, "kqueue")
 HAS_SENDFILE = not IS_PLAIN and hasattr(os, "sendfile")
+# For a read that is to fail instead of waiting for the disk; 0 where there is none, or no way to
+# have a file read without a copy.
+RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0) if HAS_SENDFILE else 0
 # For a send that another one follows at once; 0 where the system has to guess.
 MSG_MORE: int = 0 if IS_PLAIN else getattr(socket, "MSG_MORE", 0)
 

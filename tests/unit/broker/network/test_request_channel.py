@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pybroker.broker.network import request_handler_pool
+from pybroker.broker.network.cold_reads import ColdReads
 from pybroker.broker.network.memory_shortage import MemoryShortage
 from pybroker.broker.network.receive_buffer import ReceiveMemory
 from pybroker.broker.network.request_channel import RequestChannel
@@ -25,7 +26,7 @@ class Served:
         self.channel = RequestChannel(8)
         handle_frame: Any = None
         memory = MemoryShortage(ReceiveMemory(), None, lambda: ())
-        self.pool = RequestHandlerPool(self.channel, handle_frame, memory)
+        self.pool = RequestHandlerPool(self.channel, handle_frame, memory, ColdReads())
         self.now = 0.0
         monkeypatch.setattr(request_handler_pool, "perf_counter", lambda: self.now)
 

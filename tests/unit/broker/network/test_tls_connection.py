@@ -33,6 +33,7 @@ from pybroker.broker.security.tls.principal_mapping import parse_rules
 from pybroker.broker.security.tls.server_tls import ServerTls
 from pybroker.client.tls.settings import read_settings
 from tests.support.certificates import Authority, pem
+from tests.support.cold_files import drop_from_cache, read_what_is_cold
 from tests.support.connections import MAX_FRAME_BYTES, Nobody
 
 AUTHORITY = Authority()
@@ -227,12 +228,15 @@ def test_parts_leave_in_order_whoever_reads_how(log_file: Path, data: st.DataObj
                     parts.append(memoryview(piece) if kind == "view" else piece)
             connection.out.add(parts)
             if data.draw(st.booleans()):
+                drop_from_cache(log_file)
+            if data.draw(st.booleans()):
                 connection.out.flush()
                 got += peer.read()
         for _ in range(100_000):
             drained = connection.out.flush()
             assert connection.out.blocked is not drained
             got += peer.read()
+            read_what_is_cold(connection.out)
             if drained:
                 break
         assert got == expected

@@ -1,0 +1,66 @@
+"""Has threads read from the disk what is to be sent next and is not in the page cache.
+
+Job: a connection whose answer lies on the disk (`SendQueue.cold`) waits for it here, while others
+are served.
+Invariants: READERS ranges are read at once; a connection waits once, so the queue is no longer than
+the connections are many. What was read is sent without another look: a page cache that is too small
+for it costs time, and nothing is asked for ever.
+
+Goes beyond Kafka, where a network thread waits for the disk in `FileChannel.transferTo`, and all of
+its connections with it. Leaves out: the look-up of an offset, which reads a few KB on the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from .page_cache import read_to_cache
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+READERS = 4
+
+
+class ColdReads:
+    def __init__(self) -> None:
+        self._queue: deque[Connection] = deque()
+        self._waiting: set[Connection] = set()  # those in the queue, and those that are read for
+        self._wake = trio.Event()
+        self.count = 0  # ranges that were read
+
+    def add(self, connection: Connection) -> None:
+        """Read what it lacks; any number of times until it goes on."""
+        if connection not in self._waiting:
+            self._waiting.add(connection)
+            self._queue.append(connection)
+            self._wake.set()
+
+    async def run(self, go_on: Callable[[Connection], None]) -> None:
+        """Read for one after the other, for ever; `go_on` sends to who need not wait any more."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(READERS):
+                nursery.start_soon(self._read, go_on)
+
+    async def _read(self, go_on: Callable[[Connection], None]) -> None:
+        while True:
+            while not self._queue:
+                self._wake = trio.Event() if self._wake.is_set() else self._wake
+                await self._wake.wait()
+            connection = self._queue.popleft()
+            cold = connection.out.cold
+            if cold is not None and not connection.closed:
+                self.count += 1
+                with contextlib.suppress(OSError):  # sending it will tell
+                    await trio.to_thread.run_sync(
+                        read_to_cache, cold.fileno(), cold.position, len(cold)
+                    )
+            self._waiting.discard(connection)
+            connection.out.was_read()
+            if not connection.closed:
+                go_on(connection)

@@ -1,0 +1,147 @@
+"""What is not in the page cache is read by a thread before it is sent, and all of it arrives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pybroker.broker.network.cold_reads import ColdReads
+from pybroker.broker.network.connection import Connection
+from pybroker.broker.network.page_cache import PROBE_BYTES, is_cached, read_to_cache
+from pybroker.broker.network.send_queue import SENDFILE_BYTES, Part, SendQueue
+from pybroker.storage.files import Files, FileSlice
+from tests.support.cold_files import drop_from_cache, make_cold, read_what_is_cold
+from tests.support.connections import connection_over
+
+CONTENT = os.urandom(3 * SENDFILE_BYTES + 12_345)
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Path:
+    path = tmp_path / "segment"
+    path.write_bytes(CONTENT)
+    make_cold(path)
+    return path
+
+
+def received(sock: socket.socket) -> bytes:
+    found = bytearray()
+    with contextlib.suppress(BlockingIOError):
+        while data := sock.recv(1 << 20):
+            found += data
+    return bytes(found)
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    return ours, theirs
+
+
+def test_a_range_is_cached_once_it_was_read(cold: Path) -> None:
+    with cold.open("rb") as file:
+        fileno = file.fileno()
+        assert not is_cached(fileno, 0, SENDFILE_BYTES)
+        read_to_cache(fileno, 0, SENDFILE_BYTES)
+        assert is_cached(fileno, 0, SENDFILE_BYTES)
+        assert is_cached(fileno, 5, PROBE_BYTES + 1)
+        read_to_cache(fileno, 0, 2 * len(CONTENT))  # it ends where the file ends
+        assert is_cached(fileno, 0, len(CONTENT))
+
+
+def test_nothing_is_sent_that_is_on_the_disk(cold: Path) -> None:
+    ours, theirs = pair()
+    with ours, theirs:
+        queue = SendQueue(ours)
+        file = Files().open(str(cold))
+        queue.add([b"head", FileSlice(file, 100, 500_000), b"tail"])
+        for _ in range(3):  # however often somebody tries
+            assert not queue.flush()
+            assert queue.blocked
+            assert queue.size == 500_004
+            assert queue.cold is not None
+            assert (queue.cold.position, len(queue.cold)) == (100, 500_000)
+        assert received(theirs) == b"head"
+        # It was read and is gone again: then the kernel has to wait once, and it is sent.
+        queue.was_read()
+        got = b""
+        while not queue.flush():
+            got += received(theirs)
+        assert got + received(theirs) == CONTENT[100:500_100] + b"tail"
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_all_arrives_whatever_is_cached_when(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("cold") / "segment"
+    path.write_bytes(CONTENT)
+    drop_from_cache(path)
+    ours, theirs = pair()
+    with ours, theirs:
+        queue = SendQueue(ours)
+        file = Files().open(str(path))
+        expected = got = b""
+        parts: list[Part] = []
+        for is_file in data.draw(st.lists(st.booleans(), min_size=1, max_size=5)):
+            at = data.draw(st.integers(0, len(CONTENT) - 1))
+            size = data.draw(st.integers(1, min(len(CONTENT) - at, 2 * SENDFILE_BYTES)))
+            parts.append(FileSlice(file, at, size) if is_file else CONTENT[at : at + size])
+            expected += CONTENT[at : at + size]
+        queue.add(parts)
+        while not queue.flush():
+            assert queue.blocked
+            if data.draw(st.booleans()):
+                drop_from_cache(path)
+            got += received(theirs)
+            read_what_is_cold(queue)
+        assert got + received(theirs) == expected
+        assert queue.size == 0
+
+
+def test_a_connection_waits_for_the_disk_and_others_do_not(cold: Path) -> None:
+    """As the handlers do it; a closed connection is nobody's."""
+    ours, theirs = pair()
+    closed_end, _other = pair()
+
+    async def main() -> None:
+        reads, went_on = ColdReads(), trio.Event()
+        file = Files().open(str(cold))
+        waiting, closed = connection_over(ours), connection_over(closed_end)
+        for connection in (closed, waiting):
+            connection.out.add([FileSlice(file, 0, SENDFILE_BYTES)])
+            assert not connection.out.flush()
+            reads.add(connection)
+            reads.add(connection)
+        closed.closed = True
+
+        def go_on(connection: Connection) -> None:
+            assert connection is waiting
+            assert connection.out.cold is None
+            went_on.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reads.run, go_on)
+            with trio.fail_after(10):
+                await went_on.wait()
+            assert is_cached(file.fileno(), 0, SENDFILE_BYTES)
+            assert reads.count == 1
+            # It may lack more, later.
+            waiting.out.flush()
+            went_on = trio.Event()
+            reads.add(waiting)
+            with trio.fail_after(10):
+                await went_on.wait()
+            nursery.cancel_scope.cancel()
+
+    with ours, theirs, closed_end, _other:
+        trio.run(main)
