@@ -36,6 +36,7 @@ from benchmarks.frames import (
 )
 from benchmarks.machine import cpu_seconds, describe_machine, memory
 from benchmarks.native import Answered, Lines, LoadError, run_load
+from pybroker.storage.files import KEPT_SHARE
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE / "scale.json"
@@ -43,15 +44,15 @@ PLOT = HERE / "plots" / "scale.png"
 PAGE = HERE.parent / "docs" / "SCALE.md"
 BEGIN, END = "<!-- measured -->", "<!-- /measured -->"
 
-PARTITIONS = (1, 10, 100, 1000, 5000, 10_000, 20_000, 50_000)
+PARTITIONS = (1, 10, 100, 1000, 5000, 10_000, 15_000, 20_000, 50_000)
 CONNECTIONS = (1, 100, 1000, 5000, 10_000)
 MOST_OF_A_TOPIC = 5000
 ACTIVE = 10
 FIRST_RECORDS_A_SECOND = 1500.0
 SECONDS = 4.0
 START_LIMIT_SECONDS = 600.0
-# Of a broker: a log and two indexes of each partition, and some for all the rest.
-DESCRIPTORS_OF_A_PARTITION, OTHER_DESCRIPTORS = 3, 1000
+# Of a broker, beside one for each partition's log and the share of the indexes.
+OTHER_DESCRIPTORS = 1000
 
 
 @dataclass(slots=True)
@@ -280,7 +281,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not arguments.page:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        most = (hard - OTHER_DESCRIPTORS) // DESCRIPTORS_OF_A_PARTITION
+        most = hard - hard // KEPT_SHARE - OTHER_DESCRIPTORS
         partitions = [count for count in arguments.partitions if count <= most]
         if len(partitions) < len(arguments.partitions):
             print(f"more than {most} partitions need more descriptors than {hard} (ulimit -Hn)")

@@ -5,7 +5,7 @@
   or a flush in a worker thread, thus never meets a descriptor that was reused for another file.
 - Writes go to a position the caller knows; there is no shared file pointer.
 - `Files` may keep spare descriptors: when no others are left, whoever opens a file gets one of
-  them (see `storage.descriptors`).
+  them (see `storage.descriptors`), after all that is kept open without need was let go of.
 - Index entries are written with pwrite and read through a shared mapping: both see the same page
   cache, and a full disk is an `OSError` instead of a SIGBUS, which would end the process.
 
@@ -22,10 +22,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..protocol.primitives import Buffer
+from .kept_open import KeptFile, KeptOpen
 
 T = TypeVar("T")
 # macOS has no fdatasync.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+# Of the descriptors of this process, for files that could be opened anew; with their mappings they
+# take twice as many.
+KEPT_SHARE = 8
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -145,6 +149,7 @@ class Files:
     _spare: list[DataFile] = []
     _spare_wanted = 0
     _descriptor_limit = 0
+    _kept: KeptOpen | None = None
 
     # Descriptors
 
@@ -153,6 +158,7 @@ class Files:
         self._spare = []
         self._spare_wanted = count
         self._descriptor_limit = limit
+        self._kept = KeptOpen(limit // KEPT_SHARE) if limit else None
         self.has_spare_descriptors()
 
     def has_spare_descriptors(self, leaving: int = 0) -> bool:
@@ -176,6 +182,8 @@ class Files:
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
+                if self._kept is not None and self._kept.let_go_of_all():
+                    continue
                 return False
             self._spare.append(DataFile(fd, os.devnull))
         return True
@@ -188,10 +196,17 @@ class Files:
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
+                if self._kept is not None and self._kept.let_go_of_all():
+                    continue
                 try:
                     self._spare.pop()
                 except IndexError:
                     raise error from None
+
+    def keep_open(self, file: KeptFile) -> None:
+        """It was opened, and may be let go of when others need its descriptor."""
+        if self._kept is not None:
+            self._kept.add(file)
 
     # Files
 

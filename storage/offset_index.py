@@ -3,7 +3,8 @@
 Invariants: entries grow in both fields; the file of an active segment is preallocated to its
 largest size and holds `entries` valid ones, that of an inactive segment is trimmed to them.
 Entries are appended with pwrite and searched through a read-only shared mapping (see
-`storage.files`); file and mapping of an inactive segment are opened on the first look-up.
+`storage.files`); both are opened when they are needed, and let go of when others need their
+descriptors (`storage.kept_open`): by a thread, too, so each method takes them once.
 
 Mirrors: AbstractIndex, OffsetIndex, LazyIndex.
 """
@@ -64,13 +65,20 @@ class IndexFile:
             self._file = None  # opened again for the first entry: many partitions never have one
 
     def _open(self) -> DataFile:
-        if self._file is None:
-            self._file = self._files.open(self.path, create=True)
-        return self._file
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.path, create=True)
+            self._files.keep_open(self)
+        return file
+
+    def let_go(self) -> None:
+        self._map = None
+        self._file = None
 
     def _mapped(self) -> mmap.mmap:
-        if self._map is not None:
-            return self._map
+        kept = self._map
+        if kept is not None:
+            return kept
         file = self._open()
         mapped: mmap.mmap = self._files.with_spare(file.map, file.size())
         if self._files.has_spare_descriptors():
@@ -126,8 +134,7 @@ class IndexFile:
 
     def release(self) -> None:
         """Close without touching the file: it is gone, or its directory is offline."""
-        self._map = None
-        self._file = None
+        self.let_go()
 
     def remove(self) -> None:
         self.release()

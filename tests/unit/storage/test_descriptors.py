@@ -12,7 +12,7 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.storage.descriptors import LEFT_BY_PARTITIONS, LEFT_BY_SEGMENTS, OutOfDescriptors
-from pybroker.storage.files import Files
+from pybroker.storage.files import KEPT_SHARE, Files
 from pybroker.storage.log import Log
 from pybroker.storage.log_manager import LogManager
 from pybroker.storage.offset_index import OffsetIndex
@@ -207,3 +207,48 @@ def test_a_broker_does_not_start_on_half_of_its_logs(tmp_path: Path) -> None:
     again: LogManager = manager_of(tmp_path)
     assert len(again.logs()) == 20
     again.release()
+
+
+def test_indexes_of_all_logs_share_some_descriptors(tmp_path: Path) -> None:
+    """However many there are; what was let go of is opened again, for entries and for look-ups."""
+    most = 40
+    files = Files()
+    files.keep_spare_descriptors(SPARE, KEPT_SHARE * most)
+    config = config_of(index_interval_bytes=1)
+    manager = manager_of(tmp_path, files=files, config=config)
+    logs = [manager.get_or_create_log("t", n, TOPIC_ID, None, 0) for n in range(most)]
+    for _ in range(5):
+        for log in logs:
+            append(log)
+    indexes = [
+        index
+        for log in logs
+        for index in (log.segments.active.offset_index, log.segments.active.time_index)
+    ]
+    assert sum(index._file is not None for index in indexes) == most < len(indexes)
+    assert {log.segments.active.offset_index.entries for log in logs} == {4}
+    for log in logs:
+        assert values(log) == [0, 1, 2, 3, 4]
+        entries = [log.segments.active.offset_index.look_up(offset)[0] for offset in range(5)]
+        assert entries == [0, 1, 2, 3, 4]
+    assert sum(index._file is not None or index._map is not None for index in indexes) == most
+    manager.clean_shutdown()
+    assert all(values(log) == [0, 1, 2, 3, 4] for log in manager_of(tmp_path).logs())
+
+
+def test_indexes_are_let_go_of_before_spare_descriptors_are_taken(tmp_path: Path) -> None:
+    files = Files()
+    files.keep_spare_descriptors(SPARE, 800)
+    manager = manager_of(tmp_path, files=files, config=config_of(index_interval_bytes=1))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
+    append_many(log, 3)
+    active = log.segments.active
+    assert active.offset_index._file is not None
+    with no_descriptors():
+        held = [files.open(str(tmp_path / "meta.properties"))]
+        assert active.offset_index._file is None
+        assert files.has_spare_descriptors()
+        append(log)
+        assert active.offset_index.entries == 3
+        held.clear()
+    manager.release()
