@@ -94,6 +94,11 @@ BY_FILE = ["--dist=loadfile"]
 # Those first that tests/compat/conftest.py puts first, instead of those with the most tests.
 LONG_FIRST = [*BY_FILE, "--no-loadscope-reorder"]
 CLIENTS = [f"tests/compat/test_{name}.py" for name in ("aiokafka", "confluent", "kafka_python")]
+# What our own client is used by.
+OUR_CLIENT = [
+    f"tests/compat/test_{name}.py"
+    for name in ("client_producer", "consumer", "transactions", "mirror", "testing", "cli_records")
+]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = ["tests/unit/broker", "tests/wire", *CLIENTS]
 
@@ -121,7 +126,9 @@ REQUEST_PATH = [
     "tests/unit/coordinator",
     "tests/unit/replication",
     "tests/unit/storage",
+    "tests/unit/client",
     "tests/properties/broker",
+    "tests/properties/client",
     "tests/properties/coordinator",
     "tests/properties/replication",
     "tests/properties/storage",
@@ -228,7 +235,7 @@ def stages() -> list[Stage]:
         Stage(
             "Python's clients, compiled",
             "compiled",
-            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, *CLIENTS],
+            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, *CLIENTS, *OUR_CLIENT],
         ),
         *(
             Stage(f"simulation{kind}, compiled", "compiled", [*ALL_COMPILED, *SIMULATION, *words])

@@ -7,12 +7,14 @@ is too old for record batches. Its offsets have no gaps: a leader would refuse i
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final
 
 from ...protocol.records.batch import iter_records, update_crc
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import NO_SEQUENCE
 from .batch import Batch, Fields
+
+_PACKED: Final[Fields] = (0, None, None, ())
 
 
 class ReadyBatch(Batch):
@@ -27,7 +29,7 @@ class ReadyBatch(Batch):
         self.data = data
         self.size = len(data)
         # Until it is unpacked only their number is looked at.
-        self.records = cast(list[Fields], range(count))
+        self.records = [_PACKED] * count
 
     def build(
         self, compression: Compression, level: int | None, *, is_transactional: bool
