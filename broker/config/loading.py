@@ -9,7 +9,6 @@ nothing here; if it was meant to keep someone out, the broker does not start (`i
 
 from __future__ import annotations
 
-import difflib
 import logging
 import shlex
 from collections.abc import Mapping
@@ -137,5 +136,7 @@ def _suggestion(name: str) -> str:
     bare = name
     if name.startswith(LISTENER_PREFIX):
         bare = name[len(LISTENER_PREFIX) :].partition(".")[2]
-    close = difflib.get_close_matches(bare, BROKER_CONFIGS, n=1, cutoff=0.7)
+    from difflib import get_close_matches
+
+    close = get_close_matches(bare, BROKER_CONFIGS, n=1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""

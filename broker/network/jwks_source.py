@@ -13,7 +13,6 @@ without the server of the keys, and reads a file again.
 from __future__ import annotations
 
 import logging
-import urllib.request
 from urllib.parse import urlsplit
 
 import trio
@@ -62,9 +61,11 @@ class JwksSource:
 
 def read_jwks(url: str) -> bytes:
     """OSError or ValueError if it cannot be."""
+    from urllib.request import urlopen  # few brokers need it, and it is a megabyte
+
     if urlsplit(url).scheme not in ("file", "http", "https"):
         raise ValueError("it is no file:, http: or https: address")
-    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+    with urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
         data: bytes = answer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES} bytes")
