@@ -153,7 +153,8 @@ def _error(message: str, token: _Token) -> JaasError:
 # may follow, and start a number, which is no text. Of `/` any use begins a comment.
 _WORD = r"[A-Za-z_$\u00a0-\U0010ffff][A-Za-z_$\u00a0-\U0010ffff0-9.\-]*"
 _NUMBER = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]*)"
-_TOKEN = re.compile(
+# Compiled when a text is read: that takes 3 ms, and most brokers have none.
+_TOKEN = (
     r"(?P<space>[\x00-\x20]+)"
     r"|(?P<comment>/\*(?:[^*]|\*(?!/))*(?:\*/)?|/[^\r\n]*)"
     rf"|(?P<word>{_WORD})"
@@ -168,7 +169,7 @@ _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 def _tokens(text: str) -> Iterator[_Token]:
     line = 1
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_TOKEN, text):
         kind = match.lastgroup
         if kind == "word":
             yield _Token(match[0], "", line)
