@@ -4,7 +4,7 @@ A `Cluster` is one cluster of N brokers with what belongs to it. `launch` gives 
 returns at once, `stop` ends it cleanly and keeps its data, `launch` again restarts it on the same
 ports. `kill` always leaves nothing running: each process is in a group of its own.
 
-ours      `pybroker start --brokers N`, with its embedded ZooKeeper
+ours      `pybroker start --brokers N`, with its embedded ZooKeeper; from bytecode, as pip has it
 kafka     Apache Kafka 3.9.1 in ZooKeeper mode: the ZooKeeper that it ships and N brokers, with the
           JVM flags of bin/kafka-run-class.sh and the heaps of its start scripts; logs only warnings
 tansu     tansu, a broker in Rust, over its memory engine; one broker, nothing on disk
@@ -175,7 +175,7 @@ class Cluster(ABC):
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env=os.environ | dict(self.environment),
+                env=_environment() | dict(self.environment),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -391,6 +391,11 @@ TITLES = {
     "c-server": "C server, no checks of records",
     "tansu": "tansu, memory engine",
 }
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but for what would have Python compile each file at each start of a broker."""
+    return {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def takes_connections(host: str, port: int) -> bool:
