@@ -36,7 +36,7 @@ from benchmarks.frames import (
 )
 from benchmarks.machine import cpu_seconds, describe_machine, memory
 from benchmarks.native import Answered, Lines, LoadError, run_load
-from pybroker.storage.files import KEPT_SHARE
+from pybroker.storage.descriptors import SHARE_LEFT_BY_PARTITIONS
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE / "scale.json"
@@ -51,8 +51,8 @@ ACTIVE = 10
 FIRST_RECORDS_A_SECOND = 1500.0
 SECONDS = 4.0
 START_LIMIT_SECONDS = 600.0
-# Of a broker, beside one for each partition's log and the share of the indexes.
-OTHER_DESCRIPTORS = 1000
+# Of a broker, beside one for each partition's log and those that new partitions leave.
+OTHER_DESCRIPTORS = 250
 
 
 @dataclass(slots=True)
@@ -281,7 +281,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not arguments.page:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        most = hard - hard // KEPT_SHARE - OTHER_DESCRIPTORS
+        most = hard - hard // SHARE_LEFT_BY_PARTITIONS - OTHER_DESCRIPTORS
         partitions = [count for count in arguments.partitions if count <= most]
         if len(partitions) < len(arguments.partitions):
             print(f"more than {most} partitions need more descriptors than {hard} (ulimit -Hn)")

@@ -32,7 +32,7 @@ from .network.receive_buffer import DEFAULT_MEMORY_BYTES, UNLIMITED_BYTES
 from .network.socket_server import ListenerSpec, SocketSettings
 from .quotas.connection_rates import ConnectionRates
 from .quotas.windows import Windows
-from .resources.descriptors import SPARE_DESCRIPTORS, connection_limit, descriptor_limit
+from .resources.descriptors import SPARE_DESCRIPTORS, descriptor_limit
 from .security.acl_authorizer import AclAuthorizer
 from .security.delegation_tokens import DelegationTokens
 from .security.principal import parse_principals
@@ -116,7 +116,7 @@ def storage_files() -> Files:
 def connection_quotas(config: KafkaConfig) -> ConnectionQuotas:
     """How many connections there may be, and how many a second may come."""
     return ConnectionQuotas(
-        descriptor_limit=connection_limit(descriptor_limit()),
+        descriptors=descriptor_limit(),
         max_connections=config.get_int("max.connections"),
         max_per_ip=config.get_int("max.connections.per.ip"),
         max_per_ip_overrides=connections_by_address(config),

@@ -12,12 +12,14 @@ from __future__ import annotations
 from ..protocol.errors import ErrorCode, KafkaError
 from .files import Files
 
-__all__ = ["LEFT_BY_PARTITIONS", "LEFT_BY_SEGMENTS", "OutOfDescriptors", "require_descriptors"]
+__all__ = ["LEFT_BY_SEGMENTS", "OutOfDescriptors", "left_by_partitions", "require_descriptors"]
 
 # What keeps a descriptor leaves some for what is in use for a while: other brokers and ZooKeeper
 # are connected to, checkpoints are written, threads sync files.
-LEFT_BY_PARTITIONS = 32
 LEFT_BY_SEGMENTS = 16
+# New partitions leave some for clients, too: this many at least, or this share of all.
+MIN_LEFT_BY_PARTITIONS = 32
+SHARE_LEFT_BY_PARTITIONS = 8
 
 
 class OutOfDescriptors(KafkaError):
@@ -29,6 +31,10 @@ class OutOfDescriptors(KafkaError):
             f"Out of file descriptors while {doing}; it can be tried again. Allow this process to "
             "open more files (ulimit -n)",
         )
+
+
+def left_by_partitions(files: Files) -> int:
+    return max(MIN_LEFT_BY_PARTITIONS, files.descriptor_limit // SHARE_LEFT_BY_PARTITIONS)
 
 
 def require_descriptors(files: Files, doing: str, *, leaving: int = 0) -> None:

@@ -148,7 +148,7 @@ class Files:
 
     _spare: list[DataFile] = []
     _spare_wanted = 0
-    _descriptor_limit = 0
+    descriptor_limit = 0  # of this process; 0 where nobody has said it
     _kept: KeptOpen | None = None
 
     # Descriptors
@@ -157,7 +157,7 @@ class Files:
         """From now on have this many for when there are no others. `limit`: of this process."""
         self._spare = []
         self._spare_wanted = count
-        self._descriptor_limit = limit
+        self.descriptor_limit = limit
         self._kept = KeptOpen(limit // KEPT_SHARE) if limit else None
         self.has_spare_descriptors()
 
@@ -167,22 +167,23 @@ class Files:
         With `leaving` there must also be so many numbers that whoever keeps a descriptor does not
         get: the lowest free number is below them.
         """
-        if leaving and self._descriptor_limit:
+        if leaving and self.descriptor_limit:
             try:
                 lowest = DataFile(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), os.devnull)
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
                 return False
-            if lowest.fileno() >= self._descriptor_limit - leaving:
-                return False
+            if lowest.fileno() >= self.descriptor_limit - leaving:
+                del lowest
+                return self._kept_let_go() and self.has_spare_descriptors(leaving)
         while len(self._spare) < self._spare_wanted:
             try:
                 fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
-                if self._kept is not None and self._kept.let_go_of_all():
+                if self._kept_let_go():
                     continue
                 return False
             self._spare.append(DataFile(fd, os.devnull))
@@ -196,7 +197,7 @@ class Files:
             except OSError as error:
                 if not is_out_of_descriptors(error):
                     raise
-                if self._kept is not None and self._kept.let_go_of_all():
+                if self._kept_let_go():
                     continue
                 try:
                     self._spare.pop()
@@ -207,6 +208,10 @@ class Files:
         """It was opened, and may be let go of when others need its descriptor."""
         if self._kept is not None:
             self._kept.add(file)
+
+    def _kept_let_go(self) -> bool:
+        """Give up what is kept open without need; False if nothing was."""
+        return self._kept is not None and self._kept.let_go_of_all()
 
     # Files
 

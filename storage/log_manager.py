@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
-from .descriptors import LEFT_BY_PARTITIONS, require_descriptors
+from .descriptors import left_by_partitions, require_descriptors
 from .files import Files
 from .log import Log
 from .log_config import LogConfig, LogManagerConfig
@@ -210,7 +210,7 @@ class LogManager:
         config: LogConfig,
         now_ms: int,
     ) -> Log | None:
-        require_descriptors(self.files, f"creating {name}", leaving=LEFT_BY_PARTITIONS)
+        require_descriptors(self.files, f"creating {name}", leaving=left_by_partitions(self.files))
         path = os.path.join(directory.path, name)
         try:
             if directory.health.may_be_checkpointed(key):

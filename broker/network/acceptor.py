@@ -130,7 +130,7 @@ class Acceptor:
                     self._refused()
                     await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)
                     break
-                if sock.fileno() >= self.quotas.descriptor_limit:
+                if not self.quotas.may_have(sock.fileno()):
                     sock.close()
                     self._refused()
                     await trio.sleep(OUT_OF_FILES_PAUSE_SECONDS)

@@ -4,7 +4,7 @@
   `max.connections.per.ip` with its overrides, `listener.name.<l>.max.connections`; how many come a
   second is for `ConnectionRates`. Mirrors `kafka.network.ConnectionQuotas`.
 - Beyond Kafka, it keeps connections off the file descriptors that the logs need: who gets a number
-  at or above `descriptor_limit` is refused, and idle connections make room (`idlest`).
+  at or above `connection_limit` is refused, and idle connections make room (`idlest`).
 - `MemoryPool` bounds the bytes of requests that are buffered or being handled
   (`queued.max.request.bytes`). Like Kafka's `SimpleMemoryPool` it is not strict: a request is let
   in while anything is left, so one large request cannot wait for ever.
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 import trio
 
 from ..quotas.connection_rates import UNLIMITED, ConnectionRates
+from ..resources.descriptors import connection_limit
 
 
 class ConnectionQuotas:
@@ -27,7 +28,7 @@ class ConnectionQuotas:
         "_by_address",
         "_by_listener",
         "_freed",
-        "descriptor_limit",
+        "descriptors",
         "inter_broker_listener",
         "max_by_listener",
         "max_connections",
@@ -47,9 +48,9 @@ class ConnectionQuotas:
         max_by_listener: Mapping[str, int] | None = None,
         rates: ConnectionRates | None = None,
         inter_broker_listener: str = "PLAINTEXT",
-        descriptor_limit: int = UNLIMITED,
+        descriptors: int = UNLIMITED,
     ) -> None:
-        self.descriptor_limit = descriptor_limit
+        self.descriptors = descriptors  # that this process may have
         self.refused_descriptors = 0  # connections, since the last sweep
         self.max_connections = max_connections
         self.max_per_ip = max_per_ip
@@ -74,6 +75,10 @@ class ConnectionQuotas:
         if of_listener >= self.max_by_listener.get(listener, UNLIMITED):
             return False
         return self._protected(listener) or self.total < self.max_connections
+
+    def may_have(self, fileno: int) -> bool:
+        """Whether one more connection may take this descriptor."""
+        return fileno < connection_limit(self.total, self.descriptors)
 
     async def wait_for_slot(self, listener: str) -> None:
         while not self.slot_available(listener):

@@ -1,9 +1,10 @@
 """How many files and sockets this process may have open, and whom they are for.
 
 The soft limit is raised to the hard one at the start, as the JVM does. The kernel gives out the
-lowest free number, so a connection whose number is at or above `connection_limit` says that too few
-are left for the logs: it is refused. The numbers from there on are never a connection's, whatever
-clients do.
+lowest free number, so that of a new connection says how many are left. The last quarter is for the
+logs, and no client's, once the connections are half of all; before that the logs have taken the
+rest, and clients find room up to the last few. New partitions leave some for them
+(`storage.descriptors`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import resource
 MIN_DESCRIPTORS = 128
 # Where the hard limit is "unlimited", which the soft one may not be everywhere.
 MAX_RAISED = 1_048_576
-# For the logs: a quarter, within these bounds.
+# For the logs: a quarter, within these bounds, where connections are many.
 MIN_RESERVE = 48
 MAX_RESERVE = 4_096
 # Of them held open all the time, for steps that must not fail half-way.
@@ -31,8 +32,10 @@ def descriptor_limit() -> int:
     return MAX_RAISED if soft == resource.RLIM_INFINITY else soft
 
 
-def connection_limit(limit: int) -> int:
-    """The first number that a connection may not have."""
+def connection_limit(connections: int, limit: int) -> int:
+    """The first number that one more than so many connections may not have."""
+    if 2 * connections < limit:
+        return limit - MIN_RESERVE
     return limit - min(max(limit // 4, MIN_RESERVE), MAX_RESERVE)
 
 

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from pybroker.protocol.errors import ErrorCode
-from pybroker.storage.descriptors import LEFT_BY_PARTITIONS, LEFT_BY_SEGMENTS, OutOfDescriptors
+from pybroker.storage import descriptors
+from pybroker.storage.descriptors import (
+    LEFT_BY_SEGMENTS,
+    MIN_LEFT_BY_PARTITIONS,
+    SHARE_LEFT_BY_PARTITIONS,
+    OutOfDescriptors,
+    left_by_partitions,
+)
 from pybroker.storage.files import KEPT_SHARE, Files
 from pybroker.storage.log import Log
 from pybroker.storage.log_manager import LogManager
@@ -102,9 +109,12 @@ def test_a_partition_is_refused_and_leaves_nothing(files: Files, tmp_path: Path)
     manager.release()
 
 
-def test_what_keeps_a_descriptor_leaves_some_for_others(tmp_path: Path) -> None:
+def test_what_keeps_a_descriptor_leaves_some_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(descriptors, "SHARE_LEFT_BY_PARTITIONS", 1 << 20)
     files = Files()
-    with no_descriptors(left=LEFT_BY_PARTITIONS + 4):
+    with no_descriptors(left=MIN_LEFT_BY_PARTITIONS + 4):
         files.keep_spare_descriptors(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         manager = manager_of(tmp_path, files=files, config=config_of(segment_bytes=200))
         logs: list[Log] = []
@@ -113,12 +123,19 @@ def test_what_keeps_a_descriptor_leaves_some_for_others(tmp_path: Path) -> None:
         held = [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(4)]
         log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
         append(log)
-        append_many(log, LEFT_BY_PARTITIONS - LEFT_BY_SEGMENTS - 5)  # each rolls
+        append_many(log, MIN_LEFT_BY_PARTITIONS - LEFT_BY_SEGMENTS - 5)  # each rolls
         with pytest.raises(OutOfDescriptors):
-            append_many(log, LEFT_BY_PARTITIONS)
+            append_many(log, MIN_LEFT_BY_PARTITIONS)
         held += [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(12)]
         assert files.has_spare_descriptors()
     manager.release()
+
+
+def test_partitions_leave_a_share_for_clients() -> None:
+    files = Files()
+    assert left_by_partitions(files) == MIN_LEFT_BY_PARTITIONS
+    files.keep_spare_descriptors(1, 20_000)
+    assert left_by_partitions(files) == 20_000 // SHARE_LEFT_BY_PARTITIONS
 
 
 def test_batches_are_appended_without_index_entries(files: Files, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def test_a_connection_too_many_is_refused_and_idle_ones_make_room(
         await client.ask(api_versions(), 3)
         await parked.send(heartbeat("park", 1))
         await network.wait_for_connections(3)
-        quotas.descriptor_limit = 0
+        quotas.descriptors = 0
         assert await (await network.connect()).is_closed()
         assert await (await network.connect()).is_closed()
         assert caplog.text.count("Refusing connections on listener PLAINTEXT: there are 3") == 1
@@ -44,7 +44,7 @@ async def test_a_connection_too_many_is_refused_and_idle_ones_make_room(
         assert await (await network.connect()).is_closed()
         await trio.sleep(0.1)
         assert network.connections == 1, "a request is in progress there"
-        quotas.descriptor_limit = 10_000
+        quotas.descriptors = 10_000
         await (await network.connect()).ask(api_versions(), 3)
 
 
@@ -89,7 +89,11 @@ def test_the_soft_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "connections"), [(128, 80), (256, 192), (1024, 768), (1 << 20, (1 << 20) - 4096)]
+    ("limit", "of_many"), [(128, 80), (256, 192), (1024, 768), (1 << 20, (1 << 20) - 4096)]
 )
-def test_what_is_left_for_connections(limit: int, connections: int) -> None:
-    assert connection_limit(limit) == connections
+def test_what_is_left_for_connections(limit: int, of_many: int) -> None:
+    """Many leave a share to the logs; few may have what the logs have left."""
+    assert connection_limit(limit // 2, limit) == of_many
+    assert connection_limit(limit - 1, limit) == of_many
+    assert connection_limit(limit // 2 - 1, limit) == limit - 48
+    assert connection_limit(0, limit) == limit - 48
