@@ -98,16 +98,18 @@ class FramesReader:
     """Reads one frame after the other, however many have come at once.
 
     A frame's bytes are its own: they stay what they are while anybody has a view of them. Those of
-    a big frame are not copied; its buffer takes another one once nobody has.
+    a big frame are not copied; once nobody has a view of its buffer, the next frame is received
+    into that from its beginning, so that a big one that has come takes one system call.
     """
 
-    __slots__ = ("_big", "_buffer", "_end", "_max_frame_bytes", "_start", "steps")
+    __slots__ = ("_big", "_buffer", "_end", "_max_frame_bytes", "_small", "_start", "steps")
 
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._buffer = bytearray(FIRST_BUFFER_BYTES)
+        self._small = bytearray(FIRST_BUFFER_BYTES)
         self._big = bytearray()  # of the last big frame
-        self._start = self._end = 0  # what has come and is in no frame yet
+        self._buffer = self._small  # one of them, or another one: what was received last
+        self._start = self._end = 0  # of it: what has come and is in no frame yet
         self.steps = 0  # grows while frames, and parts of a big one, come
 
     async def read(self, stream: trio.abc.ReceiveStream) -> memoryview:
@@ -133,27 +135,45 @@ class FramesReader:
         come = self._end - self._start
         if come >= needed:
             return
-        if self._start:
-            self._buffer[:come] = self._buffer[self._start : self._end]
-            self._start, self._end = 0, come
-        self._end = await _fill(stream, memoryview(self._buffer), come, needed)
+        if come:
+            self._move_up(self._buffer)
+        else:
+            await _wait_for_some(stream)  # in the meantime a view of the last big frame may go
+            self._buffer = self._big if self._big and _is_free(self._big) else self._small
+            self._start = self._end = 0
+        self._end = await _fill(
+            stream, memoryview(self._buffer), come, needed, may_have_come=not come
+        )
 
-    def _big_buffer(self, needed: int) -> memoryview:
-        """New memory costs as much as what is received into it."""
-        kept = self._big
-        if needed > len(kept) or not _is_free(kept):
-            kept = bytearray(needed)
-            self._big = kept if needed <= MAX_KEPT_BYTES else bytearray()
-        return memoryview(kept)[:needed]
+    def _move_up(self, buffer: bytearray) -> None:
+        """What has come, to the beginning of the same buffer or another one."""
+        come = self._end - self._start
+        if self._start or buffer is not self._buffer:
+            buffer[:come] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer, self._start, self._end = buffer, 0, come
+
+    def _roomy(self, needed: int) -> bytearray:
+        """A buffer for a big frame. New memory costs as much as what is received into it."""
+        if needed <= len(self._buffer):
+            return self._buffer
+        if needed <= len(self._big) and _is_free(self._big):
+            return self._big
+        return bytearray(-(-needed // FIRST_BUFFER_BYTES) * FIRST_BUFFER_BYTES)
 
     async def _read_big(self, stream: trio.abc.ReceiveStream, needed: int) -> memoryview:
-        frame = self._big_buffer(needed)
-        come = self._end - self._start
-        frame[:come] = memoryview(self._buffer)[self._start : self._end]
-        self._start = self._end = 0
+        buffer = self._roomy(needed)
+        self._move_up(buffer)
+        frame = memoryview(buffer)[:needed]
+        come = self._end
+        self.steps += 1
         while come < needed:
-            come = await _fill(stream, frame, come, min(needed, come + STEP_BYTES))
+            end = min(needed, come + STEP_BYTES)
+            come = await _fill(stream, frame, come, end, may_have_come=True)
             self.steps += 1
+        # What follows goes into another buffer.
+        self._start, self._end, rest = needed, come, come - needed
+        self._move_up(self._small if rest <= FIRST_BUFFER_BYTES else bytearray(rest))
+        self._big = buffer if len(buffer) <= MAX_KEPT_BYTES else bytearray()
         return frame[_SIZE.size :]
 
 
@@ -167,13 +187,31 @@ def _is_free(buffer: bytearray) -> bool:
     return True
 
 
-async def _fill(stream: trio.abc.ReceiveStream, view: memoryview, filled: int, needed: int) -> int:
-    """Receive until `needed` bytes of `view` are filled, and what else has come and fits."""
+async def _wait_for_some(stream: trio.abc.ReceiveStream) -> None:
+    """Until a plain socket has some bytes; of other streams only they who read can tell."""
+    if isinstance(stream, trio.SocketStream):
+        await trio.lowlevel.wait_readable(stream.socket.fileno())
+
+
+async def _fill(
+    stream: trio.abc.ReceiveStream,
+    view: memoryview,
+    filled: int,
+    needed: int,
+    *,
+    may_have_come: bool = False,
+) -> int:
+    """Receive until `needed` bytes of `view` are filled, and what else has come and fits.
+
+    What `may_have_come` is looked for before anything is waited for.
+    """
     while filled < needed:
         if isinstance(stream, trio.SocketStream):
             # Straight to the descriptor: a checkpoint and a system call for what has come.
             fd = stream.socket.fileno()
-            await trio.lowlevel.wait_readable(fd)
+            if not may_have_come:
+                await trio.lowlevel.wait_readable(fd)
+            may_have_come = False
             try:
                 count = os.readv(fd, [view[filled:]])
             except BlockingIOError:

@@ -1,12 +1,12 @@
 """Fetches the assigned partitions into a bounded buffer, in the consumer's own nursery.
 
 One task decides what is to be done, and starts a job for each: metadata, and for each broker resets
-of positions, checks of positions after a change of leaders, and a long-polling fetch over a
-connection of its own. A job of a kind runs once at a time. While a broker's job is overdue,
-metadata is asked of others: as soon as somebody else leads, that broker is fetched from, and the
-job that hangs holds nothing up. All that jobs learn goes into
-`Positions`, `TopicsView` and the buffer; an error that trying again does not heal is kept and
-raised where records are asked for.
+of positions, checks of positions after a change of leaders, and long-polling fetches over a
+connection of its own. A job of a kind runs once at a time; that of fetches goes on while they bring
+records and there is room. While a broker's job is overdue, metadata is asked of others: as soon as
+somebody else leads, that broker is fetched from, and the job that hangs holds nothing up. All that
+jobs learn goes into `Positions`, `TopicsView` and the buffer; an error that trying again does not
+heal is kept and raised where records are asked for.
 
 Invariants: of a partition at most MAX_BUFFERED_FETCHES fetches are buffered; what was fetched
 before a seek or a revocation is never handed out.
@@ -43,7 +43,7 @@ from .fetch_session import FetchSession, SessionRequest, Wanted
 from .offset_requests import by_leader
 from .options import EARLIEST, ConsumerOptions
 from .position_checks import BACKOFF_MS, PositionChecks
-from .positions import PartitionState, Position, Positions
+from .positions import MAX_BUFFERED_FETCHES, PartitionState, Position, Positions
 from .topics_view import Leader, TopicsView
 from .unpacking import B, Unpack
 
@@ -74,6 +74,11 @@ _STALE: Final = frozenset(
 
 def now_ms() -> int:
     return int(trio.current_time() * 1000)
+
+
+def _due_ms(seconds: float) -> int:
+    """When a job is overdue that may well take so long."""
+    return now_ms() + int((seconds + OVERDUE_SECONDS) * 1000)
 
 
 class Fetcher(Generic[B]):
@@ -167,7 +172,8 @@ class Fetcher(Generic[B]):
             self._start(nursery, f"validations at {node}", work, 0.0)
         wait = self._options.fetch_max_wait_seconds
         for node in self._fetchable(now) if self._has_room() else ():
-            self._start(nursery, f"fetch from {node}", partial(self._fetch_from, node), wait)
+            name = f"fetch from {node}"
+            self._start(nursery, name, partial(self._fetch_from, node, name), wait)
 
     def _start(
         self,
@@ -178,8 +184,7 @@ class Fetcher(Generic[B]):
     ) -> None:
         """`seconds` is what the job may well take; None: others cannot help."""
         if name not in self._jobs:
-            due = None if seconds is None else now_ms() + int((seconds + OVERDUE_SECONDS) * 1000)
-            self._jobs[name] = due
+            self._jobs[name] = None if seconds is None else _due_ms(seconds)
             nursery.start_soon(self._job, name, work)
 
     def _notice_overdue(self) -> None:
@@ -275,10 +280,15 @@ class Fetcher(Generic[B]):
             )
         return nodes
 
-    async def _fetch_from(self, node: int) -> None:
-        wanted = self._fetchable(now_ms()).get(node)
-        if not wanted:
-            return
+    async def _fetch_from(self, node: int, job: str) -> None:
+        """One fetch after the other, while they bring records and there is room for more."""
+        while self._has_room() and (wanted := self._fetchable(now_ms()).get(node)):
+            self._jobs[job] = _due_ms(self._options.fetch_max_wait_seconds)
+            if not await self._fetch(node, wanted):
+                return
+
+    async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> bool:
+        """Whether it has brought records, and nothing else: there is nothing to do but to go on."""
         attempts = {tp: self._positions[tp].attempt for tp in wanted}
         session = self._sessions.setdefault(node, FetchSession())
         request = self._request(session.request(wanted))
@@ -306,8 +316,9 @@ class Fetcher(Generic[B]):
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ):
                 raise ConnectionFailed(f"a fetch from broker {node} failed: {code.description}")
-            return
+            return False
         self.fetches += 1
+        parts = buffered = 0
         for topic in answer.responses:
             name = topic.topic or self.view.name_of(topic.topic_id)
             for part in topic.partitions if name else []:
@@ -318,7 +329,11 @@ class Fetcher(Generic[B]):
                 at = state.fetch_position
                 if at is None or at.offset != wanted[partition].offset:
                     continue
-                await self._take(partition, state, part)
+                if parts:  # each is a step: others have their turn between two
+                    await trio.lowlevel.checkpoint()
+                parts += 1
+                buffered += await self._take(partition, state, part)
+        return 0 < parts == buffered
 
     def _request(self, session: SessionRequest) -> FetchRequest:
         options = self._options
@@ -339,27 +354,27 @@ class Fetcher(Generic[B]):
         partition: TopicPartition,
         state: PartitionState,
         part: FetchResponsePartitionData,
-    ) -> None:
-        """One partition's part of an answer goes into the buffer."""
+    ) -> bool:
+        """One partition's part of an answer goes into the buffer; False if it does not."""
         code = ErrorCode(part.error_code)
         if code != ErrorCode.NONE:
             self._refused(partition, state, part, code)
-            return
+            return False
         if part.preferred_read_replica >= 0:
             state.prefer(part.preferred_read_replica, now_ms())
-            return
+            return False
         state.high_watermark = part.high_watermark
         state.last_stable_offset = part.last_stable_offset
         if part.log_start_offset >= 0:
             state.log_start_offset = part.log_start_offset
         records = part.records
         if not records:
-            return
+            return False
         assert isinstance(records, (bytes, memoryview))
         self.bytes_fetched += len(records)
         attempt, at = state.attempt, state.fetch_position
         if at is None:
-            return
+            return False
         aborted = (part.aborted_transactions or ()) if self._options.reads_committed else None
         try:
             batches = await self._unpack(partition, records, at.offset, aborted)
@@ -367,15 +382,18 @@ class Fetcher(Generic[B]):
             name = f"{partition[0]}-{partition[1]}"
             self._fail(ClientError(f"{name} cannot be read at {at}: {error}; seek past it"))
             state.is_paused = True
-            return
+            return False
         if state.attempt != attempt or state.fetch_position != at:
-            return  # sought elsewhere, or the same came from another broker: leaders have moved
+            return (
+                False  # sought elsewhere, or the same came from another broker: leaders have moved
+            )
         if not batches:
             self._too_large(partition, state, records)
-            return
+            return False
         state.take_fetched(batches[-1].next_offset, batches[-1].leader_epoch)
         self.buffer.extend((state, attempt, b, b is batches[-1]) for b in batches)
         self.arrived.ring()
+        return True
 
     def _too_large(self, partition: TopicPartition, state: PartitionState, records: Buffer) -> None:
         """Brokers before 0.10.1 cut a batch that is larger than the limit (no KIP-74)."""
@@ -447,8 +465,9 @@ class Fetcher(Generic[B]):
             if rest is not None:
                 self.buffer.appendleft((state, attempt, rest, is_last))
             elif is_last:
+                if state.buffered_count == MAX_BUFFERED_FETCHES:  # it was not fetched any more
+                    self.bell.ring()
                 state.buffered_count -= 1
-                self.bell.ring()
             state.position = Position(first.next_offset, first.leader_epoch)
             if len(first):
                 found = first

@@ -62,9 +62,11 @@ class Polling:
             self._commits.start_if_due()
             await trio.lowlevel.checkpoint()
             return self._progress.hold(rest)
+        has_waited = False
         while True:
             await self._before_poll()
-            await trio.lowlevel.checkpoint()  # behind it nothing is cancelled
+            if not has_waited:
+                await trio.lowlevel.checkpoint()  # behind it nothing is cancelled
             batch = self._fetcher.take(max_records)
             if batch is not None:
                 self.record_count += len(batch)
@@ -74,6 +76,7 @@ class Polling:
                 return None
             wait = WAIT_SECONDS if timeout_seconds is None else min(left, WAIT_SECONDS)
             await self._fetcher.arrived.wait(wait)
+            has_waited = True
 
     async def _before_poll(self) -> None:
         """The application has done what it had in hand: commit, rebalance, find positions."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple, final
 
 from ...protocol.messages.fetch import AbortedTransaction
 from ...protocol.records.columns import RecordColumns
 from ...protocol.records.control import ControlRecordType
+from ...protocol.records.loops.places import contents_at
 from ...protocol.records.record import Headers
 from ...protocol.topics import TopicPartition
 
@@ -39,9 +39,6 @@ class Received(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-
-
-_make_received = partial(tuple.__new__, Received)
 
 
 @final
@@ -98,10 +95,7 @@ class ReceivedBatch:
         sizes = lengths[rows]
         if sizes == _NULL * len(sizes):  # compares memory, makes no numbers
             return [None] * len(sizes)
-        return [
-            data[start : start + length] if length >= 0 else None
-            for start, length in zip(starts[rows], sizes, strict=True)
-        ]
+        return contents_at(data, starts[rows], sizes)
 
     def headers(self) -> list[Headers]:
         """One a record; the names and contents of each."""
@@ -114,7 +108,8 @@ class ReceivedBatch:
         columns = self.columns
         rows = slice(self.first, self.end)
         return map(
-            _make_received,
+            tuple.__new__,  # past the named tuple's own
+            repeat(Received),
             zip(
                 repeat(self.topic, len(self)),
                 repeat(self.partition),

@@ -61,7 +61,6 @@ def unpack_columns(check_crcs: bool) -> Unpack[ReceivedBatch]:
         if is_for_a_thread(records):
             columns = await trio.to_thread.run_sync(decode)
         else:
-            await trio.lowlevel.checkpoint()
             columns = decode()
         return batches_of(partition, columns, position, aborted)
 

@@ -10,6 +10,7 @@ Mirrors: DefaultRecord.readFrom.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...errors import InvalidRecord
@@ -73,6 +74,14 @@ def places_of_batches(block: bytes, spans: list[Span]) -> Places:
     except IndexError:
         raise InvalidRecord("a record runs past the end of its batch") from None
     return places
+
+
+def contents_at(block: bytes, starts: Sequence[int], lengths: Sequence[int]) -> list[bytes | None]:
+    """The bytes at each of these places; None where the length is that of null."""
+    return [
+        block[start : start + length] if length >= 0 else None
+        for start, length in zip(starts, lengths, strict=True)
+    ]
 
 
 def _new_places(records: i64) -> Places:

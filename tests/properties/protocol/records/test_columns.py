@@ -27,6 +27,7 @@ from pybroker.protocol.records.builder import (
 from pybroker.protocol.records.columns import RecordColumns, decode_columns
 from pybroker.protocol.records.compression import Compression
 from pybroker.protocol.records.control import ControlRecordType, EndTxnMarker
+from pybroker.protocol.records.loops.places import contents_at
 from pybroker.protocol.records.loops.scan import RecordScan
 from pybroker.protocol.records.loops.small_batch import CHECKED_FROM, is_plain_and_whole
 from pybroker.protocol.records.scanning import scan_batch, scan_block
@@ -103,6 +104,15 @@ def test_columns_hold_what_was_fetched(fetched: bytes, cut: int, as_view: bool) 
     assert first == len(columns)
     whole = len(columns.batches)
     assert len(decode_columns(fetched[: len(fetched) - cut]).batches) >= (whole - 1 if whole else 0)
+
+
+@given(fetches())
+def test_contents_of_all_rows_are_those_of_each(fetched: bytes) -> None:
+    columns = decode_columns(fetched)
+    keys = contents_at(columns.data, columns.key_starts, columns.key_lengths)
+    values = contents_at(columns.data, columns.value_starts, columns.value_lengths)
+    assert keys == [columns.key(row) for row in range(len(columns))]
+    assert values == [columns.value(row) for row in range(len(columns))]
 
 
 @given(record_lists, offsets, st.integers(0, 20))
