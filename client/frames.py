@@ -23,6 +23,8 @@ from .security.tls_stream import TlsStream
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 FIRST_BUFFER_BYTES = 64 * 1024
 STEP_BYTES = 256 * 1024  # of a big frame: it is seen to come
+# Of a big frame, what has come is taken without a wait up to here; then others have their turns.
+AT_ONCE_BYTES = 2 * 1024 * 1024
 # A reused buffer that was grown is given back after so many frames that did not need it.
 SMALL_FRAMES_BEFORE_SHRINKING = 1000
 MAX_KEPT_BYTES = 2 * 1024 * 1024  # of a big frame's buffer, for the next one
@@ -168,7 +170,7 @@ class FramesReader:
         self.steps += 1
         while come < needed:
             end = min(needed, come + STEP_BYTES)
-            come = await _fill(stream, frame, come, end, may_have_come=True)
+            come = await _fill(stream, frame, come, end, may_have_come=come < AT_ONCE_BYTES)
             self.steps += 1
         # What follows goes into another buffer.
         self._start, self._end, rest = needed, come, come - needed

@@ -384,9 +384,8 @@ class Fetcher(Generic[B]):
             state.is_paused = True
             return False
         if state.attempt != attempt or state.fetch_position != at:
-            return (
-                False  # sought elsewhere, or the same came from another broker: leaders have moved
-            )
+            # Sought elsewhere, or the same came from another broker: leaders have moved.
+            return False
         if not batches:
             self._too_large(partition, state, records)
             return False
