@@ -8,7 +8,7 @@ the group has committed an offset.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from benchmarks.frames import (
     Address,
@@ -23,7 +23,7 @@ from benchmarks.frames import (
     topic_name,
 )
 from benchmarks.loads.base import Bench, Figures, Load
-from benchmarks.loads.groups import Member, settle
+from benchmarks.loads.groups import Group
 from benchmarks.loads.requests import FIGURES, figures_of, send_requests
 from benchmarks.native import Lines, run_load
 from tests.support.wire import WireClient
@@ -42,14 +42,12 @@ def heartbeats(bench: Bench) -> Figures:
     with ExitStack() as stack:
         lines = []
         for _ in range(GROUPS):
-            group = topic_name("beats")
-            address = _coordinator(bench, group)
-            member = Member(address, group)
-            stack.callback(member.socket.close)
+            group = stack.enter_context(closing(Group(bench)))
+            member = group.connect()
             member.join()
-            settle([member])
-            frame = heartbeat_frame(group, member.id, member.generation)
-            lines.append(Lines(address, [frame]))
+            group.settle()
+            frame = heartbeat_frame(group.name, member.id.decode(), member.generation)
+            lines.append(Lines(group.address, [frame]))
         answered = send_requests(
             bench, lines, connections=GROUPS, in_flight=1, error_at=heartbeat_error_at()
         )

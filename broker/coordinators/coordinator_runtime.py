@@ -60,6 +60,8 @@ class Machine(Protocol):
 
     def next_deadline_ms(self) -> int | None: ...
 
+    def is_due_before(self, at_ms: float) -> bool: ...
+
     def tick(self, now_ms: int) -> None: ...
 
     def begin_load(self, partition: int, epoch: int) -> PartitionLoad | None: ...
@@ -282,8 +284,7 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
     # Timers
 
     def _note_deadline(self) -> None:
-        deadline_ms = self.machine.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms < self._sleep_until_ms:
+        if self.machine.is_due_before(self._sleep_until_ms):
             self._wake.set()
 
     async def _run_timers(self) -> None:

@@ -2,8 +2,8 @@
 
 What a client asks again and again differs in the correlation id and in some numbers of a fixed size
 only: a consumer's commits in the offsets, its fetches in the offsets and the epoch of its session,
-its heartbeats in nothing. A frame of the same size whose other bytes are all the same means the
-same message with other numbers. (Produce has `produce_request_template`.)
+its heartbeats in the generation. A frame of the same size whose other bytes are all the same means
+the same message with other numbers. (Produce has `produce_request_template`.)
 
 Invariants: anything that does not match to the last byte goes through the codec, so this file can
 make a request faster but not different (a test compares both). The message is the same for all
@@ -197,6 +197,8 @@ def _numbers_of(body: Any, route: Route) -> list[Number]:
         if route.api_version >= FIRST_FETCH_VERSION_WITH_SESSION:
             numbers.insert(0, Number(body, "session_epoch", _INT32_BYTES))
         return numbers
+    if route.api_key is ApiKey.HEARTBEAT:
+        return [Number(body, "generation_id", _INT32_BYTES)]
     return []
 
 

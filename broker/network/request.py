@@ -47,7 +47,8 @@ REPEATED: Final = frozenset(
 # Clients do not take more either (`receive.message.max.bytes` of librdkafka); parts of files do not
 # count, `fetch.max.bytes` bounds them.
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
-# What is answered to a small request is small; of other APIs it may be all that the cluster has.
+# What is answered to a small request is small; of other APIs it may be all that the cluster has. A
+# JoinGroup's is small as well, but that of the leader, who is told of all members.
 SMALL_ANSWERS: Final = frozenset(
     {
         ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT,
@@ -118,8 +119,8 @@ class ResponseSink(Protocol):
 class Route:
     """How requests of one API in one version are read, handled and answered."""
 
-    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_repeated",
-                 "large_bytes", "metrics", "name", "request_class", "small_answer",
+    __slots__ = ("api_key", "api_version", "flexible", "handle", "in_place", "is_join",
+                 "is_repeated", "large_bytes", "metrics", "name", "request_class", "small_answer",
                  "tagged_response", "turns")  # fmt: skip
 
     def __init__(
@@ -134,6 +135,7 @@ class Route:
         self.tagged_response = self.flexible and api_key is not ApiKey.API_VERSIONS
         self.large_bytes = 0 if api_key in NEVER_SMALL else LARGE_FRAME_BYTES
         self.in_place = api_key is ApiKey.PRODUCE
+        self.is_join = api_key is ApiKey.JOIN_GROUP
         self.is_repeated = api_key in REPEATED
         self.small_answer = api_key in SMALL_ANSWERS
         self.request_class = request_class(api_key)
@@ -218,7 +220,8 @@ class Request:
         parts: list[Any] | None = None
         if response is not None and not self.connection.closed:
             route = self.route
-            if self.frame_bytes > LARGE_FRAME_BYTES or not route.small_answer:
+            is_small = route.small_answer or (route.is_join and not response.members)
+            if self.frame_bytes > LARGE_FRAME_BYTES or not is_small:
                 self.respond_in_turns(response)
                 return
             parts = framing.encode_response(

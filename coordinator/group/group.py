@@ -172,9 +172,10 @@ class Group:
         session_timeout_ms: int,
     ) -> None:
         """Replace what the member said about itself."""
-        self._count_protocols(member, -1)
-        member.protocols = protocols
-        self._count_protocols(member, 1)
+        if protocols != member.protocols:
+            self._count_protocols(member, -1)
+            member.protocols = protocols
+            self._count_protocols(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
@@ -228,9 +229,10 @@ class Group:
         """May a member with this protocol type and these protocols be in the group?"""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
-        return self.protocol_type == protocol_type and any(
-            self._protocol_support[name] == len(self.members) for name in names
-        )
+        if self.protocol_type != protocol_type:
+            return False
+        everybody = len(self.members)
+        return any(self._protocol_support.get(name, 0) == everybody for name in names)
 
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all support; a tie goes by name.
@@ -242,6 +244,8 @@ class Group:
         candidates = [
             name for name, count in self._protocol_support.items() if count == len(self.members)
         ]
+        if len(candidates) == 1:
+            return candidates[0]
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return min(votes, key=lambda name: (-votes[name], name))
 
@@ -272,9 +276,10 @@ class Group:
         if self.protocol_name is None:
             return None
         topics: set[str] = set()
+        # The members of one application say all the same.
+        distinct = {member.metadata(self.protocol_name): None for member in self.members.values()}
         try:
-            for member in self.members.values():
-                metadata = member.metadata(self.protocol_name)
+            for metadata in distinct:
                 if len(metadata) < _VERSION_PREFIX_SIZE_BYTES:
                     return None
                 subscription = decode(

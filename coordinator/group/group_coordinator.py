@@ -106,6 +106,10 @@ class GroupCoordinator:
         """When `tick` is needed next."""
         return self._core.timers.next_deadline_ms()
 
+    def is_due_before(self, at_ms: float) -> bool:
+        """Is `tick` needed before that?"""
+        return self._core.timers.is_due_before(at_ms)
+
     def tick(self, now_ms: int) -> None:
         """Fire the timers that are due."""
         while (timer := self._core.timers.pop_due(now_ms)) is not None:

@@ -154,7 +154,7 @@ class Joining:
         self._rebalance.answer_join_error(attempt.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
     def _supports(self, group: Group, attempt: JoinAttempt) -> bool:
-        names = {protocol.name for protocol in attempt.protocols}
+        names = [protocol.name for protocol in attempt.protocols]
         return group.supports_protocols(attempt.request.protocol_type, names)
 
     def _join_without_id(self, group: Group, attempt: JoinAttempt, now_ms: int) -> None:
@@ -215,8 +215,9 @@ class Joining:
             self._rebalance.answer_join(attempt.ticket, group, member.member_id, with_members=False)
             return
         self._update(group, member, attempt)
-        reason = f"member {member.member_id} rejoins; client reason: {attempt.reason}"
-        self._rebalance.maybe_prepare(group, reason, now_ms)
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            reason = f"member {member.member_id} rejoins; client reason: {attempt.reason}"
+            self._rebalance.prepare(group, reason, now_ms)
 
     def _update(self, group: Group, member: Member, attempt: JoinAttempt) -> None:
         group.update(
@@ -250,8 +251,9 @@ class Joining:
             group.new_member_added = True
         group.add(member, attempt.ticket)
         self._rebalance.restart_session(member, now_ms)
-        reason = f"member {member_id} joins; client reason: {attempt.reason}"
-        self._rebalance.maybe_prepare(group, reason, now_ms)
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            reason = f"member {member_id} joins; client reason: {attempt.reason}"
+            self._rebalance.prepare(group, reason, now_ms)
 
     # A static member that comes back without its member id
 

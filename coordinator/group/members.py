@@ -20,14 +20,14 @@ def printable_reason(reason: str | None) -> str:
 class JoinTicket(NamedTuple):
     """A JoinGroup that waits for its answer."""
 
-    token: object
+    token: Any
     api_version: int
 
 
 class SyncTicket(NamedTuple):
     """A SyncGroup that waits for its answer."""
 
-    token: object
+    token: Any
 
 
 class MemberProtocol(NamedTuple):

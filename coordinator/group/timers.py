@@ -74,6 +74,13 @@ class TimerHeap(Generic[Owner]):
         self._settle()
         return self._heap[0][0] if self._heap else None
 
+    def is_due_before(self, at_ms: float) -> bool:
+        """Does a timer fire before that? Costs nothing while deadlines are only pushed back."""
+        if not self._heap or self._heap[0][0] >= at_ms:
+            return False
+        self._settle()
+        return bool(self._heap) and self._heap[0][0] < at_ms
+
     def pop_due(self, now_ms: int) -> Timer[Owner] | None:
         """Take the next timer that is due, or None; the timer is no longer running."""
         self._settle()

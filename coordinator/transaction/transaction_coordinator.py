@@ -108,6 +108,11 @@ class TransactionCoordinator:
         deadlines = (self._abort_check_ms, self._expiry_check_ms, self._core.next_retry_ms())
         return min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
 
+    def is_due_before(self, at_ms: float) -> bool:
+        """Is `tick` needed before that?"""
+        deadline_ms = self.next_deadline_ms()
+        return deadline_ms is not None and deadline_ms < at_ms
+
     def tick(self, now_ms: int) -> None:
         """Retries, and the periodic checks for timed-out transactions and expired ids."""
         core = self._core

@@ -22,8 +22,8 @@ class Machine:
         taken, self.effects = self.effects, []
         return taken
 
-    def next_deadline_ms(self) -> int | None:
-        return None
+    def is_due_before(self, at_ms: float) -> bool:
+        return False
 
 
 class Runtime(CoordinatorRuntime[Any, Any]):

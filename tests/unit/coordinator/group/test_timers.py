@@ -46,6 +46,9 @@ def test_against_the_dumb_twin() -> None:
                     assert set(fired) == expected, f"seed {seed}"
                     assert order == sorted(order), f"seed {seed}"
             next_ms = min(twin.deadlines.values(), default=None)
+            soon_ms = now_ms + rng.randrange(50)
+            is_due = next_ms is not None and next_ms < soon_ms
+            assert heap.is_due_before(soon_ms) == is_due, f"seed {seed}"
             assert heap.next_deadline_ms() == next_ms, f"seed {seed}"
 
 
