@@ -31,6 +31,8 @@ from pybroker.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
@@ -128,6 +130,10 @@ class Group:
         return member
 
     def close(self) -> None:
+        """All leave, so that no session ends while another load is measured."""
+        leaving = [MemberIdentity(member_id=member.id.decode()) for member in self.members.values()]
+        with WireClient("{}:{}".format(*self.address)) as client:
+            client.call(LeaveGroupRequest(group_id=self.name, members=leaving), 3)
         self.poll.close()
         for member in self.members.values():
             member.socket.close()
