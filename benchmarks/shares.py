@@ -52,6 +52,11 @@ included; the interpreter is libpython; compiled modules are what mypyc has made
 column has the functions that take most, the kernel's left out, which say what the interpreter does:
 `_PyEval_EvalFrameDefault` runs bytecode; `_PyObject_Malloc`, `_PyObject_Free` and the dealloc
 functions make and drop objects.
+
+Flame graphs: `small-64x5` [before](plots/flames/small-64x5-before.svg) anything was compiled, by
+py-spy (`benchmarks.profile`), and [after](plots/flames/small-64x5-after.svg) it, by perf
+(`--flames`); `offset-commits` [before](plots/flames/offset-commits-before.svg) and
+[after](plots/flames/offset-commits-after.svg). Width is the share of samples, depth goes down.
 """
 
 _COMPILED = "CPyDef_"

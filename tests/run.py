@@ -11,8 +11,9 @@ wait for processes to start and end, have more workers than there are cores, or 
 them in lanes, the stages of a lane in turn; what they print comes one after the other. The table
 has the CPU seconds of each: those of two cores in its time are twice its seconds, and what is
 missing was waited for, or taken by processes that nobody waited for (Spark's).
-Each run has both ways of a request: what is compiled runs in the wire tests, the torture and the
-faults, the sources in the unit tests, the simulation, the real clients and the abuse.
+Each run has both ways of a request: what is compiled runs in the wire tests, the real clients, the
+torture, the faults and once more in the unit and property tests of its rooms; the sources in all
+unit and property tests, the simulation and the abuse.
 The closing line counts stages, so that a reader of a CI log finds the verdict at its end.
 """
 
@@ -181,11 +182,17 @@ def stages() -> list[Stage]:
             "real clients",
             "test",
             [
-                *[*SOURCES, *pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka"],
+                *[*ALL_COMPILED, *pytest, *WAITING, *LONG_FIRST, "-m", "not at_kafka"],
                 *["tests/compat", *SPARK_BY_HAND],
             ],
         ),
         Stage("mixed clusters", "test", [*pytest, *MIXED_CLUSTERS], lane=1),
+        Stage(
+            "unit and property tests, compiled",
+            "test",
+            [*ALL_COMPILED, *pytest, *COMPUTING, *REQUEST_PATH],
+            lane=1,
+        ),
         Stage(
             "abuse",
             "test",
