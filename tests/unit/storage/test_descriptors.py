@@ -19,7 +19,8 @@ from pybroker.storage.descriptors import (
     OutOfDescriptors,
     left_by_partitions,
 )
-from pybroker.storage.files import KEPT_SHARE, Files
+from pybroker.storage.files import Files
+from pybroker.storage.kept_open import KeptOpen
 from pybroker.storage.log import Log
 from pybroker.storage.log_manager import LogManager
 from pybroker.storage.offset_index import OffsetIndex
@@ -228,12 +229,13 @@ def test_a_broker_does_not_start_on_half_of_its_logs(tmp_path: Path) -> None:
 
 def test_indexes_of_all_logs_share_some_descriptors(tmp_path: Path) -> None:
     """However many there are; what was let go of is opened again, for entries and for look-ups."""
-    most = 40
+    most = 10
     files = Files()
-    files.keep_spare_descriptors(SPARE, KEPT_SHARE * most)
+    files.keep_spare_descriptors(SPARE, 1 << 20)
+    files._kept = KeptOpen(most)
     config = config_of(index_interval_bytes=1)
     manager = manager_of(tmp_path, files=files, config=config)
-    logs = [manager.get_or_create_log("t", n, TOPIC_ID, None, 0) for n in range(most)]
+    logs = [manager.get_or_create_log("t", n, TOPIC_ID, None, 0) for n in range(3 * most)]
     for _ in range(5):
         for log in logs:
             append(log)
@@ -255,7 +257,7 @@ def test_indexes_of_all_logs_share_some_descriptors(tmp_path: Path) -> None:
 
 def test_indexes_are_let_go_of_before_spare_descriptors_are_taken(tmp_path: Path) -> None:
     files = Files()
-    files.keep_spare_descriptors(SPARE, 800)
+    files.keep_spare_descriptors(SPARE, 1 << 20)
     manager = manager_of(tmp_path, files=files, config=config_of(index_interval_bytes=1))
     log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
     append_many(log, 3)
