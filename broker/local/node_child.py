@@ -10,12 +10,14 @@ import contextlib
 import json
 import os
 import signal
+import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .cluster_state import NodeState, NodeStatus
 
 STATUS_LINE_MAX_BYTES = 64 * 1024
+PAUSE_SECONDS = 1.0  # until it is taken to stand still
 
 
 @dataclass(slots=True)
@@ -27,6 +29,18 @@ class NodeChild:
     exit_status: int | None = None
     last_words: str = ""  # why it stopped, as it said itself
     has_open_session: bool = False  # it is dead, and its ZooKeeper session is ours to close
+
+    def pause(self) -> None:
+        """SIGSTOP. When this returns all of its threads stand still: they go on until the one that
+        takes the signal has its turn."""
+        os.kill(self.state.pid, signal.SIGSTOP)
+        if not hasattr(os, "waitid"):
+            return  # on macOS, before Python 3.13
+        ends = time.monotonic() + PAUSE_SECONDS
+        look = os.WSTOPPED | os.WNOWAIT | os.WNOHANG
+        with contextlib.suppress(ChildProcessError):
+            while os.waitid(os.P_PID, self.state.pid, look) is None and time.monotonic() < ends:
+                time.sleep(0.001)
 
     def end(self, wait_status: int) -> None:
         self._hear_last_words()

@@ -432,7 +432,7 @@ class Supervisor:
             child.has_open_session &= command == "kill"
             self._close_open_sessions()
         elif command == "pause":
-            os.kill(state.pid, signal.SIGSTOP)
+            child.pause()
             state.status = NodeStatus.PAUSED
         elif command == "expire-session":
             problem = self._close_sessions_of([state.node_id])

@@ -43,6 +43,15 @@ def hear_signals() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _stands_still(pid: int) -> bool:
+    """Whether all threads of a process are stopped; Linux alone tells of each."""
+    tasks = Path(f"/proc/{pid}/task")
+    if not tasks.exists():
+        return True
+    stats = [task.joinpath("stat").read_text() for task in tasks.iterdir()]
+    return all(stat.rpartition(")")[2].split()[0] in "TtZX" for stat in stats)
+
+
 def free_port(count: int = 1) -> int:
     """The first of `count` ports in a row, below those that Linux gives to outgoing connections,
     and nobody else's here.
@@ -134,8 +143,16 @@ class ServerProcess:
         return time.monotonic() - self._launched
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still, its connections stay."""
+        """SIGSTOP: the process stands still when this returns, its connections stay.
+
+        Its threads go on until the one that takes the signal has its turn: long enough, on a busy
+        machine, to answer once more.
+        """
         os.kill(self.pid, signal.SIGSTOP)
+        ends = time.monotonic() + STOP_TIMEOUT_SECONDS
+        while not _stands_still(self.pid):
+            assert time.monotonic() < ends, f"{self._command}: it goes on after SIGSTOP"
+            time.sleep(0.001)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
