@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 from pathlib import Path
@@ -12,6 +13,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pybroker.broker.network import cold_reads
 from pybroker.broker.network.cold_reads import ColdReads
 from pybroker.broker.network.connection import Connection
 from pybroker.broker.network.page_cache import PROBE_BYTES, is_cached, read_to_cache
@@ -55,6 +57,20 @@ def test_a_range_is_cached_once_it_was_read(cold: Path) -> None:
         assert is_cached(fileno, 5, PROBE_BYTES + 1)
         read_to_cache(fileno, 0, 2 * len(CONTENT))  # it ends where the file ends
         assert is_cached(fileno, 0, len(CONTENT))
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EIO])
+def test_what_nothing_can_be_said_of_is_sent(
+    cold: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """File systems without the call, and containers that forbid it."""
+
+    def refuse(*_arguments: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    with cold.open("rb") as file:
+        assert is_cached(file.fileno(), 0, SENDFILE_BYTES)
 
 
 def test_nothing_is_sent_that_is_on_the_disk(cold: Path) -> None:
@@ -144,4 +160,30 @@ def test_a_connection_waits_for_the_disk_and_others_do_not(cold: Path) -> None:
             nursery.cancel_scope.cancel()
 
     with ours, theirs, closed_end, _other:
+        trio.run(main)
+
+
+def test_a_read_that_fails_is_left_to_sending(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(cold_reads, "read_to_cache", fail)
+    ours, theirs = pair()
+
+    async def main() -> None:
+        reads, went_on = ColdReads(), trio.Event()
+        waiting = connection_over(ours)
+        waiting.out.add([FileSlice(Files().open(str(cold)), 0, SENDFILE_BYTES)])
+        assert not waiting.out.flush()
+        reads.add(waiting)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reads.run, lambda _connection: went_on.set())
+            with trio.fail_after(10):
+                await went_on.wait()
+            nursery.cancel_scope.cancel()
+        waiting.out.flush()
+        assert waiting.out.cold is None
+        assert received(theirs)
+
+    with ours, theirs:
         trio.run(main)
