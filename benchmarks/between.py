@@ -8,27 +8,24 @@ scale: docs/pictures/between.png.
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.brokers import BROKERS
 from benchmarks.loads import chosen
-from benchmarks.loads.base import FULL, Bench
 from benchmarks.machine import ROOT
-from benchmarks.run import warm_up
+from benchmarks.perf import recorded
 
 PICTURE = ROOT / "docs" / "pictures" / "between.png"
 LOAD = "small-1x1"
-SECONDS = 3.0
-PERF_SECONDS = 1
+SECONDS = 1.0
 EVENTS = "raw_syscalls:sys_enter,raw_syscalls:sys_exit"
+_SCRIPT = ["--ns", "-F", "tid,time,event,trace"]
 _EVENT = re.compile(r"^\s*(\d+)\s+([\d.]+):\s+raw_syscalls:sys_(enter|exit): NR (\d+)")
 # x86-64 and arm64 number them differently; the names are what strace says.
 _NAMES = {
@@ -95,27 +92,10 @@ def steps_of(requests: Sequence[Sequence[Call]]) -> list[Step]:
 
 def measured() -> tuple[list[Step], int]:
     """The steps, and of how many requests they are."""
-    machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True)
-    names = _NAMES[machine.stdout.strip()]
-    load = chosen([LOAD])[0]
-    with tempfile.TemporaryDirectory(prefix="pybroker-between-") as place:
-        cluster = BROKERS["pybroker"](Path(place) / "cluster", load.nodes)
-        bench = Bench(FULL._replace(seconds=SECONDS), lambda _: cluster, cluster)
-        data = Path(place) / "perf.data"
-        try:
-            cluster.start()
-            warm_up(bench)
-            pids = ",".join(map(str, cluster.broker_pids))
-            command = ["perf", "record", "-q", "-e", EVENTS, "-p", pids, "-o", str(data)]
-            perf = subprocess.Popen([*command, "--", "sleep", str(PERF_SECONDS)])
-            load.run(bench)
-            perf.wait(60)
-        finally:
-            cluster.kill()
-        script = ["perf", "script", "-i", str(data), "--ns", "-F", "tid,time,event,trace"]
-        told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    names = _NAMES[platform.machine()]
+    _, told = recorded(chosen([LOAD])[0], SECONDS, ["-e", EVENTS], _SCRIPT)
     by_thread: dict[int, list[Call]] = {}
-    for thread, call in read_calls(told.splitlines(), names):
+    for thread, call in read_calls(told, names):
         by_thread.setdefault(thread, []).append(call)
     requests = [found for calls in by_thread.values() for found in requests_of(calls)]
     return steps_of(requests), len(requests)

@@ -16,10 +16,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,18 +25,16 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.brokers import BROKERS
 from benchmarks.flame import flame_graph
 from benchmarks.loads import chosen
-from benchmarks.loads.base import FULL, Bench, Figures, Load
+from benchmarks.loads.base import Figures, Load
 from benchmarks.machine import ROOT, describe_machine
-from benchmarks.run import warm_up
+from benchmarks.perf import recorded
 from pybroker.compiled import REQUEST_PATH
 
 STACKS_OF_THE_KERNEL = ("-g", "-F", "1999")
 WHOLE_STACKS = ("--call-graph", "dwarf,24576", "-F", "499")
 FLAMES = ROOT / "build" / "profiles"
-END_SECONDS = 30
 SHOWN_PARTS = 9
 SHOWN_FUNCTIONS = 6
 PAGE = ROOT / "benchmarks" / "PROFILES.md"
@@ -174,29 +169,9 @@ def shares_of(samples: Iterable[Sample]) -> Shares:
 
 def sample(load: Load, seconds: float, *, with_flame: bool = False) -> tuple[Figures, Shares, str]:
     """What the load measured, the shares, and the flame graph if wanted, else ""."""
-    with tempfile.TemporaryDirectory(prefix="pybroker-shares-") as place:
-        cluster = BROKERS["pybroker"](Path(place) / "cluster", load.nodes)
-        bench = Bench(FULL._replace(seconds=seconds), lambda _: cluster, cluster)
-        data = Path(place) / "perf.data"
-        try:
-            cluster.start()
-            if load.warms_up:
-                warm_up(bench)
-            pids = ",".join(map(str, cluster.broker_pids))
-            # A flame graph needs whole stacks, which Python's libraries show at a price only.
-            how = WHOLE_STACKS if with_flame else STACKS_OF_THE_KERNEL
-            command = ["perf", "record", "-q", *how, "-p", pids]
-            perf = subprocess.Popen([*command, "-o", str(data)])
-            try:
-                figures = load.run(bench)
-            finally:
-                perf.send_signal(signal.SIGINT)
-                perf.wait(END_SECONDS)
-        finally:
-            cluster.kill()
-        script = ["perf", "script", "-i", str(data), "-F", "ip,sym,dso"]
-        told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
-    told_lines = told.splitlines()
+    # A flame graph needs whole stacks, which Python's libraries show at a price only.
+    how = WHOLE_STACKS if with_flame else STACKS_OF_THE_KERNEL
+    figures, told_lines = recorded(load, seconds, how, ["-F", "ip,sym,dso"])
     flame = ""
     if with_flame:
         flame = flame_graph(flame_stacks(told_lines), f"pybroker under {load.name}, compiled")

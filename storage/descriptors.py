@@ -17,9 +17,9 @@ __all__ = ["LEFT_BY_SEGMENTS", "OutOfDescriptors", "left_by_partitions", "requir
 # What keeps a descriptor leaves some for what is in use for a while: other brokers and ZooKeeper
 # are connected to, checkpoints are written, threads sync files.
 LEFT_BY_SEGMENTS = 16
-# New partitions leave some for clients, too: this many at least, or this share of all.
-MIN_LEFT_BY_PARTITIONS = 32
+# New partitions leave a share of all for clients, too; where there are few, as much as may be.
 SHARE_LEFT_BY_PARTITIONS = 8
+FEW_LEFT_BY_PARTITIONS = 64
 
 
 class OutOfDescriptors(KafkaError):
@@ -33,8 +33,9 @@ class OutOfDescriptors(KafkaError):
         )
 
 
-def left_by_partitions(files: Files) -> int:
-    return max(MIN_LEFT_BY_PARTITIONS, files.descriptor_limit // SHARE_LEFT_BY_PARTITIONS)
+def left_by_partitions(limit: int) -> int:
+    """How many of the descriptors that this process may have."""
+    return max(limit // SHARE_LEFT_BY_PARTITIONS, min(limit // 4, FEW_LEFT_BY_PARTITIONS))
 
 
 def require_descriptors(files: Files, doing: str, *, leaving: int = 0) -> None:

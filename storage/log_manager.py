@@ -210,7 +210,8 @@ class LogManager:
         config: LogConfig,
         now_ms: int,
     ) -> Log | None:
-        require_descriptors(self.files, f"creating {name}", leaving=left_by_partitions(self.files))
+        leaving = left_by_partitions(self.files.descriptor_limit)
+        require_descriptors(self.files, f"creating {name}", leaving=leaving)
         path = os.path.join(directory.path, name)
         try:
             if directory.health.may_be_checkpointed(key):

@@ -2,8 +2,8 @@
 
 Job: a connection whose answer lies on the disk (`SendQueue.cold`) waits for it here, while others
 are served.
-Invariants: READERS ranges are read at once; a connection waits once, so the queue is no longer than
-the connections are many. What was read is sent without another look: a page cache that is too small
+Invariants: READERS ranges are read at once; a connection waits once, so no more wait than there are
+connections. What was read is sent without another look: a page cache that is too small
 for it costs time, and nothing is asked for ever.
 
 Goes beyond Kafka, where a network thread waits for the disk in `FileChannel.transferTo`, and all of
@@ -13,7 +13,7 @@ its connections with it. Leaves out: the look-up of an offset, which reads a few
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,17 +29,15 @@ READERS = 4
 
 class ColdReads:
     def __init__(self) -> None:
-        self._queue: deque[Connection] = deque()
-        self._waiting: set[Connection] = set()  # those in the queue, and those that are read for
-        self._wake = trio.Event()
+        self._send, self._receive = trio.open_memory_channel["Connection"](math.inf)
+        self._waiting: set[Connection] = set()  # those in the channel, and those that are read for
         self.count = 0  # ranges that were read
 
     def add(self, connection: Connection) -> None:
         """Read what it lacks; any number of times until it goes on."""
         if connection not in self._waiting:
             self._waiting.add(connection)
-            self._queue.append(connection)
-            self._wake.set()
+            self._send.send_nowait(connection)
 
     async def run(self, go_on: Callable[[Connection], None]) -> None:
         """Read for one after the other, for ever; `go_on` sends to who need not wait any more."""
@@ -48,11 +46,7 @@ class ColdReads:
                 nursery.start_soon(self._read, go_on)
 
     async def _read(self, go_on: Callable[[Connection], None]) -> None:
-        while True:
-            while not self._queue:
-                self._wake = trio.Event() if self._wake.is_set() else self._wake
-                await self._wake.wait()
-            connection = self._queue.popleft()
+        async for connection in self._receive:
             cold = connection.out.cold
             if cold is not None and not connection.closed:
                 self.count += 1

@@ -217,7 +217,7 @@ class TlsSendQueue(SendQueue):
                 out[0] = memoryview(part)[count:]
             return count
         position: int = part.position
-        if not self._is_cached(part, position, count):
+        if not self._is_cached(part, position, len(part)):
             return 0
         count = min(count, self._cached_end - position)
         read = os.preadv(part.fileno(), [_plain[at : at + count]], position) if count else 0

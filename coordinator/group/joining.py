@@ -215,9 +215,8 @@ class Joining:
             self._rebalance.answer_join(attempt.ticket, group, member.member_id, with_members=False)
             return
         self._update(group, member, attempt)
-        if group.state is not GroupState.PREPARING_REBALANCE:
-            reason = f"member {member.member_id} rejoins; client reason: {attempt.reason}"
-            self._rebalance.prepare(group, reason, now_ms)
+        reason = f"member {member.member_id} rejoins; client reason: {attempt.reason}"
+        self._rebalance.maybe_prepare(group, reason, now_ms)
 
     def _update(self, group: Group, member: Member, attempt: JoinAttempt) -> None:
         group.update(
@@ -251,9 +250,8 @@ class Joining:
             group.new_member_added = True
         group.add(member, attempt.ticket)
         self._rebalance.restart_session(member, now_ms)
-        if group.state is not GroupState.PREPARING_REBALANCE:
-            reason = f"member {member_id} joins; client reason: {attempt.reason}"
-            self._rebalance.prepare(group, reason, now_ms)
+        reason = f"member {member_id} joins; client reason: {attempt.reason}"
+        self._rebalance.maybe_prepare(group, reason, now_ms)
 
     # A static member that comes back without its member id
 

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from pybroker.protocol.errors import ErrorCode
-from pybroker.storage import descriptors
+from pybroker.storage import log_manager
 from pybroker.storage.descriptors import (
     LEFT_BY_SEGMENTS,
-    MIN_LEFT_BY_PARTITIONS,
-    SHARE_LEFT_BY_PARTITIONS,
     OutOfDescriptors,
     left_by_partitions,
 )
@@ -28,6 +26,7 @@ from tests.support.descriptors import no_descriptors
 from tests.unit.storage.helpers import TOPIC_ID, batch_of, config_of, manager_of
 
 SPARE = 8
+LEFT = 32
 
 
 @pytest.fixture
@@ -113,9 +112,9 @@ def test_a_partition_is_refused_and_leaves_nothing(files: Files, tmp_path: Path)
 def test_what_keeps_a_descriptor_leaves_some_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(descriptors, "SHARE_LEFT_BY_PARTITIONS", 1 << 20)
+    monkeypatch.setattr(log_manager, "left_by_partitions", lambda _limit: LEFT)
     files = Files()
-    with no_descriptors(left=MIN_LEFT_BY_PARTITIONS + 4):
+    with no_descriptors(left=LEFT + 4):
         files.keep_spare_descriptors(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         manager = manager_of(tmp_path, files=files, config=config_of(segment_bytes=200))
         logs: list[Log] = []
@@ -124,19 +123,19 @@ def test_what_keeps_a_descriptor_leaves_some_for_others(
         held = [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(4)]
         log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
         append(log)
-        append_many(log, MIN_LEFT_BY_PARTITIONS - LEFT_BY_SEGMENTS - 5)  # each rolls
+        append_many(log, LEFT - LEFT_BY_SEGMENTS - 5)  # each rolls
         with pytest.raises(OutOfDescriptors):
-            append_many(log, MIN_LEFT_BY_PARTITIONS)
+            append_many(log, LEFT)
         held += [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(12)]
         assert files.has_spare_descriptors()
     manager.release()
 
 
-def test_partitions_leave_a_share_for_clients() -> None:
-    files = Files()
-    assert left_by_partitions(files) == MIN_LEFT_BY_PARTITIONS
-    files.keep_spare_descriptors(1, 20_000)
-    assert left_by_partitions(files) == 20_000 // SHARE_LEFT_BY_PARTITIONS
+@pytest.mark.parametrize(
+    ("limit", "left"), [(0, 0), (128, 32), (256, 64), (512, 64), (1024, 128), (20_000, 2500)]
+)
+def test_partitions_leave_a_share_for_clients(limit: int, left: int) -> None:
+    assert left_by_partitions(limit) == left
 
 
 def test_batches_are_appended_without_index_entries(files: Files, tmp_path: Path) -> None:
