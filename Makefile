@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo    produce 336 776 real flights and count them with PySpark; CONSOLE=1: its console stays open"
 	@echo "make test    format, lint, types, layers and all tests, each stage timed"
-	@echo "make test-compiled  the compiled way of a request: its rooms, wire tests, abuse, faults, clients (12 minutes)"
+	@echo "make test-compiled  what make test runs from the sources alone, with the compiled way of a request: abuse, seeds (3 minutes)"
 	@echo "make mixed   all tests beside Apache Kafka, 0.10 to 4.1; make test has the quick ones (needs Java, Maven)"
 	@echo "make abuse   what a good client sees beside whoever abuses a broker (2 to 7 minutes, a quiet machine)"
 	@echo "make spark   both of Spark's sources in all scenarios; each pipeline killed and begun again"

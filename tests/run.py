@@ -95,11 +95,6 @@ BY_FILE = ["--dist=loadfile"]
 # Those first that tests/compat/conftest.py puts first, instead of those with the most tests.
 LONG_FIRST = [*BY_FILE, "--no-loadscope-reorder"]
 CLIENTS = [f"tests/compat/test_{name}.py" for name in ("aiokafka", "confluent", "kafka_python")]
-# What our own client is used by.
-OUR_CLIENT = [
-    f"tests/compat/test_{name}.py"
-    for name in ("client_producer", "consumer", "transactions", "mirror", "testing", "cli_records")
-]
 # As on a machine without epoll, sendfile and /proc.
 WITH_POSIX = ["tests/unit/broker", "tests/wire", *CLIENTS]
 
@@ -112,14 +107,14 @@ RECORDS = [
     "tests/properties/protocol/records",
 ]
 
-# What is asked of the way of a request when it is compiled: `make test-compiled`. First what looks
-# into it; its doubles are interpreted.
+# What looks into the way of a request, once more where it is compiled; its doubles are interpreted.
 ALL_COMPILED = ["env", "PYBROKER_COMPILED=all"]
 SIMULATION = [sys.executable, "-m", "tests.simulation.run"]
 # In a checkout where it is compiled, too: some tests change what is in it.
 SOURCES = ["env", "PYBROKER_COMPILED=loops"]
 REQUEST_PATH = [
     "tests/unit/test_compiled.py",
+    "tests/simulation/test_both_ways.py",
     "tests/unit/broker/network",
     "tests/unit/broker/handlers",
     "tests/unit/broker/coordinators",
@@ -227,22 +222,10 @@ def stages() -> list[Stage]:
             "compiled",
             [python, "setup.py", "-q", "compile_loops", "compile_request_path"],
         ),
-        Stage("its rooms, compiled", "compiled", [*ALL_COMPILED, *pytest, *REQUEST_PATH]),
-        Stage(
-            "wire tests, compiled",
-            "compiled",
-            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, "tests/wire"],
-        ),
         Stage(
             "abuse, compiled",
             "compiled",
             [*ALL_COMPILED, "ABUSE_P99_MS=100", *pytest, "tests/abuse", *ABUSE_BY_HAND],
-        ),
-        Stage("faults, compiled", "compiled", [*ALL_COMPILED, *pytest, *WAITING, "tests/faults"]),
-        Stage(
-            "Python's clients, compiled",
-            "compiled",
-            [*ALL_COMPILED, *pytest, *WAITING, *BY_FILE, *CLIENTS, *OUR_CLIENT],
         ),
         *(
             Stage(f"simulation{kind}, compiled", "compiled", [*ALL_COMPILED, *SIMULATION, *words])

@@ -1,0 +1,29 @@
+"""A seed does the same to the last step, whether the way of a request is compiled or not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pybroker.compiled import is_request_path_compiled
+
+SEED = 123
+
+
+def told(compiled: str, *kind: str) -> str:
+    """How the seed ended, with the digest of all that was done."""
+    command = [sys.executable, "-m", "tests.simulation.run", f"--seed={SEED}", "--lines=0", *kind]
+    environment = os.environ | {"PYBROKER_COMPILED": compiled}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [line] = [line for line in done.stdout.splitlines() if "digest" in line]
+    return line
+
+
+@pytest.mark.skipif(not is_request_path_compiled(), reason="not compiled here")
+@pytest.mark.parametrize("kind", [(), ("--transactions",), ("--client",)])
+def test_a_seed_is_the_same_both_ways(kind: tuple[str, ...]) -> None:
+    assert told("all", *kind) == told("loops", *kind)
