@@ -72,6 +72,7 @@ REQUEST_PATH: Final = (
     "coordinator.group.rebalance",
     "coordinator.group.timers",
     "protocol.records.batch",
+    "protocol.wall_clock",
     "replication.appends",
     "replication.collected_fetches",
     "replication.delayed_operations",

@@ -178,7 +178,11 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
     authorizer = settings.acl_authorizer(config)
     control = _control(ground, cache, replicas.runtime, register_broker)
     tokens = DelegationTokenStore(
-        ground.zookeeper, settings.delegation_tokens(config), ground.clock, _new_token_id
+        ground.zookeeper,
+        settings.delegation_tokens(config),
+        ground.clock,
+        _new_token_id,
+        ground.logs.wall,
     )
     parts = Parts(
         cache=cache,
@@ -193,7 +197,7 @@ def assemble(ground: Ground, register_broker: Callable[[], Awaitable[None]]) -> 
         tokens=tokens,
         logins=Logins(
             config,
-            ground.clock,
+            lambda: ground.logs.wall.trusted_ms(ground.clock()),
             ground.metrics,
             dispatcher.handle_frame,
             tokens.tokens.token_credentials,
@@ -274,6 +278,7 @@ def _control(
             zookeeper,
             settings.controller_config(config, broker_id),
             clock=ground.clock,
+            wall=ground.logs.wall,
             new_topic_id=lambda: uuid.uuid4().bytes,
             register=register_broker,
             listener=listener,

@@ -17,7 +17,7 @@ import functools
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -60,7 +60,7 @@ from .observability.loop_watch import LoopWatch
 from .observability.metrics import BrokerMetrics
 from .replicas.log_jobs import STOPPING_THREADS, run_in_threads, run_storage_jobs
 from .resources import heap
-from .resources.clock import wall_clock_ms
+from .resources.clock import Clock
 from .services import Services
 
 logger = logging.getLogger("pybroker.broker.server")
@@ -80,10 +80,7 @@ NOT_OURS = (
 
 
 class Companion(Protocol):
-    """What runs beside a broker in its process, and says what time it is: the controls of tests."""
-
-    def clock(self) -> int:
-        """The wall clock, in ms."""
+    """What runs beside a broker in its process: the controls of tests."""
 
     async def run(self, broker: Broker) -> None:
         """From when the broker's sockets are served until it ends."""
@@ -102,7 +99,6 @@ async def run_broker(
     *,
     stop: trio.Event | None = None,
     metrics_address: tuple[str, int] | None = None,
-    clock: Callable[[], int] = wall_clock_ms,
     companion: Companion | None = None,
     task_status: trio.TaskStatus[BoundAddresses] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -120,7 +116,7 @@ async def run_broker(
             connection_timeout_ms=config.zookeeper_connection_timeout_ms,
             security=zookeeper_security(config),
         ) as zookeeper:
-            broker = Broker(config, zookeeper, clock if companion is None else companion.clock)
+            broker = Broker(config, zookeeper)
             broker.companion = companion
             await broker.run(trio.Event() if stop is None else stop, metrics_address, task_status)
     except (SessionExpired, ZkError) as error:
@@ -156,12 +152,11 @@ class BrokerState(IntEnum):
 class Broker:
     """The parts of one running broker."""
 
-    def __init__(
-        self, config: KafkaConfig, zookeeper: ZooKeeperClient, clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, config: KafkaConfig, zookeeper: ZooKeeperClient) -> None:
         self.config = config
         self.zookeeper = zookeeper
-        self.clock = clock
+        self.clocks = Clock()
+        self.clock = self.clocks.now_ms
         self.companion: Companion | None = None
         self.files = settings.storage_files()
         self.metrics = BrokerMetrics()
@@ -262,6 +257,7 @@ class Broker:
             cluster_id=self.cluster_id,
             config=settings.log_manager_config(config),
             random_below=random.randrange,
+            wall=self.clocks.wall,
         )
         configs = {topic: self.topic_configs.config_for(topic) for topic in topics}
         threads = config.get_int("num.recovery.threads.per.data.dir")
@@ -300,7 +296,9 @@ class Broker:
         record = settings.registration(self.config, self.broker_id, self.bound_ports)
         session_id = self.zookeeper.session[0]
         self.broker_epoch = await self.zookeeper.run(
-            register_broker(record, self.clock(), session_id, tuple(self.sessions))
+            register_broker(
+                record, self.clocks.wall.at_ms(self.clock()), session_id, tuple(self.sessions)
+            )
         )
         self.parts.replicas.manager.leadership.broker_epoch = self.broker_epoch
         self.sessions.append(session_id)
@@ -316,7 +314,7 @@ class Broker:
         replicas, control, parts = self.parts.replicas, self.parts.control, self.parts
         groups, transactions, verifier, _ = parts.coordinators
         if parts.acls is not None:
-            await services.start("acls", parts.acls.run, self.clock)
+            await services.start("acls", parts.acls.run, self.clocks.comparable_ms)
         await services.start("replicas", replicas.runtime.run)
         await services.start("fetchers", replicas.fetchers.run)
         await services.start("moves", replicas.mover.run)
@@ -336,7 +334,9 @@ class Broker:
         await services.start("topic creation", control.creator.run)
         await services.start("producer ids", control.producer_ids.run)
         services.spawn("isr changes", control.isr_changes.run)
-        await services.start("configs", self.store.follow, self.changes.changed, self.clock)
+        await services.start(
+            "configs", self.store.follow, self.changes.changed, self.clocks.comparable_ms
+        )
         await self.changes.read_entities()
         services.spawn("key stores", self.changes.watch_key_stores)
         await services.start("features", self.features.follow)
@@ -347,6 +347,7 @@ class Broker:
                 lambda: control.controller.is_active,
                 self.config.get_int("delegation.token.expiry.check.interval.ms"),
             )
+        services.spawn("clock", self.clocks.watch)
         services.spawn(
             "storage",
             run_storage_jobs,

@@ -50,6 +50,8 @@ def partitions_with_late_transactions(
     """Partitions that this broker leads whose oldest transaction outlived every timeout."""
     return sum(
         partition.is_leader
-        and partition.log.producer_state.has_late_transaction(now_ms, max_transaction_timeout_ms)
+        and partition.log.producer_state.has_late_transaction(
+            now_ms, partition.log.wall.trusted_ms(now_ms), max_transaction_timeout_ms
+        )
         for partition in hosted.partitions.values()
     )

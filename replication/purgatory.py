@@ -90,16 +90,6 @@ class Purgatory(Generic[OperationT]):
         self.expired_count += len(due)
         return due
 
-    def restart(self, now_ms: int) -> list[OperationT]:
-        """The clock went back, so no deadline holds: take all out, begin anew at `now_ms`."""
-        everyone = dict.fromkeys(
-            operation for waiting in self.watched.values() for operation in waiting
-        )
-        for operation in everyone:
-            self.remove(operation)
-        self._wheel = TimerWheel(now_ms)
-        return list(everyone)
-
     def next_deadline_ms(self) -> int | None:
         return self._wheel.next_deadline_ms()
 

@@ -23,7 +23,7 @@ from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .purgatory import Purgatory
 from .throttle import ReplicationQuota
-from .types import ACKS_ALL, Completion
+from .types import Completion
 
 SettledT = TypeVar("SettledT", DelayedProduce, DelayedDeleteRecords)
 
@@ -148,18 +148,6 @@ class WaitingOperations:
         self._time_out(
             self.produces.expire(now_ms), self.fetches.expire(now_ms), self.deletes.expire(now_ms)
         )
-
-    def restart_timers(self, now_ms: int) -> None:
-        """The wall clock went back: answer all that waits now, rather than hours late.
-
-        Produces that wait for the local disk only have no deadline; they go on waiting.
-        """
-        produces = self.produces.restart(now_ms)
-        for produce in produces:
-            if produce.required_acks != ACKS_ALL:
-                self.produces.watch(produce, produce.open_keys, None)
-        timed_out = [produce for produce in produces if produce.required_acks == ACKS_ALL]
-        self._time_out(timed_out, self.fetches.restart(now_ms), self.deletes.restart(now_ms))
 
     def _time_out(
         self,

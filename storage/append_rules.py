@@ -39,7 +39,7 @@ Records = bytearray | memoryview
 
 
 class AppendRequest:
-    """The circumstances of one append."""
+    """The circumstances of one append; `stamp_ms` is the time in terms of timestamps."""
 
     __slots__ = (
         "config",
@@ -48,9 +48,9 @@ class AppendRequest:
         "max_unpacked_bytes",
         "name",
         "next_offset",
-        "now_ms",
         "origin",
         "request_version",
+        "stamp_ms",
     )
 
     def __init__(
@@ -58,7 +58,7 @@ class AppendRequest:
         config: LogConfig,
         next_offset: int,
         leader_epoch: int,
-        now_ms: int,
+        stamp_ms: int,
         origin: AppendOrigin,
         request_version: int | None,
         name: str,
@@ -67,7 +67,7 @@ class AppendRequest:
         self.config = config
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
-        self.now_ms = now_ms
+        self.stamp_ms = stamp_ms
         self.origin = origin
         self.request_version = request_version
         self.name = name
@@ -192,8 +192,8 @@ def breaks_a_rule(scan: RecordScan, header: BatchHeader, request: AppendRequest)
             return True
         lowest = highest = header.max_timestamp
     return not config.log_append_time and (
-        lowest < request.now_ms - config.message_timestamp_before_max_ms
-        or highest > request.now_ms + config.message_timestamp_after_max_ms
+        lowest < request.stamp_ms - config.message_timestamp_before_max_ms
+        or highest > request.stamp_ms + config.message_timestamp_after_max_ms
     )
 
 
@@ -201,8 +201,8 @@ def check_records(found: Iterable[Record], header: BatchHeader, request: AppendR
     """Keys and timestamps of single records; all that fail are reported."""
     config = request.config
     claimed = bool(header.attributes & TIMESTAMP_TYPE_BIT)
-    earliest = request.now_ms - config.message_timestamp_before_max_ms
-    latest = request.now_ms + config.message_timestamp_after_max_ms
+    earliest = request.stamp_ms - config.message_timestamp_before_max_ms
+    latest = request.stamp_ms + config.message_timestamp_after_max_ms
     failures: list[tuple[ErrorCode, RecordError]] = []
     for index, record in enumerate(found):
         if config.compact and record.key is None:

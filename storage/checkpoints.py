@@ -34,6 +34,7 @@ LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 META_PROPERTIES_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+WALL_CLOCK_FILE = ".wall-clock"  # ours
 LOCK_FILE = ".lock"
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -252,6 +253,22 @@ def write_partition_topic_id(
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int = -1) -> None:
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     files.write_atomically(os.path.join(directory, CLEAN_SHUTDOWN_FILE), text.encode())
+
+
+def write_wall_clock(files: Files, directory: str, wall_ms: int, *, sync: bool) -> None:
+    """For the next start, to see what has become of the wall clock."""
+    path = os.path.join(directory, WALL_CLOCK_FILE)
+    files.write_atomically(path, b"%d\n" % wall_ms, sync=sync)
+
+
+def read_wall_clock(files: Files, directory: str) -> int | None:
+    """None if it was never noted; 0 if the note is damaged, so that no clock fits it."""
+    try:
+        return max(int(files.read(os.path.join(directory, WALL_CLOCK_FILE))), 0)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return 0
 
 
 def take_clean_shutdown(files: Files, directory: str) -> bool:

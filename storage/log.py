@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.primitives import Buffer
 from ..protocol.records.batch import BatchHeader, iter_batch_headers
+from ..protocol.wall_clock import WallClock
 from . import log_lookup, recovery_notes
 from .append_info import AppendInfo, AppendOrigin
 from .append_rules import MAGIC_V2, AppendRequest
@@ -35,7 +36,7 @@ from .follower_batches import (
     read_follower_batches,
 )
 from .local_log import LocalLog, LogRead
-from .log_config import PRODUCER_ID_EXPIRATION_MS, LogConfig
+from .log_config import LogConfig
 from .log_lookup import TimestampOffset
 from .message_format import NEWEST_RECORD_VERSION
 from .old_formats import validate_with_old_format
@@ -65,12 +66,12 @@ class Log:
         "log_start_offset",
         "name",
         "partition",
-        "producer_expiration_ms",
         "producer_state",
         "segments",
         "snapshots",
         "topic",
         "validate_fully",
+        "wall",
     )
 
     def __init__(
@@ -85,8 +86,8 @@ class Log:
         *,
         topic_id: bytes | None = None,
         jitter: Callable[[int], int] | None = None,
-        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         validate_fully: bool = False,
+        wall: WallClock | None = None,
     ) -> None:
         self.local = LocalLog(files, directory, (topic, partition), config, parts, health, jitter)
         # Of `local`, at hand for each append and read; only `set_config` replaces one of them.
@@ -99,7 +100,8 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.validate_fully = validate_fully
-        self.producer_expiration_ms = producer_expiration_ms
+        # Beside the `now_ms` of all calls: timestamps are its.
+        self.wall = wall or WallClock()
         self._metadata = PartitionMetadata(files, topic_id)
         # Whether the checkpoints may speak of an earlier log of this name; the upkeep mends that.
         self.is_new_since_checkpoints = recovery_notes.is_new_since_checkpoints(files, directory)
@@ -158,9 +160,11 @@ class Log:
                     if duplicate is not None:
                         return duplicate
                 return self._append_batch(records, own, first_offset, leader_epoch, now_ms)
+        stamp_ms = self.wall.stamp_ms(now_ms)
         valid = validate(
-            records, config, first_offset, leader_epoch, now_ms, origin, request_version, name, full
-        )
+            records, config, first_offset, leader_epoch, stamp_ms, origin, request_version, name,
+            full,
+        )  # fmt: skip
         if valid is None:
             return AppendInfo.of_nothing(self.log_start_offset)
         data, header, converted = valid
@@ -213,7 +217,7 @@ class Log:
                 self.local.append_failed(segment, before, error)
             self.log_end_offset = last_offset + 1
             if producer_id >= 0:
-                aborted = state.apply(header, first_offset, data, max_timestamp)
+                aborted = state.apply(header, first_offset, data, max_timestamp, now_ms)
                 if aborted is not None:
                     self._index_aborted(segment, aborted)
             state.map_end_offset = last_offset + 1
@@ -221,7 +225,7 @@ class Log:
             raise
         except Exception as error:
             self.local.append_broke(error)
-        appended_at = now_ms if config.log_append_time else -1
+        appended_at = max_timestamp if config.log_append_time else -1
         start = self.log_start_offset
         info = AppendInfo(
             first_offset, last_offset, max_timestamp, last_offset, appended_at, start, size
@@ -244,8 +248,9 @@ class Log:
         config, first_offset = self.config, self.log_end_offset
         if isinstance(records, PreValidatedBatch):
             records = records.source
+        stamp_ms = self.wall.stamp_ms(now_ms)
         request = AppendRequest(
-            config, first_offset, leader_epoch, now_ms, origin, request_version, self.name, True
+            config, first_offset, leader_epoch, stamp_ms, origin, request_version, self.name, True
         )
         valid = validate_with_old_format(records, request)
         if valid is None:
@@ -256,7 +261,7 @@ class Log:
         batches = list(iter_batch_headers(data))
         rolled = self._append_group(memoryview(data), batches, now_ms)
         info = info_of_batches(batches, first_offset, self.log_start_offset, len(data))
-        info.log_append_time = now_ms if config.log_append_time else -1
+        info.log_append_time = stamp_ms if config.log_append_time else -1
         info.rolled = rolled
         info.converted_count = converted
         if config.flushes_itself:
@@ -320,12 +325,16 @@ class Log:
         for position, header in batches:
             if header.producer_id >= 0:
                 batch = data[position : position + header.size_in_bytes]
-                self._apply_producer(segment, header, batch)
+                self._apply_producer(segment, header, batch, now_ms)
         self.producer_state.map_end_offset = last_offset + 1
         return rolled
 
-    def _apply_producer(self, segment: Segment, header: BatchHeader, batch: Buffer) -> None:
-        aborted = self.producer_state.apply(header, header.base_offset, batch, header.max_timestamp)
+    def _apply_producer(
+        self, segment: Segment, header: BatchHeader, batch: Buffer, now_ms: int
+    ) -> None:
+        aborted = self.producer_state.apply(
+            header, header.base_offset, batch, header.max_timestamp, now_ms
+        )
         if aborted is not None:
             self._index_aborted(segment, aborted)
 
@@ -473,7 +482,12 @@ class Log:
     ) -> list[int]:
         """Segment base offsets that were last written before a time (ListOffsets v0)."""
         return log_lookup.legacy_offsets_before(
-            self.segments, self.log_start_offset, self.log_end_offset, timestamp, max_count, now_ms
+            self.segments,
+            self.log_start_offset,
+            self.log_end_offset,
+            timestamp,
+            max_count,
+            self.wall.at_ms(now_ms),
         )
 
     # Offsets and epochs
@@ -566,7 +580,7 @@ class Log:
             local.end_truncation()
             self.leader_epochs.truncate_from_end(end)
             self.log_start_offset = min(end, self.log_start_offset)
-            self._rebuild_producers(end, now_ms)
+            self._rebuild_producers(end)
         except OSError as error:
             local.fail("truncating", error)
         # Also without a change: of the transactions just read again, most are replicated.
@@ -578,7 +592,7 @@ class Log:
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, offset)
 
-    def _rebuild_producers(self, end_offset: int, now_ms: int) -> None:
+    def _rebuild_producers(self, end_offset: int) -> None:
         memory = self.producer_state.memory()
         rebuild_producer_state(
             self.producer_state,
@@ -586,8 +600,6 @@ class Log:
             self.segments,
             self.log_start_offset,
             end_offset,
-            now_ms=now_ms,
-            expiration_ms=self.producer_expiration_ms,
         )
         self.producer_state.recall(memory)
 

@@ -90,6 +90,7 @@ class LogDirectory:
         "files",
         "health",
         "path",
+        "wall_clock_ms",
     )
 
     def __init__(self, path: str, files: Files) -> None:
@@ -97,6 +98,7 @@ class LogDirectory:
         self.files = files
         self.health = DirectoryHealth(self.path)
         self.cleanly_stopped = False
+        self.wall_clock_ms: int | None = None  # as the last run noted it
         # What its checkpoints said at the start, by the name of the file.
         self.checkpointed: dict[str, dict[TopicPartition, int]] = {
             name: {} for name in checkpoints.OFFSET_FILES
@@ -178,6 +180,7 @@ class LogDirectory:
         """What the last run left. A damaged checkpoint costs what its bad lines said."""
         try:
             self.cleanly_stopped = checkpoints.take_clean_shutdown(self.files, self.path)
+            self.wall_clock_ms = checkpoints.read_wall_clock(self.files, self.path)
             for name in checkpoints.OFFSET_FILES:
                 self.checkpointed[name] = self._salvage(name)
                 self.health.note_checkpoint(name, self.checkpointed[name])

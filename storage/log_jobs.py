@@ -72,6 +72,23 @@ class WriteCheckpoint:
 
 
 @dataclass(slots=True, frozen=True)
+class NoteWallClock:
+    directory: LogDirectory
+    wall_ms: int
+    sync: bool
+
+    def __call__(self) -> None:
+        if not self.directory.is_online:
+            return
+        try:
+            checkpoints.write_wall_clock(
+                self.directory.files, self.directory.path, self.wall_ms, sync=self.sync
+            )
+        except OSError as error:
+            self.directory.fail(error)
+
+
+@dataclass(slots=True, frozen=True)
 class SyncSwaps:
     """Make the segments that a cleaning has put into a log durable."""
 

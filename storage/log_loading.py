@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from ..protocol.errors import KafkaError
 from ..protocol.topics import TopicPartition
+from ..protocol.wall_clock import WallClock
 from . import checkpoints
 from .files import Files
 from .log import Log
@@ -77,14 +78,19 @@ def _read_checkpointed(
 class LogOpener:
     """Makes logs of the files in partition directories."""
 
-    __slots__ = ("_config", "_random_below", "files")
+    __slots__ = ("_config", "_random_below", "_wall", "files")
 
     def __init__(
-        self, files: Files, config: LogManagerConfig, random_below: Callable[[int], int] | None
+        self,
+        files: Files,
+        config: LogManagerConfig,
+        random_below: Callable[[int], int] | None,
+        wall: WallClock,
     ) -> None:
         self.files = files
         self._config = config
         self._random_below = random_below
+        self._wall = wall
 
     def open(
         self,
@@ -98,7 +104,6 @@ class LogOpener:
         clean: bool = True,
     ) -> Log:
         """Recover what is in a partition's directory; OSError and KafkaError as they come."""
-        expiration_ms = self._config.producer_id_expiration_ms
         parts = LogLoader(
             self.files,
             path,
@@ -109,7 +114,6 @@ class LogOpener:
             log_start_offset=known.log_start_offset,
             compacted_below=known.first_dirty_offset or 0,
             now_ms=now_ms,
-            expiration_ms=expiration_ms,
             report=_Report(path),
         ).load()
         return Log(
@@ -121,7 +125,7 @@ class LogOpener:
             parts,
             directory.health,
             jitter=self._random_below,
-            producer_expiration_ms=expiration_ms,
+            wall=self._wall,
             validate_fully=self._config.validate_fully,
         )
 

@@ -65,12 +65,12 @@ def legacy_offsets_before(
     log_end_offset: int,
     timestamp: int,
     max_count: int,
-    now_ms: int,
+    wall_ms: int,
 ) -> list[int]:
     """Base offsets (and the log end) last written at or before a time, newest first."""
     times = [(max(s.base_offset, log_start_offset), s.modified_ms) for s in segments]
     if segments.active.size > 0:
-        times.append((log_end_offset, now_ms))
+        times.append((log_end_offset, wall_ms))
     if timestamp == LATEST_TIMESTAMP:
         newest = len(times) - 1
     elif timestamp == EARLIEST_TIMESTAMP:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
+from ..protocol.wall_clock import WallClock
 from .descriptors import left_by_partitions, require_descriptors
 from .files import Files
 from .log import Log
@@ -48,6 +49,7 @@ class LogManager:
         "default_config",
         "files",
         "upkeep",
+        "wall",
     )
 
     def __init__(
@@ -60,16 +62,19 @@ class LogManager:
         cluster_id: str,
         config: LogManagerConfig | None = None,
         random_below: Callable[[int], int] | None = None,
+        wall: WallClock | None = None,
     ) -> None:
+        """`wall` beside the `now_ms` of all calls; without one they are the same."""
         config = config or LogManagerConfig()
+        self.wall = wall or WallClock()
         self.files = files
         self.default_config = default_config  # for topics without one; set anew when it changes
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._table = LogTable([LogDirectory(path, files) for path in log_dirs])
-        self.upkeep = LogUpkeep(self._table, config)
+        self.upkeep = LogUpkeep(self._table, config, self.wall)
         self._deletion = LogDeletion(files, self._table, self.upkeep, random_below)
-        self._opener = LogOpener(files, config, random_below)
+        self._opener = LogOpener(files, config, random_below, self.wall)
         # Where a replica is to be made, asked for before it exists.
         self._preferred: dict[TopicPartition, str] = {}
 
@@ -97,6 +102,9 @@ class LogManager:
         except (StartupError, OSError):
             self.release()
             raise
+        known = [directory.wall_clock_ms for directory in self.online_directories()]
+        if any(wall_ms is not None for wall_ms in known):
+            self.wall.resume(now_ms, max(wall_ms or 0 for wall_ms in known))
         self.upkeep.begin(now_ms)
 
     # What there is

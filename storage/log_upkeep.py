@@ -4,7 +4,11 @@
 `retain` takes old segments out of the logs, which is for the caller's loop: it gives the loop back
 after each step, and the files go later, as jobs.
 
-Mirrors: the scheduled tasks of LogManager.
+All times are of the clock that only goes on; what goes by timestamps (retention, producers that
+were only read from disk) rests in the first interval after a jump of the wall clock.
+
+Mirrors: the scheduled tasks of LogManager, whose retention and expiry of producers take the wall
+clock for true at any time.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Collection, Iterator
 
 from ..protocol.errors import KafkaError
 from ..protocol.topics import TopicPartition
+from ..protocol.wall_clock import WallClock
 from .checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -23,7 +28,15 @@ from .checkpoints import (
 from .log import Log
 from .log_config import LogManagerConfig
 from .log_directory import LogDirectory
-from .log_jobs import CHECKPOINTED, Delete, ForgetNew, Job, SyncSwaps, WriteCheckpoint
+from .log_jobs import (
+    CHECKPOINTED,
+    Delete,
+    ForgetNew,
+    Job,
+    NoteWallClock,
+    SyncSwaps,
+    WriteCheckpoint,
+)
 from .log_table import LogTable
 from .retention import delete_old_segments, delete_segments_below_start
 
@@ -32,6 +45,8 @@ logger = logging.getLogger(__name__)
 # Segments of one log that go in one step of `retain`, and logs that are looked at in one.
 SEGMENTS_PER_STEP = 4
 LOGS_PER_STEP = 64
+# How often the wall clock is noted for the next start, while it is trusted.
+WALL_CLOCK_INTERVAL_MS = 5_000
 
 _AFTER_INITIAL_DELAY = (
     RECOVERY_POINT_FILE,
@@ -46,26 +61,25 @@ class LogUpkeep:
         "_cleaned",
         "_config",
         "_deletions",
-        "_latest_ms",
         "_next_run",
         "_table",
         "_unchecked",
+        "_wall",
     )
 
-    def __init__(self, table: LogTable, config: LogManagerConfig) -> None:
+    def __init__(self, table: LogTable, config: LogManagerConfig, wall: WallClock) -> None:
         self._table = table
+        self._wall = wall
         self._config = config
         self._deletions: list[tuple[int, LogDirectory, str]] = []  # due ms, where, path
         self._unchecked: set[str] = set()  # directories whose checkpoints must be written soon
         self._cleaned: list[Log] = []  # compacted further than their checkpoint says
         self._next_run: dict[str, int] = {}  # of a periodic task: when it is due, ms
-        self._latest_ms = 0  # of all times that were told
 
     def begin(self, now_ms: int) -> None:
         """The logs are loaded."""
         config = self._config
         first = now_ms + config.initial_task_delay_ms
-        self._latest_ms = now_ms
         self._next_run = dict.fromkeys(_AFTER_INITIAL_DELAY, first)
         # Not delayed as the other jobs: it only begins with the first roles in Kafka.
         first = now_ms + config.high_watermark_checkpoint_interval_ms
@@ -87,20 +101,38 @@ class LogUpkeep:
 
     def tick(self, now_ms: int) -> list[Job]:
         """The blocking work that is due; run the jobs in order, one at a time."""
-        self._note_time(now_ms)
-        config = self._config
         # What the checkpoint calls clean must not be undone by a power cut.
         jobs = [Job(f"sync {log.name}", SyncSwaps(log)) for log in self._cleaned]
         jobs += self._due_checkpoint_jobs(now_ms)
-        if self._is_due("producer expiry", now_ms, config.producer_id_expiration_check_interval_ms):
-            for log in self._table.current.online():
-                log.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
+        jobs += self._wall_clock_jobs(now_ms)
+        self._expire_producers(now_ms)
         jobs += [
             Job(f"flush {log.name}", log.flush)
             for log in self._table.current.online()
             if log.flush_is_due(now_ms)
         ]
         return jobs + self._deletion_jobs(now_ms)
+
+    def _wall_clock_jobs(self, now_ms: int) -> list[Job]:
+        if self._wall.rests(now_ms, 0):
+            return []
+        is_first = "wall clock" not in self._next_run
+        if not self._is_due("wall clock", now_ms, WALL_CLOCK_INTERVAL_MS):
+            return []
+        wall_ms = self._wall.at_ms(now_ms)
+        return [
+            Job("note the wall clock", NoteWallClock(directory, wall_ms, is_first))
+            for directory in self._table.online_directories()
+        ]
+
+    def _expire_producers(self, now_ms: int) -> None:
+        config = self._config
+        interval_ms = config.producer_id_expiration_check_interval_ms
+        if not self._is_due("producer expiry", now_ms, interval_ms):
+            return
+        wall_ms = self._wall.comparable_ms(now_ms, interval_ms)
+        for log in self._table.current.online():
+            log.producer_state.remove_expired(now_ms, wall_ms, config.producer_id_expiration_ms)
 
     def _due_checkpoint_jobs(self, now_ms: int) -> list[Job]:
         """Each file once: `recovery_points_on_disk` is about the last two."""
@@ -134,17 +166,6 @@ class LogUpkeep:
             for log in self._table.logs_in(directory)
             if log.is_new_since_checkpoints
         ]
-
-    def _note_time(self, now_ms: int) -> None:
-        """A clock that was set back takes all that is due with it, or nothing would happen for as
-        long as it was ahead."""
-        back_ms = self._latest_ms - now_ms
-        if back_ms > 0:
-            self._next_run = {name: due_ms - back_ms for name, due_ms in self._next_run.items()}
-            self._deletions = [
-                (due_ms - back_ms, home, path) for due_ms, home, path in self._deletions
-            ]
-        self._latest_ms = now_ms
 
     def _is_due(self, name: str, now_ms: int, interval_ms: int) -> bool:
         if now_ms < self._next_run.get(name, 0):
@@ -202,20 +223,24 @@ class LogUpkeep:
         for number, log in enumerate(self._table.current.online()):
             if number % LOGS_PER_STEP == 0:
                 yield
-            while not log.config.compact and _delete_some(log, now_ms) == SEGMENTS_PER_STEP:
+            while not log.config.compact and (
+                _delete_some(log, now_ms, interval_ms) == SEGMENTS_PER_STEP
+            ):
                 yield
         for log in self._table.future.online():
-            while _delete_some(log, now_ms, only_below_start=True) == SEGMENTS_PER_STEP:
+            while (
+                _delete_some(log, now_ms, interval_ms, only_below_start=True) == SEGMENTS_PER_STEP
+            ):
                 yield
 
 
-def _delete_some(log: Log, now_ms: int, only_below_start: bool = False) -> int:
+def _delete_some(log: Log, now_ms: int, interval_ms: int, only_below_start: bool = False) -> int:
     if log.is_closed or log.health.error is not None:
         return 0
     try:
         if only_below_start:
             return delete_segments_below_start(log, now_ms, SEGMENTS_PER_STEP)
-        return delete_old_segments(log, now_ms, SEGMENTS_PER_STEP)
+        return delete_old_segments(log, now_ms, SEGMENTS_PER_STEP, interval_ms=interval_ms)
     except KafkaError as error:
         logger.error("Old segments of %s are not deleted: %s", log.name, error.message)
         return 0

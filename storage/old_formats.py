@@ -108,7 +108,7 @@ def _stamped(records: Records, entries: list[Entry], request: AppendRequest) -> 
     end = sum(header.size_in_bytes for header, _ in entries)
     readonly = isinstance(records, memoryview) and records.readonly
     data = bytearray(records[:end]) if readonly else memoryview(records)[:end]
-    append_time = request.now_ms if request.config.log_append_time else None
+    append_time = request.stamp_ms if request.config.log_append_time else None
     position, offset = 0, request.next_offset
     for header, found in entries:
         offset += len(found)
@@ -136,7 +136,7 @@ def _converted(
         compression=target,
         level=config.compression_level(target),
         partition_leader_epoch=request.leader_epoch,
-        log_append_time=request.now_ms if config.log_append_time else None,
+        log_append_time=request.stamp_ms if config.log_append_time else None,
     )
     for _, header in iter_batch_headers(built):
         if header.size_in_bytes > config.max_message_bytes:

@@ -129,9 +129,7 @@ class SnapshotStore:
             return
         file.sync()
 
-    def load_newest(
-        self, state: ProducerState, log_start_offset: int, now_ms: int, expiration_ms: int
-    ) -> str | None:
+    def load_newest(self, state: ProducerState, log_start_offset: int) -> str | None:
         """Fill `state` from the newest good snapshot, else leave it empty at the log start.
 
         Returns what was wrong with the snapshots that were thrown away.
@@ -145,7 +143,7 @@ class SnapshotStore:
                 problem = f"{self.path(offset)}: {error}"
                 self.delete(offset)
                 continue
-            state.load(entries, offset, now_ms, expiration_ms)
+            state.load(entries, offset)
             self.last_snapshot_offset = offset
             return problem
         state.clear(log_start_offset)

@@ -28,6 +28,7 @@ from ..protocol.records.batch import (
     iter_records,
 )
 from ..protocol.records.record import decrement_sequence, increment_sequence
+from ..protocol.wall_clock import NOT_SEEN
 from .append_info import AppendOrigin
 from .transaction_index import AbortedTransaction
 from .verification import VerificationGuard, Verifications
@@ -69,13 +70,18 @@ class ProducerEntry:
         "epoch",
         "last_timestamp",
         "producer_id",
+        "seen_ms",
     )
 
     def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = -1
+        # Of its last batch, as the producer has put it there; snapshots have it.
         self.last_timestamp = -1
+        # When this process last appended for it, by the clock that only goes on; NOT_SEEN: never,
+        # it was read from a snapshot or the log.
+        self.seen_ms = NOT_SEEN
         self.current_txn_first_offset = NO_OFFSET
         self.batches: list[BatchMetadata] = []
 
@@ -129,6 +135,7 @@ class ProducerMemory(NamedTuple):
 
     completed: list[Transaction]
     batches: dict[int, tuple[int, tuple[BatchMetadata, ...]]]
+    seen_ms: dict[int, int]
 
 
 # A marker as all brokers write it. From the magic on: attributes, the count of records; of the one
@@ -272,9 +279,16 @@ class ProducerState:
     # Taking a batch in
 
     def apply(
-        self, header: BatchHeader, base_offset: int, buffer: Buffer, timestamp: int
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        buffer: Buffer,
+        timestamp: int,
+        now_ms: int = NOT_SEEN,
     ) -> AbortedTransaction | None:
-        """Note an appended batch; the entry for the transaction index if it aborts one."""
+        """Note an appended batch; the entry for the transaction index if it aborts one.
+
+        `now_ms` is NOT_SEEN for one that was appended earlier, and is only read."""
         producer_id = header.producer_id
         if header.attributes & _TRANSACTIONAL_BIT:
             self.verifications.end(producer_id)
@@ -283,6 +297,8 @@ class ProducerState:
             if header.is_control and header.record_count == 0:
                 return None
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        if now_ms != NOT_SEEN:
+            entry.seen_ms = now_ms
         if header.attributes & _CONTROL_BIT:
             return self._apply_marker(entry, header, base_offset, buffer)
         if header.producer_epoch != entry.epoch:
@@ -354,6 +370,7 @@ class ProducerState:
                 entry.producer_id: (entry.epoch, tuple(entry.batches))
                 for entry in self.entries.values()
             },
+            {entry.producer_id: entry.seen_ms for entry in self.entries.values()},
         )
 
     def recall(self, memory: ProducerMemory) -> None:
@@ -368,6 +385,10 @@ class ProducerState:
                 first_known = entry.batches[0].last_offset
                 older = [batch for batch in batches if batch.last_offset < first_known]
                 entry.batches = (older + entry.batches)[-BATCHES_KEPT:]
+        for producer_id, seen_ms in memory.seen_ms.items():
+            entry = self.entries.get(producer_id)
+            if entry is not None:
+                entry.seen_ms = seen_ms
         self._update_first_unstable_offset()
 
     def _forget_completed_below(self, offset: int) -> None:
@@ -390,41 +411,60 @@ class ProducerState:
         self.first_unstable_offset = None
         self.map_end_offset = map_end_offset
 
-    def load(
-        self, entries: list[ProducerEntry], map_end_offset: int, now_ms: int, expiration_ms: int
-    ) -> None:
-        """Take over a snapshot."""
+    def load(self, entries: list[ProducerEntry], map_end_offset: int) -> None:
+        """Take over a snapshot; those in it that have expired go with the next `remove_expired`."""
         self.clear(map_end_offset)
         for entry in entries:
-            if not _expired(entry, now_ms, expiration_ms):
-                self.entries[entry.producer_id] = entry
+            self.entries[entry.producer_id] = entry
         open_ones = [e for e in self.entries.values() if e.current_txn_first_offset >= 0]
         for entry in sorted(open_ones, key=lambda e: e.current_txn_first_offset):
             first = entry.current_txn_first_offset
             self._ongoing[first] = Transaction(entry.producer_id, first)
         self._update_first_unstable_offset()
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Drop producers that were idle for too long; returns how many."""
-        gone = [e.producer_id for e in self.entries.values() if _expired(e, now_ms, expiration_ms)]
+    def remove_expired(self, now_ms: int, wall_ms: int | None, expiration_ms: int) -> int:
+        """Drop producers that were idle for too long; returns how many.
+
+        Those of whom this process has seen a batch by the clock that only goes on. Those that it
+        has only read of by their timestamps, `wall_ms` being the time; None: not now.
+        """
+        gone = [
+            entry.producer_id
+            for entry in self.entries.values()
+            if _expired(entry, now_ms, wall_ms, expiration_ms)
+        ]
         for producer_id in gone:
             del self.entries[producer_id]
         self.verifications.remove_expired(now_ms, expiration_ms)
         return len(gone)
 
-    def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
+    def has_late_transaction(
+        self, now_ms: int, wall_ms: int, max_transaction_timeout_ms: int
+    ) -> bool:
         """Whether the oldest open transaction outlived every timeout it may have."""
         if not self._ongoing:
             return False
         entry = self.entries.get(next(iter(self._ongoing.values())).producer_id)
-        if entry is None or entry.last_timestamp <= 0:
+        if entry is None:
             return False
+        idle_ms = _idle_ms(entry, now_ms, wall_ms)
         limit = max_transaction_timeout_ms + _LATE_TRANSACTION_BUFFER_MS
-        return now_ms - entry.last_timestamp > limit
+        return idle_ms is not None and idle_ms > limit
 
 
-def _expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
-    return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+def _idle_ms(entry: ProducerEntry, now_ms: int, wall_ms: int) -> int | None:
+    """How long ago the producer's last batch came; None: it had no timestamp."""
+    if entry.seen_ms != NOT_SEEN:
+        return now_ms - entry.seen_ms
+    return None if entry.last_timestamp <= 0 else wall_ms - entry.last_timestamp
+
+
+def _expired(entry: ProducerEntry, now_ms: int, wall_ms: int | None, expiration_ms: int) -> bool:
+    if entry.current_txn_first_offset >= 0:
+        return False
+    if entry.seen_ms != NOT_SEEN:
+        return now_ms - entry.seen_ms >= expiration_ms
+    return wall_ms is not None and wall_ms - entry.last_timestamp >= expiration_ms
 
 
 def end_txn_marker(buffer: Buffer) -> EndTxnMarker | None:

@@ -68,7 +68,6 @@ class LogLoader:
         "directory",
         "epochs",
         "epochs_lost",
-        "expiration_ms",
         "files",
         "log_start",
         "now_ms",
@@ -91,7 +90,6 @@ class LogLoader:
         shown_recovery_point: int,
         log_start_offset: int,
         now_ms: int,
-        expiration_ms: int,
         report: Report,
         compacted_below: int = 0,
     ) -> None:
@@ -104,7 +102,6 @@ class LogLoader:
         self.log_start = log_start_offset
         self.compacted_below = compacted_below
         self.now_ms = now_ms
-        self.expiration_ms = expiration_ms
         self.report = report
         self.segments = Segments()
         self.epochs_lost = False
@@ -169,8 +166,6 @@ class LogLoader:
             self.segments,
             log_start,
             log_end,
-            now_ms=self.now_ms,
-            expiration_ms=self.expiration_ms,
             reload_from_clean_shutdown=self.clean,
             report=self.report,
         )
@@ -284,8 +279,6 @@ class LogLoader:
             self.segments,
             self.log_start,
             segment.base_offset,
-            now_ms=self.now_ms,
-            expiration_ms=self.expiration_ms,
             report=self.report,
         )
         segment.reset_indexes(self.config)
@@ -431,8 +424,6 @@ def rebuild_producer_state(
     log_start_offset: int,
     last_offset: int,
     *,
-    now_ms: int,
-    expiration_ms: int,
     reload_from_clean_shutdown: bool = False,
     report: Report | None = None,
 ) -> None:
@@ -445,7 +436,7 @@ def rebuild_producer_state(
             snapshots.take(state)
         return
     snapshots.delete_outside(log_start_offset, last_offset)
-    problem = snapshots.load_newest(state, log_start_offset, now_ms, expiration_ms)
+    problem = snapshots.load_newest(state, log_start_offset)
     if problem is not None and report is not None:
         report(f"dropped producer snapshots: {problem}")
     for segment in segments.covering(state.map_end_offset, last_offset):

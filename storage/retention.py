@@ -5,6 +5,9 @@ watermark goes; an empty active segment stays, one that holds only old messages 
 new one has been rolled. Size and time count with `cleanup.policy=delete` only; what is wholly below
 the log start offset (DeleteRecords) goes in any case. At equal size or age a segment stays.
 
+Age is the wall clock's time less a record's timestamp. In the first interval after a jump of that
+clock (`WallClock.rests`) nothing goes by its age.
+
 For logs with `cleanup.policy=delete` the broker's upkeep calls `delete_old_segments`, for those
 that are compacted (`compact,delete` too) the cleaner calls it between its cleanings. It belongs to
 the thread of the log, and renames files; to unlink them comes later
@@ -30,15 +33,18 @@ _UNITS_MS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("
 logger = logging.getLogger(__name__)
 
 
-def delete_old_segments(log: Log, now_ms: int, limit: int = NO_LIMIT) -> int:
+def delete_old_segments(
+    log: Log, now_ms: int, limit: int = NO_LIMIT, *, interval_ms: int = 0
+) -> int:
     """Delete the segments that the log's configs do not want any more; returns how many.
 
-    `limit` many at once: when that many went, ask again.
+    `limit` many at once: when that many went, ask again. `interval_ms`: how often this is done.
     """
     count = delete_segments_below_start(log, now_ms, limit)
     if log.config.delete:
         count += _delete(log, now_ms, _breaching_size(log), limit - count)
-        count += _delete_old(log, now_ms, limit - count)
+        if not log.wall.rests(now_ms, interval_ms):
+            count += _delete_old(log, now_ms, limit - count)
     return count
 
 
@@ -49,7 +55,7 @@ def why_deleted(log: Log, now_ms: int) -> Iterator[tuple[Segment, str]]:
     if log.config.delete:
         for segment in _breaching_size(log):
             yield segment, f"the log is larger than retention.bytes, {log.config.retention_bytes}"
-        for segment in _breaching_time(log, now_ms):
+        for segment in _breaching_time(log, log.wall.at_ms(now_ms)):
             yield segment, f"older than retention.ms, {log.config.retention_ms}"
 
 
@@ -68,7 +74,8 @@ def _delete(log: Log, now_ms: int, breaching: Iterator[Segment], limit: int) -> 
 
 def _delete_old(log: Log, now_ms: int, limit: int) -> int:
     """By time. It says why: records with timestamps of long ago go soon after they came."""
-    too_old = list(islice(_breaching_time(log, now_ms), limit))
+    wall_ms = log.wall.at_ms(now_ms)
+    too_old = list(islice(_breaching_time(log, wall_ms), limit))
     if not too_old:
         return 0
     newest_ms = max(segment.largest_timestamp for segment in too_old)
@@ -83,7 +90,7 @@ def _delete_old(log: Log, now_ms: int, limit: int) -> int:
         log.log_start_offset,
         date_text(newest_ms),
         newest_ms,
-        age_text(now_ms - newest_ms),
+        age_text(wall_ms - newest_ms),
         retention_ms,
         age_text(retention_ms),
     )
@@ -140,11 +147,11 @@ def _breaching_size(log: Log) -> Iterator[Segment]:
         yield segment
 
 
-def _breaching_time(log: Log, now_ms: int) -> Iterator[Segment]:
+def _breaching_time(log: Log, wall_ms: int) -> Iterator[Segment]:
     retention_ms = log.config.retention_ms
     if retention_ms < 0:
         return
     for segment, _ in _deletable(log):
-        if now_ms - segment.largest_timestamp <= retention_ms:
+        if wall_ms - segment.largest_timestamp <= retention_ms:
             return
         yield segment

@@ -131,7 +131,7 @@ def needs_record_scan(records: Records, config: LogConfig, full: bool) -> bool:
 def pre_validate(
     records: Records,
     config: LogConfig,
-    now_ms: int,
+    stamp_ms: int,
     request_version: int | None,
     name: str,
     full: bool,
@@ -140,7 +140,9 @@ def pre_validate(
 
     `records` are written to, and have to stay as they are until they are appended.
     """
-    request = AppendRequest(config, 0, 0, now_ms, AppendOrigin.CLIENT, request_version, name, full)
+    request = AppendRequest(
+        config, 0, 0, stamp_ms, AppendOrigin.CLIENT, request_version, name, full
+    )
     # The time of the append takes the place of the producer's, which another config may want back.
     batch = _pre_validate(bytearray(records) if config.log_append_time else records, request)
     batch.source = records
@@ -150,7 +152,7 @@ def pre_validate(
 def pre_validate_quickly(
     records: Records,
     config: LogConfig,
-    now_ms: int,
+    stamp_ms: int,
     request_version: int | None,
     name: str,
     full: bool,
@@ -166,7 +168,9 @@ def pre_validate_quickly(
         or not config.records_have_no_rules
     ):
         return None
-    request = AppendRequest(config, 0, 0, now_ms, AppendOrigin.CLIENT, request_version, name, full)
+    request = AppendRequest(
+        config, 0, 0, stamp_ms, AppendOrigin.CLIENT, request_version, name, full
+    )
     is_gzip = records[_ATTRIBUTES_OFFSET] & CODEC_BITS == Compression.GZIP
     request.max_unpacked_bytes = _QUICK_GZIP_BYTES if is_gzip else _QUICK_UNPACKED_BYTES
     try:
@@ -189,7 +193,7 @@ def validate(
     config: LogConfig,
     next_offset: int,
     leader_epoch: int,
-    now_ms: int,
+    stamp_ms: int,
     origin: AppendOrigin,
     request_version: int | None,
     name: str,
@@ -204,7 +208,7 @@ def validate(
         return _take(
             records,
             AppendRequest(
-                config, next_offset, leader_epoch, now_ms, origin, request_version, name, full
+                config, next_offset, leader_epoch, stamp_ms, origin, request_version, name, full
             ),
         )
     try:
@@ -213,7 +217,7 @@ def validate(
         return _validate_any(
             records,
             AppendRequest(
-                config, next_offset, leader_epoch, now_ms, origin, request_version, name, full
+                config, next_offset, leader_epoch, stamp_ms, origin, request_version, name, full
             ),
         )
     base_offset, length, _, magic, crc, _, _, _, _, _, _, _, _ = header
@@ -234,7 +238,7 @@ def validate(
     return _validate_any(
         records,
         AppendRequest(
-            config, next_offset, leader_epoch, now_ms, origin, request_version, name, full
+            config, next_offset, leader_epoch, stamp_ms, origin, request_version, name, full
         ),
     )
 
@@ -323,7 +327,7 @@ def _stamp(records: Records, max_timestamp: int, request: AppendRequest) -> Batc
     """Write offsets, epoch, timestamp type and largest timestamp in place; returns the header."""
     assign_offset_and_epoch(records, 0, request.next_offset, request.leader_epoch)
     if request.config.log_append_time:
-        set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, request.now_ms)
+        set_max_timestamp(records, 0, TimestampType.LOG_APPEND_TIME, request.stamp_ms)
     else:
         set_max_timestamp(records, 0, TimestampType.CREATE_TIME, max_timestamp)
     return read_batch_header(records)

@@ -2,7 +2,8 @@
 
 Job: whoever changes something that all brokers keep (configs, tokens) writes a sequence node whose
 data says what; each broker watches the parent and is called with the data of new nodes, in order.
-Nodes older than 15 minutes are deleted by whoever is told of another one.
+Nodes older than 15 minutes are deleted by whoever is told of another one, unless its wall clock
+has just jumped: others may not have read them.
 Invariants: a watch is armed before the nodes are read, so none is missed; a node is told until its
 changes are applied; what is there at the start counts as told, since the caller loads everything
 after it, and so after a lost session, while which nodes may have come and gone.
@@ -48,14 +49,15 @@ class ChangeNotifications:
     async def follow(
         self,
         on_changes: OnChanges,
-        clock: Callable[[], int],
+        wall_ms: Callable[[], int | None],
         *,
         load: Callable[[], Awaitable[None]] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Call `on_changes` for what is new, until cancelled.
 
-        `load`, which reads everything, comes before anything else, and again in each new session.
+        `wall_ms`: the time by which nodes are old; None: none is now. `load`, which reads
+        everything, comes before anything else, and again in each new session.
         """
         first, loaded_in = True, -1
         while True:
@@ -66,7 +68,7 @@ class ChangeNotifications:
                 listing = await self._client.execute_one(
                     GetChildren(self._path, watch=True), self._fired
                 )
-                await self._process(listing.children, on_changes, clock(), quiet=loads)
+                await self._process(listing.children, on_changes, wall_ms(), quiet=loads)
                 if load is not None and loads:
                     await load()
                 loaded_in = session
@@ -83,7 +85,7 @@ class ChangeNotifications:
         self._changed.set()
 
     async def _process(
-        self, children: Collection[str], on_changes: OnChanges, now_ms: int, *, quiet: bool
+        self, children: Collection[str], on_changes: OnChanges, wall_ms: int | None, *, quiet: bool
     ) -> None:
         prefix = f"{self._path}/"
         pending = sorted((znodes.sequence_number(name), name) for name in children)
@@ -94,14 +96,14 @@ class ChangeNotifications:
         if not quiet:
             await on_changes([result.data for result in results if result.ok])
         self._last_change = fresh[-1][0]
-        await self._delete_old(children, fresh, results, now_ms)
+        await self._delete_old(children, fresh, results, wall_ms)
 
     async def _delete_old(
         self,
         children: Collection[str],
         fresh: Iterable[tuple[int, str]],
         results: Iterable[ZkResult],
-        now_ms: int,
+        wall_ms: int | None,
     ) -> None:
         created = {name: self._created[name] for name in children if name in self._created}
         created |= {
@@ -109,7 +111,11 @@ class ChangeNotifications:
             for (_, name), result in zip(fresh, results, strict=True)
             if result.stat is not None
         }
-        expired = [name for name, at_ms in created.items() if now_ms - at_ms > CHANGE_EXPIRY_MS]
+        expired = [
+            name
+            for name, at_ms in created.items()
+            if wall_ms is not None and wall_ms - at_ms > CHANGE_EXPIRY_MS
+        ]
         if expired:
             await self._client.execute([Delete(f"{self._path}/{name}") for name in expired])
         self._created = created

@@ -23,6 +23,7 @@ import trio
 
 from ...protocol.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
 from ...protocol.schema import Message
+from ...protocol.wall_clock import WallClock
 from ...protocol.zookeeper.operations import Flow, SessionExpired
 from ...replication.controller import effects, events
 from ...replication.controller.config import ControllerConfig
@@ -64,6 +65,7 @@ class ControllerRuntime:
         config: ControllerConfig,
         *,
         clock: Callable[[], int],
+        wall: WallClock,
         new_topic_id: Callable[[], bytes],
         register: Callable[[], Awaitable[None]],
         listener: str | None = None,
@@ -77,6 +79,7 @@ class ControllerRuntime:
         self.machine = Controller(config, new_topic_id)
         self._zookeeper = zookeeper
         self._clock = clock
+        self._wall = wall
         self._register = register
         self._connect = connect
         self._socket_timeout_ms = socket_timeout_ms
@@ -169,7 +172,7 @@ class ControllerRuntime:
                     await self._process(event)
 
     async def _process(self, event: events.Event) -> None:
-        flow = self.machine.process(event, self._clock())
+        flow = self.machine.process(event, self._wall.at_ms(self._clock()))
         try:
             await self._drive(flow)
         except Exception:

@@ -19,6 +19,7 @@ import trio
 
 from ...protocol.errors import ErrorCode
 from ...protocol.sanitized_names import desanitize, sanitize
+from ...protocol.wall_clock import WallClock
 from ...protocol.zookeeper.constants import ZkCode
 from ...protocol.zookeeper.operations import (
     Create,
@@ -158,7 +159,7 @@ def _decoded(token_id: str, data: bytes | None) -> TokenInfo | None:
 class DelegationTokenStore:
     """`new_id` makes the id of a new token."""
 
-    __slots__ = ("_client", "_clock", "_lock", "_new_id", "tokens")
+    __slots__ = ("_client", "_clock", "_lock", "_new_id", "_wall", "tokens")
 
     def __init__(
         self,
@@ -166,12 +167,18 @@ class DelegationTokenStore:
         tokens: DelegationTokens,
         clock: Callable[[], int],
         new_id: Callable[[], str],
+        wall: WallClock,
     ) -> None:
         self.tokens = tokens
         self._client = client
         self._clock = clock
         self._new_id = new_id
+        self._wall = wall
         self._lock = trio.Lock()
+
+    def _now_ms(self) -> int:
+        """Since the epoch, as tokens have it: not that of a wall clock that has just jumped."""
+        return self._wall.trusted_ms(self._clock())
 
     # Changes
 
@@ -184,7 +191,7 @@ class DelegationTokenStore:
     ) -> TokenInfo | ErrorCode:
         async with self._lock:
             token = self.tokens.new_token(
-                self._new_id(), owner, requester, renewers, max_lifetime_ms, self._clock()
+                self._new_id(), owner, requester, renewers, max_lifetime_ms, self._now_ms()
             )
             if isinstance(token, ErrorCode):
                 return token
@@ -198,7 +205,7 @@ class DelegationTokenStore:
         self, given_hmac: bytes, by: KafkaPrincipal, period_ms: int
     ) -> TokenInfo | ErrorCode:
         async with self._lock:
-            token = self.tokens.renewed(given_hmac, by, period_ms, self._clock())
+            token = self.tokens.renewed(given_hmac, by, period_ms, self._now_ms())
             if isinstance(token, TokenInfo):
                 await self._write(token)
             return token
@@ -207,7 +214,7 @@ class DelegationTokenStore:
         self, given_hmac: bytes, by: KafkaPrincipal, period_ms: int
     ) -> TokenInfo | ErrorCode:
         async with self._lock:
-            token = self.tokens.ended(given_hmac, by, period_ms, self._clock())
+            token = self.tokens.ended(given_hmac, by, period_ms, self._now_ms())
             if isinstance(token, TokenInfo):
                 if period_ms < 0:
                     await self._delete(token.token_id)
@@ -241,7 +248,10 @@ class DelegationTokenStore:
 
             async def follow(*, task_status: trio.TaskStatus[None]) -> None:
                 await changes.follow(
-                    self._changed, self._clock, load=self._load, task_status=task_status
+                    self._changed,
+                    lambda: self._wall.comparable_ms(self._clock(), 0),
+                    load=self._load,
+                    task_status=task_status,
                 )
 
             await nursery.start(follow)
@@ -274,13 +284,16 @@ class DelegationTokenStore:
                 next_check = None
             elif next_check is None or trio.current_time() >= next_check:
                 next_check = trio.current_time() + interval_ms / 1000
-                await self._expire_all()
+                await self._expire_all(interval_ms)
             await trio.sleep(min(interval_ms / 1000, CONTROLLER_LOOK_SECONDS))
 
-    async def _expire_all(self) -> None:
+    async def _expire_all(self, interval_ms: int) -> None:
+        now_ms = self._wall.comparable_ms(self._clock(), interval_ms)
+        if now_ms is None:
+            return
         try:
             async with self._lock:
-                for token_id in self.tokens.expired(self._clock()):
+                for token_id in self.tokens.expired(now_ms):
                     await self._delete(token_id)
         except SessionExpired:
             logger.info("Expired delegation tokens stay until the next check: session lost")

@@ -104,7 +104,7 @@ def read_brokers() -> Flow[list[BrokerRegistration]]:
 
 def register_broker(
     registration: BrokerRegistration,
-    now_ms: int,
+    wall_ms: int,
     session_id: int,
     previous_session_ids: Sequence[int] = (),
 ) -> Flow[int]:
@@ -112,7 +112,7 @@ def register_broker(
     path = znodes.broker_path(registration.broker_id)
     others = yield from read_brokers()
     _check_endpoints(registration, others)
-    data = znodes.encode_broker(registration, now_ms)
+    data = znodes.encode_broker(registration, wall_ms)
     while True:
         create = Multi((Create(path, ephemeral=True), SetData(path, data, 0)))
         created = yield from run_one(create)

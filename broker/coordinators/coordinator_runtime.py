@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 MAX_LOADING_THREADS = 1
 REPLICATION_POLL_MS = 10
 MAX_LOAD_TIMES = 100
-CLOCK_STEP_MS = 500
 
 _MS = 1000
 
@@ -55,8 +54,6 @@ class Machine(Protocol):
     def start(self, partition_count: int, now_ms: int) -> None: ...
 
     def stop(self) -> None: ...
-
-    def clock_was_set(self, step_ms: int) -> None: ...
 
     def next_deadline_ms(self) -> int | None: ...
 
@@ -147,7 +144,6 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
 
     __slots__ = (
         "_clock",
-        "_clock_lead_ms",
         "_effects",
         "_is_performing",
         "_load_buffer_bytes",
@@ -155,7 +151,6 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         "_nursery",
         "_performers",
         "_replicas",
-        "_seen_ms",
         "_sleep_until_ms",
         "_wake",
         "load_times_ms",
@@ -184,34 +179,18 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         self._load_limit = trio.CapacityLimiter(MAX_LOADING_THREADS)
         self._effects: deque[EffectT] = deque()  # taken from the machine, and not yet performed
         self._is_performing = False
-        self._clock_lead_ms = 0
-        self._seen_ms = -1
         self._sleep_until_ms: float = inf
         self._wake = trio.Event()
         self._nursery: trio.Nursery | None = None
 
     @property
     def now_ms(self) -> int:
-        """The wall clock, held against trio's clock: a step of it must not end sessions, so the
-        machine's own deadlines are moved along when it is set."""
-        now_ms = self._clock()
-        if now_ms == self._seen_ms:
-            return now_ms  # of many requests in a millisecond one looks for a step
-        self._seen_ms = now_ms
-        lead_ms = now_ms - int(trio.current_time() * _MS)
-        step_ms = lead_ms - self._clock_lead_ms
-        if abs(step_ms) >= CLOCK_STEP_MS:
-            self._clock_lead_ms = lead_ms
-            self._clock_was_set(step_ms)
-        return now_ms
+        """Of the clock that only goes on."""
+        return self._clock()
 
-    def let_pass(self, step_ms: int) -> None:
-        """The clock is about to be set on, and this time counts: sessions and time-outs end."""
-        self._clock_lead_ms += step_ms
+    def look_again(self) -> None:
+        """Time has passed faster than trio's clock: see what is due."""
         self._wake.set()
-
-    def _clock_was_set(self, step_ms: int) -> None:
-        self.machine.clock_was_set(step_ms)
 
     async def run(
         self,
@@ -222,7 +201,6 @@ class CoordinatorRuntime(ABC, Generic[MachineT, EffectT]):
         """Serve until cancelled; `partition_count` is that of the topic, made or to be."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._clock_lead_ms = self._clock() - int(trio.current_time() * _MS)
             self.machine.start(partition_count, self.now_ms)
             nursery.start_soon(self._run_timers)
             task_status.started()

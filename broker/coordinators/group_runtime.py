@@ -89,17 +89,13 @@ class GroupRuntime(CoordinatorRuntime[GroupCoordinator, Effect]):
     ) -> None:
         super().__init__(
             replicas,
-            GroupCoordinator(config, new_uuid),
+            GroupCoordinator(config, new_uuid, replicas.wall),
             {Reply: self._reply, Append: self._append},
             clock=clock,
             load_buffer_bytes=load_buffer_bytes,
         )
         self._commit_timeout_ms = commit_timeout_ms
         self._commit_acks = config.commit_required_acks
-
-    def _clock_was_set(self, step_ms: int) -> None:
-        logger.warning("The system clock was set by %d ms", step_ms)
-        super()._clock_was_set(step_ms)
 
     def spawn(
         self, handler: Callable[..., Awaitable[None]], request: Request, *arguments: Any

@@ -55,7 +55,7 @@ class MarkerWriter:
         this returns, and after `timeout_ms` at the latest."""
         hosted = self._replicas.hosted.partitions
         now_ms = self._replicas.clock()
-        batch = _control_batch(marker, now_ms)
+        batch = _control_batch(marker, self._replicas.wall.stamp_ms(now_ms))
         entries: dict[TopicPartition, bytearray] = {}
         errors: Errors = {}
         for key in partitions:
@@ -117,11 +117,11 @@ def _the_write(write: _Write) -> _Write:
     return write
 
 
-def _control_batch(marker: Marker, now_ms: int) -> bytearray:
+def _control_batch(marker: Marker, stamp_ms: int) -> bytearray:
     kind = ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
     return build_end_txn_marker(
         EndTxnMarker(kind, marker.coordinator_epoch),
-        timestamp=now_ms,
+        timestamp=stamp_ms,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
     )

@@ -93,7 +93,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionCoordinator, Effect]):
         """`listener` is the one on which the other brokers are asked to write markers."""
         super().__init__(
             replicas,
-            TransactionCoordinator(config),
+            TransactionCoordinator(config, replicas.wall),
             {
                 Reply: self._reply,
                 Append: self._append,

@@ -226,7 +226,12 @@ class ProduceHandler:
         """Look at all records of a small compressed batch here and now; None if it takes longer."""
         log = self._replicas.hosted.partitions[key].log
         return pre_validate_quickly(
-            records, log.config, self._clock(), request.api_version, log.name, log.validate_fully
+            records,
+            log.config,
+            log.wall.stamp_ms(self._clock()),
+            request.api_version,
+            log.name,
+            log.validate_fully,
         )
 
     async def _examine(
@@ -243,7 +248,7 @@ class ProduceHandler:
                 _pre_validate_timed,
                 entries[key],
                 log.config,
-                self._clock(),
+                log.wall.stamp_ms(self._clock()),
                 request.api_version,
                 log.name,
                 log.validate_fully,

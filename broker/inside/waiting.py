@@ -136,7 +136,7 @@ def _of_groups(groups: list[Group], now_ms: int) -> list[Row]:
 
 
 def _of_timer(group: Group, deadline_ms: int, there: int, what: str, now_ms: int) -> Row:
-    since = group.state_timestamp_ms
+    since = group.state_since_ms
     return {
         "client_id": f"group {group.group_id}",
         "host": "",

@@ -26,9 +26,6 @@ from .settled_replicas import SettledReplicas
 logger = logging.getLogger("pybroker.broker.replicas.replica_runtime")
 
 _MS = 1000
-# While something waits, look at the clock this often: it might have been set back.
-MAX_TIMER_SLEEP_MS = 1000
-CLOCK_STEP_MS = 500
 
 
 class ReplicaRuntime(SettledReplicas):
@@ -77,6 +74,10 @@ class ReplicaRuntime(SettledReplicas):
         elif self.on_failed_log_dir is not None:
             self.on_failed_log_dir(effect)
 
+    def look_again(self) -> None:
+        """Time has passed faster than trio's clock: see what is due."""
+        self._wake.set()
+
     def parked(self, wait_ms: int, now_ms: int) -> None:
         """Something waits for at most `wait_ms`: see that the timer task wakes up in time."""
         if now_ms + wait_ms < self._sleep_until_ms:
@@ -96,17 +97,11 @@ class ReplicaRuntime(SettledReplicas):
         while True:
             next_ms = manager.waiting.next_deadline_ms()
             self._sleep_until_ms = inf if next_ms is None else next_ms
-            before_ms = self.clock()
-            wait_ms = inf if next_ms is None else min(next_ms - before_ms, MAX_TIMER_SLEEP_MS)
+            wait_ms = inf if next_ms is None else next_ms - self.clock()
             with trio.move_on_after(max(0, wait_ms) / _MS):
                 await self._wake.wait()
                 self._wake = trio.Event()
-            now_ms = self.clock()
-            if now_ms < before_ms - CLOCK_STEP_MS:
-                logger.warning("The system clock went back by %d ms", before_ms - now_ms)
-                manager.waiting.restart_timers(now_ms)
-            else:
-                manager.waiting.tick(now_ms)
+            manager.waiting.tick(self.clock())
             self.settle()
 
     async def _answer_followers(self) -> None:

@@ -64,11 +64,13 @@ class SettledReplicas(ABC):
         "hosted",
         "manager",
         "settling",
+        "wall",
     )
 
     def __init__(self, manager: ReplicaManager, clock: Callable[[], int]) -> None:
         self.manager = manager
-        self.clock = clock
+        self.clock = clock  # that only goes on, in ms
+        self.wall = manager.hosted.log_manager.wall
         self.hosted: HostedPartitions = manager.hosted
         # For `with`: gives the manager, and settles at the end.
         self.settling = _Settling(self)

@@ -1,10 +1,71 @@
-"""The clock of a broker's machines."""
+"""The two clocks of a broker, and the one place where they are read.
+
+`now_ms` is the time of all machines: milliseconds that begin at the wall clock's reading at the
+start and run with the monotonic clock, whatever is done to the wall clock meanwhile. `wall` knows
+how the wall clock stands to it (`protocol.wall_clock`); a look at it every second notices jumps.
+
+A test may set the wall clock (`ahead_ms`) or let time pass (`advance`): in its broker only.
+"""
 
 from __future__ import annotations
 
-from time import time_ns
+import logging
+from time import monotonic_ns, time_ns
+from typing import Final
+
+import trio
+
+from ...protocol.wall_clock import WallClock
+
+logger = logging.getLogger("pybroker.broker.resources.clock")
+
+LOOK_SECONDS: Final = 1.0
+
+_NS_PER_MS: Final = 1_000_000
 
 
 def wall_clock_ms() -> int:
     """Milliseconds since the epoch; it may be set, also back."""
-    return time_ns() // 1_000_000
+    return time_ns() // _NS_PER_MS
+
+
+class Clock:
+    """Of one broker."""
+
+    def __init__(self) -> None:
+        self._start_ms = wall_clock_ms() - monotonic_ns() // _NS_PER_MS
+        self._passed_ms = 0  # by `advance`
+        self.ahead_ms = 0  # of the machine's wall clock; set by tests
+        self.wall = WallClock()
+
+    def now_ms(self) -> int:
+        return monotonic_ns() // _NS_PER_MS + self._start_ms
+
+    def wall_ms(self) -> int:
+        """What the wall clock shows; for stamps and comparisons ask `wall`."""
+        return wall_clock_ms() + self._passed_ms + self.ahead_ms
+
+    def comparable_ms(self) -> int | None:
+        """The wall clock's time to compare with timestamps; None while that is not to be done."""
+        return self.wall.comparable_ms(self.now_ms(), 0)
+
+    def advance(self, ms: int) -> None:
+        """So much time passes at once, by both clocks."""
+        self._start_ms += ms
+        self._passed_ms += ms
+
+    def look(self) -> None:
+        """Notice what has been done to the wall clock."""
+        step_ms = self.wall.note(self.now_ms(), self.wall_ms())
+        if step_ms:
+            logger.warning(
+                "The system clock was set by %d ms; nothing is deleted by its timestamps for a"
+                " while",
+                step_ms,
+            )
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            self.look()

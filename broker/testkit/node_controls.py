@@ -9,7 +9,6 @@ Invariants: without a rule no request passes here; without a fault of the disk n
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ import trio
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...replication.metadata_cache import MetadataUpdate
+from ..resources.clock import wall_clock_ms
 from .controls import serve_controls
 from .disk_faults import DiskFault, break_disk, mend_disk
 from .history import History
@@ -51,7 +51,6 @@ class NodeControls:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ahead_ms = 0
         self._interceptions = Interceptions()
         self._history = History()
         self._broker: Broker
@@ -69,9 +68,6 @@ class NodeControls:
             "history": lambda: list(self._history.changes),
         }
 
-    def clock(self) -> int:
-        return time.time_ns() // 1_000_000 + self._ahead_ms
-
     async def run(self, broker: Broker) -> None:
         self._broker = broker
         broker.parts.orders.on_metadata.append(self._note_change)
@@ -81,7 +77,7 @@ class NodeControls:
             await serve_controls(self._path, self._actions)
 
     def _note_change(self, update: MetadataUpdate) -> None:
-        self._history.note(self._broker.parts.cache, update, time.time_ns() // 1_000_000)
+        self._history.note(self._broker.parts.cache, update, wall_clock_ms())
 
     # Requests
 
@@ -133,24 +129,22 @@ class NodeControls:
     # Time
 
     def _set_clock(self, ahead_ms: int) -> None:
-        """Sessions and time-outs go on as they do on a machine whose clock is set."""
-        went_back = ahead_ms < self._ahead_ms
-        self._ahead_ms = ahead_ms
-        if went_back:
-            # Found out within a second otherwise, and what is asked meanwhile would time out.
-            with self._broker.parts.replicas.runtime.settling as manager:
-                manager.waiting.restart_timers(self.clock())
+        """What goes by the monotonic clock goes on, as on a machine whose clock is set."""
+        clocks = self._broker.clocks
+        clocks.ahead_ms = ahead_ms
+        clocks.look()
 
     async def _advance(self, ms: int) -> None:
         """As if so much time had passed, in which nobody did anything."""
         parts = self._broker.parts
         logs = self._broker.logs
         assert logs is not None
+        self._broker.clocks.advance(ms)
+        parts.replicas.runtime.look_again()
         for coordinator in parts.coordinators[:2]:
-            coordinator.let_pass(ms)
-        self._ahead_ms += ms
+            coordinator.look_again()
         logs.upkeep.retain_soon()
-        for _ in logs.retain(self.clock()):
+        for _ in logs.retain(self._broker.clock()):
             await trio.lowlevel.checkpoint()
         parts.cleaner.configs_changed()
 
@@ -162,7 +156,7 @@ class NodeControls:
         mine = [log for log in broker.logs.logs() if log.topic == topic and log.config.compact]
         for log in mine:
             if log.segments.active.size:
-                log.roll(self.clock())
+                log.roll(broker.clock())
         dirty = {
             (log.topic, log.partition)
             for log in mine

@@ -53,7 +53,7 @@ class CommitPlan:
             for entry in topic.partitions:
                 partition = (topic.name, entry.partition_index)
                 key = offset_commit_key(self.group_id, partition)
-                value = offset_commit_value(_to_offset(entry, 0))
+                value = offset_commit_value(_to_offset(entry, 0, 0))
                 before = b"\0\0%b%b%b%b" % (
                     encode_varlong(len(records)),
                     encode_varlong(len(key)),
@@ -81,17 +81,17 @@ class CommitPlan:
         """A partition is named twice."""
         return len({entry[0] for entry in self.entries}) != len(self.entries)
 
-    def values(self, now_ms: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed now."""
-        return {entry[0]: _to_offset(entry[1], now_ms) for entry in self.entries}
+    def values(self, now_ms: int, stamp_ms: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed now; `stamp_ms` is this moment in terms of timestamps."""
+        return {entry[0]: _to_offset(entry[1], now_ms, stamp_ms) for entry in self.entries}
 
-    def batch(self, now_ms: int) -> bytearray:
+    def batch(self, stamp_ms: int) -> bytearray:
         """The records of `values`."""
         batch = self._batch.copy()
-        _TIMES(batch, _TIMES_OFFSET, now_ms, now_ms)
+        _TIMES(batch, _TIMES_OFFSET, stamp_ms, stamp_ms)
         for _, entry, offset_at, time_at in self.entries:
             _INT64(batch, offset_at, entry.committed_offset)
-            _INT64(batch, time_at, now_ms)
+            _INT64(batch, time_at, stamp_ms)
         _UINT32(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
         return batch
 
@@ -107,11 +107,14 @@ def plan_of(request: Any, api_version: int, metadata_max_bytes: int) -> CommitPl
     return plan
 
 
-def _to_offset(entry: OffsetCommitRequestPartition, now_ms: int) -> OffsetAndMetadata:
+def _to_offset(
+    entry: OffsetCommitRequestPartition, now_ms: int, stamp_ms: int
+) -> OffsetAndMetadata:
     return OffsetAndMetadata(
         entry.committed_offset,
         entry.committed_leader_epoch,
         entry.committed_metadata or "",
-        now_ms,
+        stamp_ms,
         NO_EXPIRE_TIMESTAMP,
+        now_ms,
     )

@@ -28,6 +28,7 @@ from ...protocol.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.topics import TopicPartition
+from ...protocol.wall_clock import NOT_SEEN
 from .commit_attempt import CommitAttempt, client_error, partition_errors
 from .commit_plan import CommitPlan
 from .core import Core
@@ -75,11 +76,15 @@ class Commits:
         now_ms: int,
     ) -> None:
         """Commit; partitions in `unknown` do not exist and are answered so."""
+        stamp_ms = self._core.wall.stamp_ms(now_ms)
         expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
         if request.retention_time_ms != _DEFAULT_RETENTION_TIME:
-            expire_timestamp_ms = now_ms + request.retention_time_ms
+            expire_timestamp_ms = stamp_ms + request.retention_time_ms
         attempt = CommitAttempt(
-            token, request, unknown, lambda entry: _to_offset(entry, now_ms, expire_timestamp_ms)
+            token,
+            request,
+            unknown,
+            lambda entry: _to_offset(entry, now_ms, stamp_ms, expire_timestamp_ms),
         )
         group = None
         if attempt.values:
@@ -168,7 +173,8 @@ class Commits:
                 return None
             if group.state is not GroupState.EMPTY:
                 self._rebalance.restart_session(group.members[plan.member_id], now_ms)
-        return RepeatedCommit(group, plan.values(now_ms), plan.batch(now_ms))
+        stamp_ms = core.wall.stamp_ms(now_ms)
+        return RepeatedCommit(group, plan.values(now_ms, stamp_ms), plan.batch(stamp_ms))
 
     def wait_again(self, commit: RepeatedCommit) -> int:
         """It waits for replicas: until `end_again` gets this id, its offsets are pending."""
@@ -287,19 +293,24 @@ class Commits:
         self._clean_up(group, group.offsets.remove_all(), now_ms, is_deleted=True)
 
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
-        retention_ms = self._core.config.offsets_retention_ms
+        """What this process has seen itself is as old as the clock says that only goes on. What it
+        has only read of goes by its timestamps, and not in the first interval after a jump."""
+        core = self._core
+        interval_ms = core.config.offsets_retention_check_interval_ms
+        wall_ms = core.wall.comparable_ms(now_ms, interval_ms)
         remove: Callable[..., list[TopicPartition]] = partial(
-            group.offsets.remove_expired, now_ms, retention_ms
+            group.offsets.remove_expired, now_ms, wall_ms, core.config.offsets_retention_ms
         )
         if group.protocol_type is None:
-            return remove(_commit_time)
+            return remove()
         if group.state is GroupState.EMPTY:
-            state_timestamp_ms = group.state_timestamp_ms
-            if state_timestamp_ms is None:
-                return remove(_commit_time)
-            return remove(lambda value: state_timestamp_ms)
+            if group.state_since_ms is not None:
+                return remove(now_ms - group.state_since_ms)
+            if group.state_timestamp_ms is None:
+                return remove()
+            return [] if wall_ms is None else remove(wall_ms - group.state_timestamp_ms)
         if group.state is GroupState.STABLE and group.subscribed_topics is not None:
-            return remove(_commit_time, group.subscribed_topics)
+            return remove(None, group.subscribed_topics)
         return []
 
     def _clean_up(
@@ -311,32 +322,31 @@ class Commits:
         is_deleted: bool = False,
     ) -> None:
         """Write tombstones for removed offsets, and remove the group if nothing is left of it."""
-        records = offset_tombstones(group.group_id, removed, now_ms)
+        stamp_ms = self._core.wall.stamp_ms(now_ms)
+        records = offset_tombstones(group.group_id, removed, stamp_ms)
         is_left_over = group.state is GroupState.EMPTY and group.offsets.is_empty
         if is_deleted or is_left_over:
             group.transition_to(GroupState.DEAD, now_ms)
             self._core.forget_group(group)
             logger.info("group %r: removed in generation %d", group.group_id, group.generation_id)
             if group.generation_id > 0:
-                records.append(group_tombstone(group.group_id, now_ms))
+                records.append(group_tombstone(group.group_id, stamp_ms))
         if records:
             self._core.append_and_forget(group.partition, records)
 
 
-def _commit_time(value: OffsetAndMetadata) -> int:
-    return value.commit_timestamp_ms
-
-
 def _to_offset(
-    entry: OffsetCommitRequestPartition, now_ms: int, expire_timestamp_ms: int
+    entry: OffsetCommitRequestPartition, now_ms: int, stamp_ms: int, expire_timestamp_ms: int
 ) -> OffsetAndMetadata:
     timestamp_ms = entry.commit_timestamp
+    is_now = timestamp_ms == _DEFAULT_TIMESTAMP
     return OffsetAndMetadata(
         entry.committed_offset,
         entry.committed_leader_epoch,
         entry.committed_metadata or "",
-        now_ms if timestamp_ms == _DEFAULT_TIMESTAMP else timestamp_ms,
+        stamp_ms if is_now else timestamp_ms,
         expire_timestamp_ms,
+        now_ms if is_now else NOT_SEEN,
     )
 
 

@@ -15,6 +15,7 @@ from ...protocol.records.builder import build_batch
 from ...protocol.records.compression import Compression
 from ...protocol.records.plain_batch import build_plain_batch
 from ...protocol.records.record import SimpleRecord
+from ...protocol.wall_clock import WallClock
 from .group import Group
 from .loader import PartitionLoad
 from .placement import partition_for_key
@@ -97,10 +98,14 @@ class Core:
         "partition_epochs",
         "stats",
         "timers",
+        "wall",
     )
 
-    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self, config: GroupConfig, new_uuid: Callable[[], str], wall: WallClock | None = None
+    ) -> None:
         self.config = config
+        self.wall = wall or WallClock()  # beside the `now_ms` of all calls: timestamps are its
         self.new_uuid = new_uuid
         self.is_active = False
         self.stats = GroupStats()
@@ -183,12 +188,13 @@ class Core:
         completion: AppendCompletion,
     ) -> int:
         """As `append`, for keys with their values, all of this moment."""
+        stamp_ms = self.wall.stamp_ms(now_ms)
         compression = self.config.offsets_topic_compression
         if compression is Compression.NONE:
-            batch = build_plain_batch(now_ms, records)
+            batch = build_plain_batch(stamp_ms, records)
         else:
             batch = build_batch(
-                (SimpleRecord(now_ms, key, value) for key, value in records),
+                (SimpleRecord(stamp_ms, key, value) for key, value in records),
                 compression=compression,
             )
         append_id = self._emit_append(partition, batch, self.config.commit_required_acks)

@@ -55,6 +55,7 @@ class Group:
         "protocol_name",
         "protocol_type",
         "state",
+        "state_since_ms",
         "state_timestamp_ms",
         "static_members",
         "storing_generation_id",
@@ -62,11 +63,14 @@ class Group:
         "sync_timer",
     )
 
-    def __init__(self, group_id: str, partition: int, state_timestamp_ms: int | None) -> None:
+    def __init__(self, group_id: str, partition: int, state_since_ms: int | None) -> None:
         self.group_id = group_id
         self.partition = partition
         self.state = GroupState.EMPTY
-        self.state_timestamp_ms = state_timestamp_ms
+        # Since when it is in its state, by the clock that only goes on; None: it was read so.
+        self.state_since_ms = state_since_ms
+        # Then the same as the log has it, in ms since the epoch; None: not even that is known.
+        self.state_timestamp_ms: int | None = None
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
@@ -101,7 +105,8 @@ class Group:
         members: list[Member],
     ) -> "Group":
         """A group as it was read from the offsets topic: Stable with members, else Empty."""
-        group = cls(group_id, partition, state_timestamp_ms)
+        group = cls(group_id, partition, None)
+        group.state_timestamp_ms = state_timestamp_ms
         group.generation_id = generation_id
         group.protocol_type = protocol_type or None
         group.protocol_name = protocol_name
@@ -116,7 +121,7 @@ class Group:
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         check_transition(self.state, state)
         self.state = state
-        self.state_timestamp_ms = now_ms
+        self.state_since_ms = now_ms
 
     # Members
 

@@ -40,6 +40,7 @@ from ...protocol.messages.groups import (
 )
 from ...protocol.messages.transactions import TxnOffsetCommitRequest
 from ...protocol.topics import TopicPartition
+from ...protocol.wall_clock import WallClock
 from .commit_plan import CommitPlan
 from .commits import Commits, RepeatedCommit
 from .core import Core, Effect, GroupConfig, GroupStats
@@ -67,9 +68,12 @@ class GroupCoordinator:
         "_transactions",
     )  # fmt: skip
 
-    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
-        """`new_uuid` gives the random part of member ids."""
-        self._core = Core(config, new_uuid)
+    def __init__(
+        self, config: GroupConfig, new_uuid: Callable[[], str], wall: WallClock | None = None
+    ) -> None:
+        """`new_uuid` gives the random part of member ids. `wall` beside the `now_ms` of all calls;
+        without one they are the same."""
+        self._core = Core(config, new_uuid, wall)
         self._rebalance = Rebalance(self._core)
         self._joining = Joining(self._core, self._rebalance)
         self._membership = Membership(self._core, self._rebalance)
@@ -97,10 +101,6 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         """The partition of the offsets topic that owns the group."""
         return self._core.partition_for(group_id)
-
-    def clock_was_set(self, step_ms: int) -> None:
-        """The clock behind `now_ms` made a step: sessions and rebalances go on as if it had not."""
-        self._core.timers.shift(step_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is needed next."""

@@ -10,10 +10,11 @@ meanwhile: then its completion changes nothing. `record_offset` is
 the base offset of the batch in the offsets topic that holds the commit.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ...protocol.topics import TopicPartition
+from ...protocol.wall_clock import NOT_SEEN
 
 INVALID_OFFSET = -1
 NO_LEADER_EPOCH = -1
@@ -21,13 +22,23 @@ NO_EXPIRE_TIMESTAMP = -1
 
 
 class OffsetAndMetadata(NamedTuple):
-    """One committed offset as the client gave it; timestamps in ms since the epoch."""
+    """One committed offset as the client gave it; timestamps in ms since the epoch.
+
+    `since_ms`: when it was committed, by the clock that only goes on; NOT_SEEN if it was read from
+    the log, or the client has named a time of its own. It is in memory only."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP
+    since_ms: int = NOT_SEEN
+
+    def age_ms(self, now_ms: int, wall_ms: int | None) -> int | None:
+        """Since its commit; None: it is told by the wall clock, and `wall_ms` is not to be used."""
+        if self.since_ms != NOT_SEEN:
+            return now_ms - self.since_ms
+        return None if wall_ms is None else wall_ms - self.commit_timestamp_ms
 
 
 class CommittedOffset(NamedTuple):
@@ -231,20 +242,26 @@ class OffsetStore:
     def remove_expired(
         self,
         now_ms: int,
+        wall_ms: int | None,
         retention_ms: int,
-        base_timestamp_ms: Callable[[OffsetAndMetadata], int],
+        idle_ms: int | None = None,
         kept_topics: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Remove and return the partitions whose offsets have outlived their retention."""
+        """Remove and return the partitions whose offsets have outlived their retention.
+
+        It counts from `idle_ms` ago, None: from each commit. `wall_ms` None: the wall clock does
+        not count now."""
         expired = []
         for partition, (_, value) in self._offsets.items():
             if partition[0] in kept_topics or partition in self._pending:
                 continue
+            age_ms, kept_ms = idle_ms, retention_ms
             if value.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
-                is_expired = now_ms >= value.expire_timestamp_ms
-            else:
-                is_expired = now_ms - base_timestamp_ms(value) >= retention_ms
-            if is_expired:
+                age_ms = value.age_ms(now_ms, wall_ms)
+                kept_ms = value.expire_timestamp_ms - value.commit_timestamp_ms
+            elif age_ms is None:
+                age_ms = value.age_ms(now_ms, wall_ms)
+            if age_ms is not None and age_ms >= kept_ms:
                 expired.append(partition)
         for partition in expired:
             del self._offsets[partition]

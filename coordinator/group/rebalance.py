@@ -300,7 +300,8 @@ class Rebalance:
         now_ms: int,
     ) -> None:
         """Append the group's metadata with these assignments."""
-        record = group_metadata_record(group, assignments, now_ms)
+        lead_ms = self._core.wall.stamp_lead_ms(now_ms)
+        record = group_metadata_record(group, assignments, now_ms, lead_ms)
         self._core.append(group.partition, [record], completion)
 
     def _empty_group_stored(

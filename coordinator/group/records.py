@@ -89,21 +89,21 @@ def offset_commit_value(value: OffsetAndMetadata) -> bytes:
 
 
 def offset_commit_records(
-    group_id: str, values: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int
+    group_id: str, values: Mapping[TopicPartition, OffsetAndMetadata], stamp_ms: int
 ) -> list[SimpleRecord]:
     """One record a committed partition."""
     return [
-        SimpleRecord(now_ms, offset_commit_key(group_id, partition), offset_commit_value(value))
+        SimpleRecord(stamp_ms, offset_commit_key(group_id, partition), offset_commit_value(value))
         for partition, value in values.items()
     ]
 
 
 def offset_tombstones(
-    group_id: str, partitions: Iterable[TopicPartition], now_ms: int
+    group_id: str, partitions: Iterable[TopicPartition], stamp_ms: int
 ) -> list[SimpleRecord]:
     """One tombstone a removed partition."""
     return [
-        SimpleRecord(now_ms, offset_commit_key(group_id, partition), None)
+        SimpleRecord(stamp_ms, offset_commit_key(group_id, partition), None)
         for partition in partitions
     ]
 
@@ -112,8 +112,10 @@ def group_metadata_key(group_id: str) -> bytes:
     return encode_versioned(GroupMetadataKey(group=group_id), GROUP_METADATA_KEY_VERSION)
 
 
-def group_metadata_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
-    """The group's metadata with these assignments, which may not be the group's current ones."""
+def group_metadata_value(group: Group, assignments: Mapping[str, bytes], lead_ms: int = 0) -> bytes:
+    """The group's metadata with these assignments, which may not be the group's current ones.
+
+    Timestamps are `lead_ms` ahead of the clock that only goes on."""
     members = []
     for member in group.members.values():
         assert group.protocol_name is not None
@@ -130,6 +132,8 @@ def group_metadata_value(group: Group, assignments: Mapping[str, bytes]) -> byte
             )
         )
     timestamp_ms = group.state_timestamp_ms
+    if group.state_since_ms is not None:
+        timestamp_ms = group.state_since_ms + lead_ms
     message = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
@@ -142,15 +146,17 @@ def group_metadata_value(group: Group, assignments: Mapping[str, bytes]) -> byte
 
 
 def group_metadata_record(
-    group: Group, assignments: Mapping[str, bytes], now_ms: int
+    group: Group, assignments: Mapping[str, bytes], now_ms: int, lead_ms: int = 0
 ) -> SimpleRecord:
     return SimpleRecord(
-        now_ms, group_metadata_key(group.group_id), group_metadata_value(group, assignments)
+        now_ms + lead_ms,
+        group_metadata_key(group.group_id),
+        group_metadata_value(group, assignments, lead_ms),
     )
 
 
-def group_tombstone(group_id: str, now_ms: int) -> SimpleRecord:
-    return SimpleRecord(now_ms, group_metadata_key(group_id), None)
+def group_tombstone(group_id: str, stamp_ms: int) -> SimpleRecord:
+    return SimpleRecord(stamp_ms, group_metadata_key(group_id), None)
 
 
 # Reading: bytes from the log may be anything, so these raise only ProtocolError.

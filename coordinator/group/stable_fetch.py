@@ -73,11 +73,12 @@ class StableFetches:
             self._core.reply(token, answers)
 
     def _as_known(self, group_id: str, offset: TopicPartition, now_ms: int) -> list[SimpleRecord]:
+        stamp_ms = self._core.wall.stamp_ms(now_ms)
         group = self._core.groups.get(group_id)
         value = None if group is None else group.offsets.get(offset)
         if value is None:
-            return offset_tombstones(group_id, [offset], now_ms)
-        return offset_commit_records(group_id, {offset: value}, now_ms)
+            return offset_tombstones(group_id, [offset], stamp_ms)
+        return offset_commit_records(group_id, {offset: value}, stamp_ms)
 
     def _proved(
         self,

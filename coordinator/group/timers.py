@@ -90,15 +90,6 @@ class TimerHeap(Generic[Owner]):
         timer.deadline_ms = timer.queued_ms = None
         return timer
 
-    def shift(self, step_ms: int) -> None:
-        """Move all deadlines: the clock that they were set by has been set."""
-        self._compact()
-        self._heap = [(queued_ms + step_ms, n, timer) for queued_ms, n, timer in self._heap]
-        for queued_ms, _, timer in self._heap:
-            assert timer.deadline_ms is not None
-            timer.deadline_ms += step_ms
-            timer.queued_ms = queued_ms
-
     def _push(self, timer: Timer[Owner], deadline_ms: int) -> None:
         timer.queued_ms = deadline_ms
         self._sequence += 1

@@ -57,6 +57,7 @@ class TransactionalCommits:
 
         What comes late (`connection_order`) would be pending in the producer's next transaction.
         """
+        stamp_ms = self._core.wall.stamp_ms(now_ms)
         attempt = CommitAttempt(
             token,
             request,
@@ -65,7 +66,8 @@ class TransactionalCommits:
                 offset=entry.committed_offset,
                 leader_epoch=entry.committed_leader_epoch,
                 metadata=entry.committed_metadata or "",
-                commit_timestamp_ms=now_ms,
+                commit_timestamp_ms=stamp_ms,
+                since_ms=now_ms,
             ),
         )
         group = None
@@ -85,7 +87,7 @@ class TransactionalCommits:
         producer_id = request.producer_id
         append_id = self._core.append_transactional(
             group.partition,
-            offset_commit_records(group.group_id, values, now_ms),
+            offset_commit_records(group.group_id, values, stamp_ms),
             partial(self._appended, attempt, group),
             producer_id,
             request.producer_epoch,

@@ -18,6 +18,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records.builder import build_batch
 from ...protocol.records.record import SimpleRecord
 from ...protocol.topics import TopicPartition
+from ...protocol.wall_clock import WallClock
 from ..group.placement import partition_for_key
 from .loader import PartitionLoad
 from .metadata import TransactionMetadata, Transition
@@ -146,10 +147,12 @@ class Core:
         "owned",
         "partition_count",
         "partition_epochs",
+        "wall",
     )
 
-    def __init__(self, config: TransactionConfig) -> None:
+    def __init__(self, config: TransactionConfig, wall: WallClock | None = None) -> None:
         self.config = config
+        self.wall = wall or WallClock()  # beside the `now_ms` of all calls: timestamps are its
         self.is_active = False
         self.partition_count = 0
         self.owned: dict[int, OwnedPartition] = {}
@@ -224,17 +227,19 @@ class Core:
         now_ms: int,
         done: AppendCompletion,
         *,
+        prepared_ms: int | None = None,
         is_asked_for: bool = True,
         keep_pending_on: frozenset[ErrorCode] = frozenset(),
     ) -> None:
-        """Log a prepared transition, then complete or cancel it; `done` gets the client's error.
+        """Log a transition that was prepared at `prepared_ms` (None: now), then complete or cancel
+        it; `done` gets the client's error.
 
         A client waits for it as long as its transactions may take; what no client has asked for
         has more time, or with a tiny timeout it would never be replicated soon enough (Kafka makes
         no difference). After an error of `keep_pending_on` the transition stays pending: the caller
         tries again.
         """
-        metadata = found.metadata
+        metadata, since_ms = found.metadata, now_ms if prepared_ms is None else prepared_ms
         assert metadata.pending_state is transition.state
 
         def completion(log_error: ErrorCode, now_ms: int) -> None:
@@ -243,12 +248,13 @@ class Core:
                 if error is ErrorCode.NONE:
                     error = self._error_of_lost(found.owner.partition)
             elif error is ErrorCode.NONE:
-                metadata.complete(transition)
+                metadata.complete(transition, since_ms)
             elif error not in keep_pending_on:
                 metadata.cancel()
             done(error, now_ms)
 
-        record = transaction_record(metadata.transactional_id, transition, now_ms)
+        stamp_ms = self.wall.stamp_ms(now_ms)
+        record = transaction_record(metadata.transactional_id, transition, stamp_ms)
         timeout_ms = transition.timeout_ms
         if not is_asked_for:
             timeout_ms = max(timeout_ms, self.config.request_timeout_ms)
@@ -282,7 +288,8 @@ class Core:
                 error = self._error_of_lost(found.owner.partition)
             done(error or answer)
 
-        record = transaction_record(metadata.transactional_id, metadata.as_logged(), now_ms)
+        stamp_ms = self.wall.stamp_ms(now_ms)
+        record = transaction_record(metadata.transactional_id, metadata.as_logged(), stamp_ms)
         self.append_records(
             found.owner.partition, [record], self.config.request_timeout_ms, completion
         )
@@ -314,6 +321,3 @@ class Core:
 
     def next_retry_ms(self) -> int | None:
         return self._retries[0][0] if self._retries else None
-
-    def shift_retries(self, step_ms: int) -> None:
-        self._retries = [(at_ms + step_ms, n, action) for at_ms, n, action in self._retries]

@@ -71,6 +71,7 @@ class _Completion(NamedTuple):
 
     found: Found
     transition: Transition
+    prepared_ms: int
 
 
 class _End(NamedTuple):
@@ -138,7 +139,9 @@ class Ending:
         self._log_decision(_End(found, on_end, committed=False, is_fence=True), now_ms)
 
     def _log_decision(self, end: _End, now_ms: int) -> None:
-        transition = end.found.metadata.prepare_end(now_ms, committed=end.committed)
+        transition = end.found.metadata.prepare_end(
+            self._core.wall.stamp_ms(now_ms), committed=end.committed
+        )
 
         def decided(error: ErrorCode, now_ms: int) -> None:
             self._decided(end, error, now_ms)
@@ -161,8 +164,8 @@ class Ending:
         """The decision is in the log: now, or when this broker became the coordinator."""
         metadata = found.metadata
         committed = metadata.state is TransactionState.PREPARE_COMMIT
-        transition = metadata.prepare_complete(now_ms)
-        self._completions[metadata.transactional_id] = _Completion(found, transition)
+        transition = metadata.prepare_complete(self._core.wall.stamp_ms(now_ms))
+        self._completions[metadata.transactional_id] = _Completion(found, transition, now_ms)
         if not metadata.partitions:
             self._complete_if_done(metadata.transactional_id, now_ms)
             return
@@ -240,7 +243,7 @@ class Ending:
             self._log_completion(completion, now_ms)
 
     def _log_completion(self, completion: _Completion, now_ms: int) -> None:
-        found, transition = completion
+        found, transition, prepared_ms = completion
 
         def retry(now_ms: int) -> None:
             self.log_retries -= 1
@@ -258,6 +261,7 @@ class Ending:
             transition,
             now_ms,
             logged,
+            prepared_ms=prepared_ms,
             is_asked_for=False,
             keep_pending_on=_RETRIED_COMPLETION,
         )

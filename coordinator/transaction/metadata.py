@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ...protocol.records.batch import NO_TIMESTAMP
 from ...protocol.topics import TopicPartition
+from ...protocol.wall_clock import NOT_SEEN
 from ..connection_order import ConnectionOrder
 from .states import (
     PREPARED,
@@ -56,6 +57,7 @@ class TransactionMetadata:
         "is_fencing",
         "last_producer_epoch",
         "last_producer_id",
+        "opened_ms",
         "partitions",
         "pending_state",
         "producer_epoch",
@@ -65,6 +67,7 @@ class TransactionMetadata:
         "timeout_ms",
         "transactional_id",
         "update_ms",
+        "used_ms",
     )
 
     def __init__(
@@ -88,8 +91,12 @@ class TransactionMetadata:
         self.state = state
         # Those that are in the transaction; while it is Prepare*, those still without a marker.
         self.partitions = set(partitions)
+        # When its transaction was opened and when it changed last, as the log has it.
         self.start_ms = start_ms
         self.update_ms = update_ms
+        # The same by the clock that only goes on; NOT_SEEN if it was read from the log.
+        self.opened_ms = NOT_SEEN
+        self.used_ms = NOT_SEEN
         self.pending_state: TransactionState | None = None
         # The epoch was raised to fence a producer, and the log does not have it (yet).
         self.is_fencing = False
@@ -116,13 +123,24 @@ class TransactionMetadata:
             and self.producer_epoch != NO_PRODUCER_EPOCH
         )
 
-    def is_timed_out(self, now_ms: int) -> bool:
-        """Has the transaction been open for too long, and is nobody ending it?"""
-        return (
-            self.state is _S.ONGOING
-            and self.pending_state is None
-            and self.start_ms + self.timeout_ms < now_ms
-        )
+    def open_ms(self, now_ms: int, wall_ms: int) -> int:
+        """How long the transaction has been open."""
+        return wall_ms - self.start_ms if self.opened_ms == NOT_SEEN else now_ms - self.opened_ms
+
+    def idle_ms(self, now_ms: int, wall_ms: int | None) -> int | None:
+        """Since its last change; None: only the wall clock could say, and that does not count."""
+        if self.used_ms != NOT_SEEN:
+            return now_ms - self.used_ms
+        return None if wall_ms is None else wall_ms - self.update_ms
+
+    def is_timed_out(self, now_ms: int, wall_ms: int | None) -> bool:
+        """Has the transaction been open for too long, and is nobody ending it? `wall_ms` None: do
+        not go by the wall clock."""
+        if self.state is not _S.ONGOING or self.pending_state is not None:
+            return False
+        if self.opened_ms == NOT_SEEN and wall_ms is None:
+            return False
+        return self.open_ms(now_ms, wall_ms or 0) > self.timeout_ms
 
     def is_late(self, connection: int) -> bool:
         """Does a request of this producer come from a connection that it has given up?"""
@@ -130,31 +148,31 @@ class TransactionMetadata:
 
     # Preparing
 
-    def prepare_epoch_bump(self, timeout_ms: int, last_epoch: int, now_ms: int) -> Transition:
+    def prepare_epoch_bump(self, timeout_ms: int, last_epoch: int, stamp_ms: int) -> Transition:
         """A producer starts (anew): the next epoch."""
         assert not self.is_epoch_exhausted
         return self._prepare_empty(
-            self.producer_id, self.producer_epoch + 1, last_epoch, timeout_ms, now_ms
+            self.producer_id, self.producer_epoch + 1, last_epoch, timeout_ms, stamp_ms
         )
 
-    def prepare_same_epoch(self, timeout_ms: int, now_ms: int) -> Transition:
+    def prepare_same_epoch(self, timeout_ms: int, stamp_ms: int) -> Transition:
         """A producer asks again for the epoch that it was given, but did not hear of."""
         return self._prepare_empty(
-            self.producer_id, self.producer_epoch, self.last_producer_epoch, timeout_ms, now_ms
+            self.producer_id, self.producer_epoch, self.last_producer_epoch, timeout_ms, stamp_ms
         )
 
     def prepare_new_producer_id(
-        self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
+        self, producer_id: int, timeout_ms: int, stamp_ms: int, *, keep_last_epoch: bool
     ) -> Transition:
         """The epochs of the producer id are used up."""
         last_epoch = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
-        return self._prepare_empty(producer_id, 0, last_epoch, timeout_ms, now_ms)
+        return self._prepare_empty(producer_id, 0, last_epoch, timeout_ms, stamp_ms)
 
     def prepare_add_partitions(
-        self, partitions: frozenset[TopicPartition], now_ms: int
+        self, partitions: frozenset[TopicPartition], stamp_ms: int
     ) -> Transition:
-        start_ms = self.start_ms if self.state is _S.ONGOING else now_ms
-        return self._prepare(_S.ONGOING, self.partitions | partitions, start_ms, now_ms)
+        start_ms = self.start_ms if self.state is _S.ONGOING else stamp_ms
+        return self._prepare(_S.ONGOING, self.partitions | partitions, start_ms, stamp_ms)
 
     def prepare_epoch_fence(self) -> int:
         """An abort that also fences the producer: the epoch to abort with.
@@ -175,27 +193,34 @@ class TransactionMetadata:
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.is_fencing = True
 
-    def prepare_end(self, now_ms: int, *, committed: bool) -> Transition:
+    def prepare_end(self, stamp_ms: int, *, committed: bool) -> Transition:
         state = prepare_state(committed=committed)
-        return self._prepare(state, self.partitions, self.start_ms, now_ms)
+        return self._prepare(state, self.partitions, self.start_ms, stamp_ms)
 
-    def prepare_complete(self, now_ms: int) -> Transition:
+    def prepare_complete(self, stamp_ms: int) -> Transition:
         """The decision is in the log; what is logged once all markers are written."""
         self.is_fencing = False
         state = complete_state(committed=self.state is _S.PREPARE_COMMIT)
-        return self._prepare(state, (), self.start_ms, now_ms)
+        return self._prepare(state, (), self.start_ms, stamp_ms)
 
     def prepare_dead(self) -> None:
         self._begin(_S.DEAD)
 
     def _prepare_empty(
-        self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
+        self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, stamp_ms: int
     ) -> Transition:
         assert producer_id >= 0
         assert epoch >= 0
         self._begin(_S.EMPTY)
         return Transition(
-            _S.EMPTY, producer_id, epoch, last_epoch, timeout_ms, frozenset(), NO_TIMESTAMP, now_ms
+            _S.EMPTY,
+            producer_id,
+            epoch,
+            last_epoch,
+            timeout_ms,
+            frozenset(),
+            NO_TIMESTAMP,
+            stamp_ms,
         )
 
     def _prepare(
@@ -203,7 +228,7 @@ class TransactionMetadata:
         state: TransactionState,
         partitions: "set[TopicPartition] | tuple[()]",
         start_ms: int,
-        now_ms: int,
+        stamp_ms: int,
     ) -> Transition:
         self._begin(state)
         return Transition(
@@ -214,7 +239,7 @@ class TransactionMetadata:
             self.timeout_ms,
             frozenset(partitions),
             start_ms,
-            now_ms,
+            stamp_ms,
         )
 
     def _begin(self, state: TransactionState) -> None:
@@ -238,8 +263,9 @@ class TransactionMetadata:
 
     # Completing
 
-    def complete(self, transition: Transition) -> None:
-        """The log has the transition."""
+    def complete(self, transition: Transition, prepared_ms: int) -> None:
+        """The log has the transition, which was prepared at `prepared_ms` of the clock that only
+        goes on."""
         state = transition.state
         assert self.pending_state is state, f"{self} was not becoming {state.label}"
         same_producer = (self.producer_id, self.producer_epoch) == transition[1:3]
@@ -251,6 +277,8 @@ class TransactionMetadata:
             if state is _S.ONGOING:
                 assert self.partitions <= transition.partitions
                 self.partitions = set(transition.partitions)
+                if self.state is not _S.ONGOING:
+                    self.opened_ms = prepared_ms
                 self.start_ms = transition.start_ms
             elif state in PREPARED:
                 assert self.partitions == transition.partitions
@@ -259,6 +287,7 @@ class TransactionMetadata:
                 assert state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
                 self.partitions.clear()
         self.update_ms = transition.update_ms
+        self.used_ms = prepared_ms
         self.pending_state = None
         self.state = state
 

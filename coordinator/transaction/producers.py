@@ -76,6 +76,7 @@ class Producers:
         new_producer_id: int | None,
         now_ms: int,
     ) -> None:
+        stamp_ms = self._core.wall.stamp_ms(now_ms)
         metadata = owner.transactions.get(attempt.transactional_id)
         if metadata is None:
             if new_producer_id is None:
@@ -86,7 +87,7 @@ class Producers:
                 new_producer_id,
                 NO_PRODUCER_EPOCH,
                 attempt.timeout_ms,
-                now_ms,
+                stamp_ms,
             )
             owner.transactions[attempt.transactional_id] = metadata
         found = Found(owner, metadata)
@@ -107,11 +108,11 @@ class Producers:
             transition = metadata.prepare_new_producer_id(
                 new_producer_id,
                 attempt.timeout_ms,
-                now_ms,
+                stamp_ms,
                 keep_last_epoch=expected_epoch is not None,
             )
         else:
-            transition = _next_epoch(metadata, expected_epoch, attempt.timeout_ms, now_ms)
+            transition = _next_epoch(metadata, expected_epoch, attempt.timeout_ms, stamp_ms)
         self._log(found, transition, attempt, now_ms)
 
     def _check(self, attempt: InitAttempt) -> OwnedPartition:
@@ -153,13 +154,13 @@ def _may_continue(metadata: TransactionMetadata, expected: tuple[int, int] | Non
 
 
 def _next_epoch(
-    metadata: TransactionMetadata, expected_epoch: int | None, timeout_ms: int, now_ms: int
+    metadata: TransactionMetadata, expected_epoch: int | None, timeout_ms: int, stamp_ms: int
 ) -> Transition:
     current = metadata.producer_epoch
     if expected_epoch is None:
-        return metadata.prepare_epoch_bump(timeout_ms, NO_PRODUCER_EPOCH, now_ms)
+        return metadata.prepare_epoch_bump(timeout_ms, NO_PRODUCER_EPOCH, stamp_ms)
     if current == NO_PRODUCER_EPOCH or expected_epoch == current:
-        return metadata.prepare_epoch_bump(timeout_ms, current, now_ms)
+        return metadata.prepare_epoch_bump(timeout_ms, current, stamp_ms)
     if expected_epoch == metadata.last_producer_epoch:
-        return metadata.prepare_same_epoch(timeout_ms, now_ms)
+        return metadata.prepare_same_epoch(timeout_ms, stamp_ms)
     raise KafkaError(ErrorCode.PRODUCER_FENCED)

@@ -51,12 +51,14 @@ def transaction_value(transition: Transition) -> bytes:
     return encode_versioned(value, VALUE_VERSION)
 
 
-def transaction_record(transactional_id: str, transition: Transition, now_ms: int) -> SimpleRecord:
-    return SimpleRecord(now_ms, transaction_key(transactional_id), transaction_value(transition))
+def transaction_record(
+    transactional_id: str, transition: Transition, stamp_ms: int
+) -> SimpleRecord:
+    return SimpleRecord(stamp_ms, transaction_key(transactional_id), transaction_value(transition))
 
 
-def transaction_tombstone(transactional_id: str, now_ms: int) -> SimpleRecord:
-    return SimpleRecord(now_ms, transaction_key(transactional_id), None)
+def transaction_tombstone(transactional_id: str, stamp_ms: int) -> SimpleRecord:
+    return SimpleRecord(stamp_ms, transaction_key(transactional_id), None)
 
 
 # Reading: bytes from the log may be anything, so these raise only ProtocolError.

@@ -30,6 +30,7 @@ from ...protocol.messages.transaction_admin import (
     ListTransactionsResponseTransactionState,
 )
 from ...protocol.topics import TopicPartition
+from ...protocol.wall_clock import WallClock
 from .core import (
     Core,
     Effect,
@@ -61,8 +62,9 @@ class TransactionCoordinator:
 
     __slots__ = ("_abort_check_ms", "_core", "_ending", "_expiry_check_ms", "_producers")
 
-    def __init__(self, config: TransactionConfig) -> None:
-        self._core = Core(config)
+    def __init__(self, config: TransactionConfig, wall: WallClock | None = None) -> None:
+        """`wall` beside the `now_ms` of all calls; without one they are the same."""
+        self._core = Core(config, wall)
         self._ending = Ending(self._core)
         self._producers = Producers(self._core, self._ending)
         self._abort_check_ms: int | None = None
@@ -91,17 +93,6 @@ class TransactionCoordinator:
     def partition_for(self, transactional_id: str) -> int:
         """The partition of the topic that owns the transactional id."""
         return self._core.partition_for(transactional_id)
-
-    def clock_was_set(self, step_ms: int) -> None:
-        """The clock behind `now_ms` made a step: the next checks are due as if it had not.
-
-        Transactions and ids keep their timestamps: these are in the log and go by the clock.
-        """
-        if self._abort_check_ms is not None:
-            self._abort_check_ms += step_ms
-        if self._expiry_check_ms is not None:
-            self._expiry_check_ms += step_ms
-        self._core.shift_retries(step_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is needed next."""
@@ -229,7 +220,9 @@ class TransactionCoordinator:
         ):
             core.prove(found, ErrorCode.NONE, now_ms, reply)
         else:
-            transition = metadata.prepare_add_partitions(frozenset(partitions), now_ms)
+            transition = metadata.prepare_add_partitions(
+                frozenset(partitions), core.wall.stamp_ms(now_ms)
+            )
             core.append_transition(found, transition, now_ms, lambda error, _: reply(error))
 
     def verify_partitions(
@@ -296,20 +289,25 @@ class TransactionCoordinator:
     # Time
 
     def _abort_timed_out(self, now_ms: int) -> None:
-        for owner in self._core.owned.values():
+        core = self._core
+        wall_ms = core.wall.comparable_ms(now_ms, core.config.abort_timed_out_interval_ms)
+        for owner in core.owned.values():
             for metadata in owner.transactions.values():
-                if metadata.is_timed_out(now_ms):
+                if metadata.is_timed_out(now_ms, wall_ms):
                     logger.info("The transaction of %s has timed out and is aborted", metadata)
                     self._ending.fence_and_abort(Found(owner, metadata), now_ms)
 
     def _expire(self, owner: OwnedPartition, now_ms: int) -> None:
         """Log tombstones for the ids that nobody has used for long, in batches."""
-        limit_ms = now_ms - self._core.config.transactional_id_expiration_ms
+        config = self._core.config
+        wall_ms = self._core.wall.comparable_ms(now_ms, config.remove_expired_interval_ms)
         batch: list[TransactionMetadata] = []
         size_bytes = 0
         for metadata in owner.transactions.values():
-            is_expired = metadata.state in EXPIRING and metadata.update_ms <= limit_ms
-            if metadata.pending_state is not None or not is_expired:
+            if metadata.state not in EXPIRING or metadata.pending_state is not None:
+                continue
+            idle_ms = metadata.idle_ms(now_ms, wall_ms)
+            if idle_ms is None or idle_ms < config.transactional_id_expiration_ms:
                 continue
             if batch and size_bytes + len(metadata.transactional_id) > TOMBSTONE_BATCH_BYTES:
                 self._log_tombstones(owner, batch, now_ms)
@@ -336,7 +334,10 @@ class TransactionCoordinator:
 
         self._core.append_records(
             owner.partition,
-            [transaction_tombstone(metadata.transactional_id, now_ms) for metadata in expired],
+            [
+                transaction_tombstone(metadata.transactional_id, self._core.wall.stamp_ms(now_ms))
+                for metadata in expired
+            ],
             self._core.config.request_timeout_ms,
             logged,
         )
@@ -385,6 +386,7 @@ class TransactionCoordinator:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._core.loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        wall_ms = self._core.wall.trusted_ms(now_ms)
         states = {STATES_BY_LABEL[name] for name in state_filters if name in STATES_BY_LABEL}
         producer_ids = set(producer_id_filters)
         return ListTransactionsResponse(
@@ -400,7 +402,7 @@ class TransactionCoordinator:
                 for metadata in self.transactions()
                 if (not producer_ids or metadata.producer_id in producer_ids)
                 and (not state_filters or metadata.state in states)
-                and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
+                and (duration_ms < 0 or metadata.open_ms(now_ms, wall_ms) > duration_ms)
             ],
         )
 

@@ -3,7 +3,7 @@
 Job: every broker runs one. It watches /controller, tries to become the controller when there is
 none, and while it is, turns what happens (events) into znode writes and requests to brokers.
 
-`process(event, now_ms)` is a flow: it yields ZooKeeper operations and receives their results. The
+`process(event, wall_ms)` is a flow: it yields ZooKeeper operations and receives their results. The
 runtime runs one flow at a time to its end and performs `take_effects()` after each step.
 
 Invariants:
@@ -83,7 +83,7 @@ class Controller:
         self.active_controller_id = NO_CONTROLLER
         self._active = False
         self._sits_out = False  # after a failed take-over or a lost session, until Startup
-        self._now_ms = 0
+        self._wall_ms = 0
 
     @property
     def is_active(self) -> bool:
@@ -111,8 +111,8 @@ class Controller:
 
     # Events
 
-    def process(self, event: events.Event, now_ms: int) -> Flow[None]:
-        self._now_ms = now_ms
+    def process(self, event: events.Event, wall_ms: int) -> Flow[None]:
+        self._wall_ms = wall_ms
         try:
             yield from self._handle(event)
         except ControllerMoved:
@@ -307,7 +307,7 @@ class Controller:
             stored = yield from run_one(GetData(znodes.CONTROLLER_EPOCH))
         expect(stored, znodes.CONTROLLER_EPOCH)
         epoch = znodes.decode_controller_epoch(stored.data) + 1
-        payload = znodes.encode_controller(self._config.broker_id, self._now_ms)
+        payload = znodes.encode_controller(self._config.broker_id, self._wall_ms)
         claim = Multi(
             (
                 Create(znodes.CONTROLLER, payload, ephemeral=True),

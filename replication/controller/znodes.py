@@ -133,7 +133,7 @@ class BrokerRegistration:
         return next((e for e in self.endpoints if e.listener == listener), None)
 
 
-def encode_broker(registration: BrokerRegistration, now_ms: int, jmx_port: int = -1) -> bytes:
+def encode_broker(registration: BrokerRegistration, wall_ms: int, jmx_port: int = -1) -> bytes:
     """/brokers/ids/N in version 5. Host and port of old readers are those of the first PLAINTEXT
     endpoint, null and -1 if there is none."""
     endpoints = registration.endpoints
@@ -143,7 +143,7 @@ def encode_broker(registration: BrokerRegistration, now_ms: int, jmx_port: int =
         "host": plain.host if plain else None,
         "port": plain.port if plain else -1,
         "jmx_port": jmx_port,
-        "timestamp": str(now_ms),
+        "timestamp": str(wall_ms),
         "endpoints": [f"{e.listener}://{_bracketed(e.host)}:{e.port}" for e in endpoints],
         "listener_security_protocol_map": {e.listener: e.security_protocol for e in endpoints},
         "features": {
@@ -318,12 +318,12 @@ def decode_partition_state(data: bytes | None, version: int) -> LeaderAndIsr:
 # Controller, cluster, producer ids, features
 
 
-def encode_controller(broker_id: int, now_ms: int) -> bytes:
+def encode_controller(broker_id: int, wall_ms: int) -> bytes:
     return _encode(
         {
             "version": 2,
             "brokerid": broker_id,
-            "timestamp": str(now_ms),
+            "timestamp": str(wall_ms),
             "kraftControllerEpoch": -1,
         }
     )

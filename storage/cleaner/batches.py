@@ -54,17 +54,17 @@ class Kept(NamedTuple):
 class BatchFilter:
     """The rules of one pass, for one segment after the other."""
 
-    __slots__ = ("_delete_horizon_ms", "_map", "_now_ms", "keep_legacy_tombstones")
+    __slots__ = ("_delete_horizon_ms", "_map", "_wall_ms", "keep_legacy_tombstones")
 
-    def __init__(self, offset_map: OffsetMap, now_ms: int, delete_retention_ms: int) -> None:
+    def __init__(self, offset_map: OffsetMap, wall_ms: int, delete_retention_ms: int) -> None:
         self._map = offset_map
-        self._now_ms = now_ms
-        self._delete_horizon_ms = now_ms + delete_retention_ms
+        self._wall_ms = wall_ms
+        self._delete_horizon_ms = wall_ms + delete_retention_ms
         self.keep_legacy_tombstones = True
 
     def is_past_horizon(self, header: BatchHeader) -> bool:
         horizon_ms = header.delete_horizon_ms
-        return horizon_ms is not None and horizon_ms <= self._now_ms
+        return horizon_ms is not None and horizon_ms <= self._wall_ms
 
     def keep_data(self, batch: Buffer, header: BatchHeader, *, keep_empty: bool) -> Kept:
         """A data batch, of which the last record of each key stays."""

@@ -92,7 +92,7 @@ class Cleaner:
             },
             {},
         )
-        self._filter = BatchFilter(self._map, plan.now_ms, plan.delete_retention_ms)
+        self._filter = BatchFilter(self._map, plan.wall_ms, plan.delete_retention_ms)
         self._transactions = CleanedTransactions()
         self._producers = {entry.producer_id: entry for entry in plan.producers}
         self._aborted: list[tuple[int, list[AbortedTransaction]]] | None = None
@@ -240,7 +240,7 @@ class Cleaner:
             directory,
             base,
             self._config,
-            now_ms=self._plan.now_ms,
+            now_ms=self._plan.wall_ms,
             create=True,
             file_suffix=CLEANED_SUFFIX,
         )
@@ -263,7 +263,7 @@ class Cleaner:
 
     def _end_of(self, base: int, size: int) -> int:
         segment = Segment(
-            self._files, self._plan.directory, base, self._config, now_ms=self._plan.now_ms
+            self._files, self._plan.directory, base, self._config, now_ms=self._plan.wall_ms
         )
         segment.size = size
         end = segment.next_offset()

@@ -100,7 +100,9 @@ class CleanerManager:
                 if candidate is not None:
                     candidates.append(candidate)
         self.max_dirty_ratio = max((c.ratio for c in candidates), default=0.0)
-        due = [candidate for candidate in candidates if candidate.is_due or self._wants(candidate)]
+        # Lags and delete horizons go by timestamps.
+        rests = self._logs.wall.rests(now_ms, 0)
+        due = [c for c in candidates if (c.is_due and not rests) or self._wants(c)]
         if not due:
             return None
         self.max_delay_ms = max(candidate.delay_ms for candidate in candidates)
@@ -258,7 +260,8 @@ def consider(log: Log, now_ms: int) -> Candidate | None:
         dirty = log.first_dirty_offset = start
     segments = log.segments
     active = segments.active
-    bound = min(log.last_stable_offset, active.base_offset, _lag_bound(log, dirty, now_ms))
+    wall_ms = log.wall.at_ms(now_ms)
+    bound = min(log.last_stable_offset, active.base_offset, _lag_bound(log, dirty, wall_ms))
     bound = max(bound, dirty)
     uncleanable = segments.covering(bound, active.base_offset)
     end = (uncleanable[0] if uncleanable else active).base_offset
@@ -266,22 +269,22 @@ def consider(log: Log, now_ms: int) -> Candidate | None:
     cleanable_bytes = sum(segment.size for segment in segments.covering(min(dirty, end), end))
     if clean_bytes + cleanable_bytes == 0:
         return None
-    delay_ms = _compaction_delay(log, dirty, now_ms)
+    delay_ms = _compaction_delay(log, dirty, wall_ms)
     return Candidate(log, dirty, end, clean_bytes, cleanable_bytes, delay_ms)
 
 
-def _lag_bound(log: Log, dirty: int, now_ms: int) -> int:
+def _lag_bound(log: Log, dirty: int, wall_ms: int) -> int:
     """The first dirty segment with a message that is younger than min.compaction.lag.ms."""
     active = log.segments.active
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in log.segments.covering(dirty, active.base_offset):
-            if segment.largest_timestamp > now_ms - lag_ms:
+            if segment.largest_timestamp > wall_ms - lag_ms:
                 return segment.base_offset
     return active.base_offset
 
 
-def _compaction_delay(log: Log, dirty: int, now_ms: int) -> int:
+def _compaction_delay(log: Log, dirty: int, wall_ms: int) -> int:
     """By how much the oldest dirty segment has outlived max.compaction.lag.ms."""
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms == LONG_MAX:
@@ -289,7 +292,7 @@ def _compaction_delay(log: Log, dirty: int, now_ms: int) -> int:
     segments = log.segments.covering(dirty, log.segments.active.base_offset)
     stamps = [s.first_batch_timestamp for s in segments if s.size]
     oldest = min((stamp for stamp in stamps if stamp > 0), default=LONG_MAX)
-    return max(now_ms - lag_ms - oldest, 0)
+    return max(wall_ms - lag_ms - oldest, 0)
 
 
 def make_plan(candidate: Candidate, now_ms: int, settings: CleanerSettings) -> CleaningPlan:
@@ -306,7 +309,7 @@ def make_plan(candidate: Candidate, now_ms: int, settings: CleanerSettings) -> C
         directory=log.directory,
         first_dirty_offset=candidate.first_dirty_offset,
         end_offset=end,
-        now_ms=now_ms,
+        wall_ms=log.wall.stamp_ms(now_ms),
         segments=[(s.base_offset, s.size, s.modified_ms) for s in below],
         later_bases=[base for base in log.segments.base_offsets if base >= end],
         producers=producers,

@@ -26,7 +26,7 @@ class CleaningPlan:
     directory: str
     first_dirty_offset: int
     end_offset: int  # where the cleanable part ends: the base offset of a segment
-    now_ms: int
+    wall_ms: int
     segments: list[SourceSegment]  # those below the end offset
     later_bases: list[int]  # the other segments; aborts of cleanable data may be noted there
     producers: list[LastRecord]

@@ -8,6 +8,7 @@ partition: the batches that some leader's high watermark has passed. From then o
 - the HW of a leader never goes back in an epoch; LSO <= HW <= LEO; one leader an epoch;
 - an acks=all answer is for batches of the ledger that min.insync.replicas replicas hold;
 - consumers see the ledger, in order;
+- nothing is deleted: all records are of the last minute, whatever a wall clock says;
 - a broker does not obey a controller older than one that it has heard of, nor one that means its
   former life.
 
@@ -175,6 +176,8 @@ class Audit:
     def _look_at(self, broker: "Broker") -> None:
         for key, partition in broker.manager.partitions.items():
             log = partition.log
+            if log.log_start_offset:
+                self.fail(f"{broker.name} {key}: records were deleted, up to {log}")
             replica = self.replica(broker.broker_id, key)
             hw, leo = log.high_watermark, log.log_end_offset
             if (

@@ -42,6 +42,7 @@ from pybroker.protocol.messages.replication import (
 )
 from pybroker.protocol.messages.transactions import WriteTxnMarkersRequest
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.protocol.zookeeper.operations import SessionExpired
 from pybroker.replication.controller import events
 from pybroker.replication.controller.config import ControllerConfig
@@ -80,6 +81,7 @@ REQUEST_TIMEOUT_MS = 1_500
 CONTROLLER_RETRY_MS = 50
 REREGISTER_MS = 200
 STORAGE_JOBS_MS = 1_000
+RETENTION_CHECK_MS = 2_000
 CODEC_SHARE = 0.03
 # Followers are told of new records after a while, and at once of so many of them.
 LONGEST_PAUSE_MS = 4
@@ -239,6 +241,7 @@ class Broker:
         self.process.alive = False
         self.disk = Disk()
         self.is_serving = False
+        self.clock_ahead_ms = 0  # of its machine's wall clock
         # What the last life left in its session file.
         self.last_session: tuple[int, bytes] | None = None
 
@@ -248,6 +251,7 @@ class Broker:
         assert not self.process.alive
         self.process.alive = True
         settings, kernel = self.cluster.settings, self.kernel
+        self.wall = WallClock(self.clock_ahead_ms)
         self.log_manager = LogManager(
             [LOG_DIR], self.disk.revive(), settings.log_config, broker_id=self.broker_id,
             cluster_id="simulation",
@@ -256,7 +260,10 @@ class Broker:
                 initial_task_delay_ms=1_000, high_watermark_checkpoint_interval_ms=2_000,
                 flush_offset_checkpoint_interval_ms=4_000,
                 flush_start_offset_checkpoint_interval_ms=4_000,
+                retention_check_interval_ms=RETENTION_CHECK_MS,
+                producer_id_expiration_check_interval_ms=RETENTION_CHECK_MS,
             ),
+            wall=self.wall,
         )  # fmt: skip
         self.log_manager.load(kernel.now_ms)
         assert self.log_manager.online_directories(), "no log directory could be opened"
@@ -346,7 +353,7 @@ class Broker:
         registration = BrokerRegistration(self.broker_id, (endpoint,))
         session_id = self.session.session_id
         flow = register_broker(
-            registration, self.kernel.now_ms, session_id, tuple(self._session_ids)
+            registration, self.wall.at_ms(self.kernel.now_ms), session_id, tuple(self._session_ids)
         )
         self.session.run(flow, lambda outcome: self._registered(session_id, outcome))
 
@@ -539,7 +546,12 @@ class Broker:
             self._flushing.add(key)
             self.kernel.after(self._flush_ms(), self.process, self._flush, key)
 
+    def look_at_clock(self) -> None:
+        now_ms = self.kernel.now_ms
+        self.wall.note(now_ms, now_ms + self.clock_ahead_ms)
+
     def _run_storage_jobs(self) -> None:
+        self.look_at_clock()
         for _ in self.log_manager.retain(self.kernel.now_ms):
             pass
         for job in self.log_manager.tick(self.kernel.now_ms):

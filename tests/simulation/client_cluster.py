@@ -35,7 +35,7 @@ from tests.simulation.client_judge import Judge
 from tests.simulation.client_members import Member
 from tests.simulation.client_transactions import CommittedReader, Teller
 from tests.simulation.cluster import CALM_START_MS, CHECK_MS, CONVERGENCE_LIMIT_MS, Result
-from tests.simulation.coordinators import SimulatedGroups
+from tests.simulation.coordinators import EXPIRY_CHECK_MS, SimulatedGroups
 from tests.simulation.kernel import START_MS
 from tests.simulation.settings import Settings
 from tests.simulation.streams import Host
@@ -61,7 +61,11 @@ SERVED = (
 
 
 class ClientGroups(SimulatedGroups):
-    config = GroupConfig(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=200)
+    config = GroupConfig(
+        min_session_timeout_ms=1_000,
+        initial_rebalance_delay_ms=200,
+        offsets_retention_check_interval_ms=EXPIRY_CHECK_MS,
+    )
 
 
 class ServingBroker(TransactionalBroker):

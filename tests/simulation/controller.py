@@ -66,7 +66,9 @@ class SimulatedController:
         while self._events and not self._is_busy:
             self._is_busy = True
             event = self._events.popleft()
-            self._advance(self.machine.process(event, self._kernel.now_ms), BEGIN)
+            self._advance(
+                self.machine.process(event, self._broker.wall.at_ms(self._kernel.now_ms)), BEGIN
+            )
 
     def _advance(self, flow: Flow[None], results: Any) -> None:
         was_active = self.machine.is_active

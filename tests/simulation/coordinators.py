@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 MARKERS_VERSION = 1
 TICK_MS = 100
 ABORT_CHECK_MS = 300
+EXPIRY_CHECK_MS = 2_000  # of transactional ids and of committed offsets
 REQUEST_TIMEOUT_MS = 1_500
 LOAD_BYTES = 2_000
 LONGEST_LOAD_STEP_MS = 30
@@ -162,8 +163,11 @@ class SimulatedTransactions(SimulatedCoordinator):
     def __init__(self, broker: TransactionalBroker) -> None:
         machine = TransactionCoordinator(
             TransactionConfig(
-                abort_timed_out_interval_ms=ABORT_CHECK_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
-            )
+                abort_timed_out_interval_ms=ABORT_CHECK_MS,
+                remove_expired_interval_ms=EXPIRY_CHECK_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+            broker.wall,
         )
         machine.start(1, broker.kernel.now_ms)
         self.queues = MarkerQueues(self._leader_of)
@@ -257,11 +261,11 @@ class SimulatedTransactions(SimulatedCoordinator):
 
 class SimulatedGroups(SimulatedCoordinator):
     topic = OFFSETS_TOPIC
-    config = GroupConfig()
+    config = GroupConfig(offsets_retention_check_interval_ms=EXPIRY_CHECK_MS)
 
     def __init__(self, broker: Broker) -> None:
         self._ids = 0
-        machine = GroupCoordinator(self.config, self._new_uuid)
+        machine = GroupCoordinator(self.config, self._new_uuid, broker.wall)
         machine.start(1, broker.kernel.now_ms)
         super().__init__(broker, machine)
 

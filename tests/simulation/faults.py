@@ -36,6 +36,9 @@ CONTROLLED_SHUTDOWN_VERSION = 3
 REASSIGNMENTS_VERSION = 0
 CALM_MS = 1_000
 FRAGILE_CHECK_MS = 50
+_DAY_MS = 86_400_000
+# By how much a wall clock is set, in either direction.
+CLOCK_STEPS_MS = (2_000, 60_000, 3_600_000, 10 * _DAY_MS, 400 * _DAY_MS, 20 * 365 * _DAY_MS)
 
 
 class Faults:
@@ -62,6 +65,7 @@ class Faults:
             (self._stop_zookeeper, 1),
             (self._slow_network, 2),
             (self._kill_all, 1),
+            (self._step_clock, 4),
         ]
         if cluster.settings.reassigns:
             self._kinds.append((self._reassign, 6))
@@ -81,6 +85,7 @@ class Faults:
         cluster.network.usual_delay_ms = 3
         kernel.resume(cluster.zookeeper.process)
         for broker in cluster.brokers.values():
+            broker.clock_ahead_ms = 0
             if broker.process.paused:
                 kernel.resume(broker.process)
             if not broker.process.alive and broker is not self.fragile:
@@ -264,6 +269,25 @@ class Faults:
             self._restart(broker)
         else:
             self._for(0, 3_000, self._restart, broker)
+
+    # Clocks
+
+    def _step_clock(self) -> None:
+        """A broker's wall clock is set; it is set right after a while, or at the end. Most brokers
+        look at it in their next turn."""
+        random = self._kernel.random
+        broker = random.choice(list(self._cluster.brokers.values()))
+        step_ms = random.choice(CLOCK_STEPS_MS) * random.choice((1, -1))
+        self._kernel.note(f"FAULT the clock of {broker.name} is set by {step_ms} ms")
+        broker.clock_ahead_ms += step_ms
+        if broker.process.alive and random.random() < 0.5:
+            broker.look_at_clock()
+        if random.random() < 0.7:
+            self._for(200, 4_000, self._set_clock_right, broker)
+
+    def _set_clock_right(self, broker: "Broker") -> None:
+        self._kernel.note(f"the clock of {broker.name} is right again")
+        broker.clock_ahead_ms = 0
 
     # Network and ZooKeeper
 

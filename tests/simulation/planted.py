@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.replication.controller import partition_states
 from pybroker.replication.controller.elections import elect_offline
 from pybroker.replication.follower import FollowerPartition, FollowerState
@@ -18,6 +19,7 @@ from pybroker.replication.isr import IsrState, RemoteReplica
 from pybroker.replication.leadership import Leadership
 from pybroker.replication.partition import Partition
 from pybroker.storage.log import Log
+from pybroker.storage.log_upkeep import LogUpkeep
 from pybroker.storage.segment import LOG_SUFFIX
 from tests.simulation.cluster import Result, simulate
 from tests.simulation.disk import Disk, Inode, MemoryFile, MemoryFiles
@@ -167,6 +169,27 @@ def _answered_before_written() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _retention_right_after_a_jump() -> Iterator[None]:
+    """What the wall clock says is believed at once."""
+    with patch.object(WallClock, "rests", lambda _self, _now_ms, _interval_ms: False):
+        yield
+
+
+def _producers_expire_by_the_wall_clock() -> Any:
+    """Producers count as idle since the time in their last batch, as the wall clock has it now."""
+
+    def forget(self: LogUpkeep, now_ms: int) -> None:
+        for log in self._table.current.online():
+            entries, limit_ms = log.producer_state.entries, self._config.producer_id_expiration_ms
+            for entry in list(entries.values()):
+                idle_ms = self._wall.at_ms(now_ms) - entry.last_timestamp
+                if entry.current_txn_first_offset < 0 and idle_ms >= limit_ms:
+                    del entries[entry.producer_id]
+
+    return patch.object(LogUpkeep, "_expire_producers", forget)
+
+
 PLANTED: dict[str, Callable[[], Any]] = {
     "HW advanced without an ISR member": _hw_without_a_member,
     "truncation to HW instead of by epoch": _truncation_to_the_hw,
@@ -179,6 +202,8 @@ PLANTED: dict[str, Callable[[], Any]] = {
     "election outside of the ISR": _election_outside_the_isr,
     "consumers read beyond the HW": _dirty_reads,
     "answered before written": _answered_before_written,
+    "retention right after a jump of the clock": _retention_right_after_a_jump,
+    "producers expire by the wall clock": _producers_expire_by_the_wall_clock,
 }
 
 

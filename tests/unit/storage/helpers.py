@@ -8,6 +8,7 @@ from typing import Any
 
 from pybroker.protocol.records.batch import Compression, SimpleRecord
 from pybroker.protocol.records.builder import build_batch
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.storage.files import Files
 from pybroker.storage.log import Log
 from pybroker.storage.log_config import LogConfig
@@ -30,6 +31,7 @@ def manager_of(
     config: LogConfig | None = None,
     settings: LogManagerConfig | None = None,
     now_ms: int = 0,
+    wall: WallClock | None = None,
 ) -> LogManager:
     manager = LogManager(
         [str(d) for d in directories],
@@ -38,6 +40,7 @@ def manager_of(
         broker_id=1,
         cluster_id="cluster",
         config=settings,
+        wall=wall,
     )
     manager.load(now_ms)
     return manager

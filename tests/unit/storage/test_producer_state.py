@@ -9,6 +9,7 @@ import pytest
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import ControlRecordType, EndTxnMarker
 from pybroker.protocol.records.builder import build_end_txn_marker
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.storage.append_info import AppendInfo, AppendOrigin
 from pybroker.storage.log import Log
 from pybroker.storage.transaction_index import AbortedTransaction
@@ -124,13 +125,44 @@ def test_the_coordinator_writes_without_sequences(log: Log) -> None:
 
 
 def test_producers_expire_unless_a_transaction_is_open(log: Log) -> None:
-    produce(log, 5, producer_id=1)
-    produce(log, 0, producer_id=2, transactional=True)
+    produce(log, 5, producer_id=1, now_ms=1000)
+    produce(log, 0, producer_id=2, transactional=True, now_ms=1000)
     state = log.producer_state
-    assert state.remove_expired(1000 + 99, 100) == 0
-    assert state.remove_expired(1000 + 100, 100) == 1
+    assert state.remove_expired(1000 + 99, None, 100) == 0
+    assert state.remove_expired(1000 + 100, None, 100) == 1
     assert list(state.entries) == [2]
     produce(log, 77, producer_id=1)  # unknown again: any sequence
+
+
+def test_producers_do_not_notice_a_jump_of_the_wall_clock(tmp_path: Path) -> None:
+    day_ms = 86_400_000
+    wall = WallClock()
+    manager = manager_of(tmp_path, now_ms=day_ms, wall=wall)
+    log = manager.get_or_create_log("t", 0, None, None, day_ms)
+    produce(log, 0, producer_id=1, now_ms=day_ms)
+    manager.upkeep.begin(day_ms)
+    wall.note(day_ms, 11 * day_ms)
+    for minutes in (1, 12, 23, 34):
+        list(manager.tick(day_ms + minutes * 60_000))
+    assert produce(log, 0, producer_id=1, now_ms=day_ms + 1).duplicate
+    list(manager.tick(2 * day_ms + 600_001))
+    assert not log.producer_state.entries
+
+
+def test_producers_that_were_read_go_by_their_timestamps(tmp_path: Path) -> None:
+    day_ms = 86_400_000
+    manager = manager_of(tmp_path)
+    log = manager.get_or_create_log("t", 0, None, None, 0)
+    produce(log, 0, producer_id=1)  # its timestamp is 1000
+    manager.clean_shutdown()
+    wall = WallClock()
+    again = manager_of(tmp_path, now_ms=1000, wall=wall)
+    log = again.logs()[0]
+    wall.note(1000, 10 * day_ms)
+    again.tick(31_000)
+    assert list(log.producer_state.entries) == [1]  # the clock has just jumped
+    again.tick(31_000 + 600_000)
+    assert not log.producer_state.entries
 
 
 def test_state_survives_a_clean_restart(tmp_path: Path) -> None:
@@ -212,14 +244,14 @@ def test_zombie_coordinators_and_producers_cannot_end_a_transaction(log: Log) ->
 
 
 def test_late_transactions_are_told(log: Log) -> None:
-    produce(log, 0, transactional=True)
+    produce(log, 0, transactional=True, now_ms=1000)
     state = log.producer_state
     timeout_ms = 1000
     edge_ms = 1000 + timeout_ms + 5 * 60 * 1000
-    assert not state.has_late_transaction(edge_ms, timeout_ms)
-    assert state.has_late_transaction(edge_ms + 1, timeout_ms)
+    assert not state.has_late_transaction(edge_ms, 0, timeout_ms)
+    assert state.has_late_transaction(edge_ms + 1, 0, timeout_ms)
     end(log, ControlRecordType.ABORT)
-    assert not state.has_late_transaction(edge_ms + 1, timeout_ms)
+    assert not state.has_late_transaction(edge_ms + 1, 0, timeout_ms)
 
 
 def test_open_transactions_and_aborts_survive_a_crash(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode, KafkaError
 from pybroker.protocol.records.batch import iter_batch_headers
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.storage.log import Log
 from pybroker.storage.log_manager import LogManager, LogManagerConfig
 from pybroker.storage.log_upkeep import SEGMENTS_PER_STEP
@@ -231,18 +232,127 @@ def test_many_segments_go_in_steps(tmp_path: Path) -> None:
     assert bases(log) == [40]
 
 
-def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
-    hour_ms = 60 * MINUTE_MS
-    settings = LogManagerConfig(initial_task_delay_ms=0, retention_check_interval_ms=MINUTE_MS)
-    config = config_of(segment_bytes=SIZE, retention_bytes=0, file_delete_delay_ms=MINUTE_MS)
-    manager = manager_of(tmp_path, config=config, settings=settings, now_ms=2 * hour_ms)
-    log = fill(manager.get_or_create_log("t", 0, TOPIC_ID, None, 0), 1)
-    tick(manager, 2 * hour_ms)
-    assert bases(log) == [1]
+# The wall clock jumps
+
+DAY_MS = 24 * 60 * MINUTE_MS
+START_MS = 1_700_000_000_000
+INTERVAL_MS = 5 * MINUTE_MS
+
+
+def jump(wall: WallClock, now_ms: int, step_ms: int) -> None:
+    wall.note(now_ms, wall.at_ms(now_ms) + step_ms)
+
+
+def week_of_segments(tmp_path: Path, wall: WallClock) -> tuple[LogManager, Log]:
+    """Four segments of now, which stay for a week."""
+    settings = LogManagerConfig(initial_task_delay_ms=0, retention_check_interval_ms=INTERVAL_MS)
+    config = config_of(segment_bytes=SIZE, retention_ms=7 * DAY_MS, file_delete_delay_ms=MINUTE_MS)
+    manager = manager_of(tmp_path, config=config, settings=settings, now_ms=START_MS, wall=wall)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID, None, START_MS)
+    return manager, fill(log, 4, timestamp=START_MS)
+
+
+@pytest.mark.parametrize("days", [10, 3650])
+def test_a_clock_that_jumps_and_comes_back_deletes_nothing(tmp_path: Path, days: int) -> None:
+    wall = WallClock()
+    manager, log = week_of_segments(tmp_path, wall)
+    tick(manager, START_MS)
+    jump(wall, START_MS + INTERVAL_MS - 1000, days * DAY_MS)
+    tick(manager, START_MS + INTERVAL_MS)
+    jump(wall, START_MS + INTERVAL_MS + 1000, -days * DAY_MS)
+    for number in range(2, 6):
+        tick(manager, START_MS + number * INTERVAL_MS)
+    assert bases(log) == [0, 1, 2, 3]
+
+
+def test_an_interval_after_a_jump_the_new_time_counts(tmp_path: Path) -> None:
+    wall = WallClock()
+    manager, log = week_of_segments(tmp_path, wall)
+    tick(manager, START_MS)
+    jump(wall, START_MS + 1000, 10 * DAY_MS)
+    tick(manager, START_MS + INTERVAL_MS)
+    assert bases(log) == [0, 1, 2, 3]
+    tick(manager, START_MS + 2 * INTERVAL_MS)
+    assert bases(log) == [4]
+
+
+def test_sizes_count_after_a_jump_too(tmp_path: Path) -> None:
+    wall = WallClock()
+    manager, log = week_of_segments(tmp_path, wall)
+    log.set_config(config_of(segment_bytes=SIZE, retention_bytes=SIZE))
+    jump(wall, START_MS, 10 * DAY_MS)
+    tick(manager, START_MS)
+    assert bases(log) == [3]
+
+
+@pytest.mark.parametrize("days", [-3650, -10, 10, 3650])
+def test_schedules_and_delays_do_not_notice_a_jump(tmp_path: Path, days: int) -> None:
+    wall = WallClock()
+    manager, log = week_of_segments(tmp_path, wall)
+    log.set_config(config_of(segment_bytes=SIZE, retention_bytes=0, file_delete_delay_ms=MINUTE_MS))
+    tick(manager, START_MS)
+    jump(wall, START_MS + 1, days * DAY_MS)
     fill(log, 1)
-    tick(manager, hour_ms)
-    tick(manager, hour_ms + MINUTE_MS)
-    assert bases(log) == [2]
-    assert len(list((tmp_path / "t-0").glob("*.log.deleted"))) == 1
-    tick(manager, hour_ms + 2 * MINUTE_MS)
+    tick(manager, START_MS + MINUTE_MS - 1)
+    assert len(list((tmp_path / "t-0").glob("*.log.deleted"))) == 4
+    assert bases(log) == [4]
+    tick(manager, START_MS + MINUTE_MS)
     assert list((tmp_path / "t-0").glob("*.log.deleted")) == []
+    tick(manager, START_MS + INTERVAL_MS)
+    assert bases(log) == [5]
+
+
+@pytest.mark.parametrize("days", [-3650, 10])
+def test_append_times_of_a_jump_do_not_make_records_old(tmp_path: Path, days: int) -> None:
+    """Back: they get the time as it was before. Ahead: they stay for longer."""
+    wall = WallClock()
+    manager, log = week_of_segments(tmp_path, wall)
+    log.set_config(
+        config_of(
+            segment_bytes=SIZE, retention_ms=7 * DAY_MS, message_timestamp_type="LogAppendTime"
+        )
+    )
+    jump(wall, START_MS, days * DAY_MS)
+    fill_at(log, 2, START_MS)
+    jump(wall, START_MS + 2000, -days * DAY_MS)
+    for number in range(1, 6):
+        tick(manager, START_MS + number * INTERVAL_MS)
+    assert bases(log) == [0, 1, 2, 3, 4, 5]
+    assert log.segments.active.largest_timestamp == START_MS + max(days, 0) * DAY_MS
+
+
+def fill_at(log: Log, count: int, now_ms: int) -> None:
+    for _ in range(count):
+        log.append_as_leader(batch_of(b"x" * 20), leader_epoch=0, now_ms=now_ms)
+    log.update_high_watermark(log.log_end_offset)
+
+
+@pytest.mark.parametrize("days", [-3650, 10])
+def test_a_start_in_the_middle_of_a_jump_deletes_nothing(tmp_path: Path, days: int) -> None:
+    manager, log = week_of_segments(tmp_path, WallClock())
+    tick(manager, START_MS)
+    manager.release()
+    for number in range(2):  # killed and started again, both times while the clock is wrong
+        start_ms = START_MS + 1000 * number
+        wall = WallClock(days * DAY_MS)
+        settings = LogManagerConfig(
+            initial_task_delay_ms=0, retention_check_interval_ms=INTERVAL_MS
+        )
+        config = config_of(segment_bytes=SIZE, retention_ms=7 * DAY_MS)
+        manager = manager_of(tmp_path, config=config, settings=settings, now_ms=start_ms, wall=wall)
+        (log,) = manager.logs()
+        log.update_high_watermark(log.log_end_offset)
+        tick(manager, start_ms)
+        manager.release()
+        assert bases(log) == [0, 1, 2, 3]
+
+
+def test_a_damaged_note_of_the_wall_clock_makes_a_start_careful(tmp_path: Path) -> None:
+    manager, _ = week_of_segments(tmp_path, WallClock())
+    tick(manager, START_MS)
+    manager.release()
+    assert (tmp_path / ".wall-clock").read_text() == f"{START_MS}\n"
+    (tmp_path / ".wall-clock").write_bytes(b"\0\0")
+    wall = WallClock()
+    manager_of(tmp_path, now_ms=START_MS + 1, wall=wall)
+    assert wall.rests(START_MS + 1, INTERVAL_MS)

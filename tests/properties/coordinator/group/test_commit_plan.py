@@ -59,14 +59,18 @@ def test_batch_and_values(
     for _ in range(2):
         values = {
             key: OffsetAndMetadata(
-                e.committed_offset, e.committed_leader_epoch, e.committed_metadata or "", now_ms
+                e.committed_offset,
+                e.committed_leader_epoch,
+                e.committed_metadata or "",
+                now_ms + 7,
+                since_ms=now_ms,
             )
             for key, e in entries
         }
         records = [(offset_commit_key(group, k), offset_commit_value(v)) for k, v in values.items()]
-        assert plan.values(now_ms) == values
-        assert list(plan.values(now_ms)) == list(values)
-        assert plan.batch(now_ms) == build_plain_batch(now_ms, records)
+        assert plan.values(now_ms, now_ms + 7) == values
+        assert list(plan.values(now_ms, now_ms + 7)) == list(values)
+        assert plan.batch(now_ms + 7) == build_plain_batch(now_ms + 7, records)
         for _, e in entries:
             e.committed_offset = data.draw(OFFSET)
         now_ms += 1

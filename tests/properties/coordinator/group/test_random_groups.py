@@ -16,6 +16,7 @@ from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.group import Group
 from pybroker.coordinator.group.states import GroupState
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.wall_clock import NOT_SEEN
 from tests.unit.coordinator.group.harness import (
     START_MS,
     Call,
@@ -355,7 +356,8 @@ def view(harness: Harness) -> dict[str, object]:
             group.protocol_name,
             group.leader_id,
             group.subscribed_topics,
-            group.offsets.snapshot(),
+            # What is in memory only is not brought back.
+            {k: v._replace(since_ms=NOT_SEEN) for k, v in group.offsets.snapshot().items()},
             {m.member_id: (m.group_instance_id, m.assignment) for m in group.members.values()},
         )
     return found

@@ -22,6 +22,7 @@ from pybroker.protocol.messages.cluster import (
 )
 from pybroker.protocol.messages.replication import UpdateMetadataRequest
 from pybroker.protocol.schema import Message
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.protocol.zookeeper.operations import Delete, Exists
 from pybroker.replication.controller import events, topic_admin, znodes
 from pybroker.replication.controller.config import ControllerConfig
@@ -95,6 +96,7 @@ class Member:
             zookeeper,
             ControllerConfig(broker_id),
             clock=lambda: 0,
+            wall=WallClock(),
             new_topic_id=lambda: b"i" * 16,
             register=self.register,
         )

@@ -19,6 +19,7 @@ from pybroker.broker.cluster.zookeeper_client import ZooKeeperClient, open_zooke
 from pybroker.broker.security.delegation_tokens import DelegationTokens, TokenInfo
 from pybroker.broker.security.principal import KafkaPrincipal
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.wall_clock import WallClock
 from pybroker.protocol.zookeeper.operations import GetChildren, GetData, SetData
 from pybroker.replication.controller.znodes import MalformedZnode
 
@@ -82,7 +83,9 @@ async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> No
 def store_of(zookeeper: ZooKeeperClient, clock: _Clock, name: str) -> DelegationTokenStore:
     numbers = iter(range(1_000))
     tokens = DelegationTokens(b"secret", max_lifetime_ms=10_000, expiry_ms=5_000)
-    return DelegationTokenStore(zookeeper, tokens, clock, lambda: f"{name}{next(numbers)}")
+    return DelegationTokenStore(
+        zookeeper, tokens, clock, lambda: f"{name}{next(numbers)}", WallClock()
+    )
 
 
 async def test_brokers_hear_of_each_others_tokens(zookeeper_port: int) -> None:

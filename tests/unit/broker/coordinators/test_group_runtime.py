@@ -396,22 +396,6 @@ async def test_sessions_end_without_any_request(tmp_path: Path, autojump_clock: 
         assert node.runtime.machine.describe_group(GROUP).group_state == "Empty"
 
 
-@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
-async def test_a_step_of_the_system_clock_ends_no_session_and_keeps_none(
-    tmp_path: Path, autojump_clock: MockClock, step_ms: int
-) -> None:
-    async with a_node(tmp_path) as node:
-        node.lead()
-        call = node.join()
-        await trio.sleep(0.2)
-        assert call.answer.generation_id == 1
-        node.clock_offset_ms += step_ms
-        await trio.sleep(SESSION_MS / 1000 - 0.3)
-        assert len(node.runtime.machine.describe_group(GROUP).members) == 1
-        await trio.sleep(0.5)
-        assert node.runtime.machine.describe_group(GROUP).group_state == "Empty"
-
-
 async def test_deleted_topics_lose_their_offsets(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_node(tmp_path) as node:
         node.lead()

@@ -494,13 +494,3 @@ async def test_a_transaction_times_out(tmp_path: Path, autojump_clock: MockClock
         assert node.state is S.COMPLETE_ABORT
         markers = [request.markers[0] for _, request in leaders.requests]
         assert {(m.transaction_result, m.producer_epoch) for m in markers} == {(False, 1)}
-
-
-async def test_checks_go_on_when_the_clock_is_set_back(
-    tmp_path: Path, autojump_clock: MockClock
-) -> None:
-    async with a_node(tmp_path) as (node, _):
-        node.clock_offset_ms = -3_600_000
-        await node.begin()
-        await trio.sleep(75)
-        assert node.state is S.COMPLETE_ABORT

@@ -13,6 +13,7 @@ from pybroker.broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pybroker.protocol.api import ApiKey
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.messages.credentials import DescribeDelegationTokenRequest
+from pybroker.protocol.wall_clock import WallClock
 from tests.support.handlers import Call
 
 ALICE = KafkaPrincipal("User", "alice")
@@ -36,7 +37,7 @@ def test_over_which_connections(
     protocol: str, principal: KafkaPrincipal, secret: bytes, error: ErrorCode
 ) -> None:
     tokens = DelegationTokens(secret, max_lifetime_ms=1, expiry_ms=1)
-    store = DelegationTokenStore(None, tokens, lambda: 0, lambda: "id")  # type: ignore[arg-type]
+    store = DelegationTokenStore(None, tokens, lambda: 0, lambda: "id", WallClock())  # type: ignore[arg-type]
     handlers = DelegationTokenHandlers(store)
 
     class FromThere:

@@ -10,8 +10,7 @@ from pybroker.broker.replicas.log_flusher import LogFlusher
 from pybroker.broker.replicas.replica_runtime import ReplicaRuntime
 from pybroker.replication.types import FlushNeeded, Parked
 from pybroker.storage.files import DataFile, Files
-from tests.support.replication import ME, NOW, TOPIC, ReplicaCluster
-from tests.support.replication_handlers import HandlerBroker
+from tests.support.replication import TOPIC, ReplicaCluster
 
 
 class SlowDisk(Files):
@@ -151,30 +150,3 @@ def test_an_answer_that_fails_does_not_keep_others_from_theirs(cluster: ReplicaC
     cluster.produce("p")
     runtime.settle()
     assert len(token.results) == 1
-
-
-async def test_a_clock_that_is_set_back_does_not_stop_the_timers(
-    broker: HandlerBroker, autojump_clock: trio.testing.MockClock
-) -> None:
-    broker.lead(replicas=(ME, 2))
-    step_ms = 0
-    broker.replica_runtime.clock = lambda: NOW + int(trio.current_time() * 1000) + step_ms
-    broker.cluster.manager.waiting.restart_timers(broker.replica_runtime.clock())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(broker.replica_runtime.run)
-        token = Token()
-        broker.cluster.now_ms = broker.replica_runtime.clock()
-        broker.cluster.produce(token, timeout_ms=10_000)
-        broker.replica_runtime.parked(10_000, broker.cluster.now_ms)
-        await trio.sleep(0.1)
-        step_ms = -3_600_000
-        await trio.sleep(2)
-        assert len(token.results) == 1
-        broker.cluster.now_ms = broker.replica_runtime.clock()
-        broker.cluster.fetch(token, 0, max_wait_ms=300)
-        broker.replica_runtime.parked(300, broker.cluster.now_ms)
-        await trio.sleep(0.25)
-        assert len(token.results) == 1
-        await trio.sleep(0.1)
-        assert len(token.results) == 2
-        nursery.cancel_scope.cancel()

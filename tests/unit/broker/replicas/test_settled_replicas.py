@@ -27,7 +27,6 @@ CHANGES = {
         "check",
         "check_log_dirs",
         "high_watermark_moved",
-        "restart_timers",
         "storage_failed",
         "tick",
     },

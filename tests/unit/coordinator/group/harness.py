@@ -34,6 +34,7 @@ from pybroker.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
+from pybroker.protocol.wall_clock import WallClock
 from tests.support import coordinators
 
 GROUP = "group-1"
@@ -70,6 +71,7 @@ class Harness:
         self.config = config or GroupConfig()
         self.partition_count = partition_count
         self.now_ms = START_MS
+        self.wall = WallClock()
         self.epoch = 1
         self.calls: list[Call] = []
         self.log: dict[int, list[bytearray]] = {p: [] for p in range(partition_count)}
@@ -83,7 +85,7 @@ class Harness:
             self.load_all()
 
     def _new_machine(self) -> GroupCoordinator:
-        machine = GroupCoordinator(self.config, self._new_uuid)
+        machine = GroupCoordinator(self.config, self._new_uuid, self.wall)
         machine.start(self.partition_count, self.now_ms)
         machine.tick(self.now_ms)  # the first look for expired offsets
         assert not machine.take_effects()

@@ -5,6 +5,7 @@ import pytest
 from pybroker.coordinator.group.core import GroupConfig
 from pybroker.coordinator.group.offsets import CommittedOffset, OffsetAndMetadata, OffsetStore
 from pybroker.protocol.errors import ErrorCode
+from pybroker.protocol.wall_clock import WallClock
 from tests.unit.coordinator.group.harness import GROUP, HOST, Harness, partition_errors
 
 T0, T1 = ("topic-1", 0), ("topic-1", 1)
@@ -388,6 +389,51 @@ class TestExpiry:
         h.commit({T0: 2}, retention_ms=1)
         h.advance(CHECK_MS)
         assert h.offset(*T0) == 1
+
+    @pytest.mark.parametrize("step_ms", [2 * RETENTION_MS, -2 * RETENTION_MS])
+    def test_what_was_committed_here_does_not_notice_a_jump(self, h: Harness, step_ms: int) -> None:
+        (leader,) = h.stable_group()
+        h.commit({T0: 1}, generation_id=1, member_id=leader)
+        h.leave((leader, None))
+        h.commit({T0: 2}, group="simple")
+        h.commit({T0: 3}, group="old", retention_ms=RETENTION_MS)
+        jump(h, step_ms)
+        h.advance(RETENTION_MS - CHECK_MS)
+        assert [h.offset(*T0, group=g) for g in (GROUP, "simple", "old")] == [1, 2, 3]
+        h.advance(2 * CHECK_MS)
+        assert [h.offset(*T0, group=g) for g in (GROUP, "simple", "old")] == [-1, -1, -1]
+
+    def test_what_was_loaded_rests_after_a_jump(self, h: Harness) -> None:
+        (leader,) = h.stable_group()
+        h.commit({T0: 1}, generation_id=1, member_id=leader)
+        h.leave((leader, None))
+        h.commit({T0: 2}, group="simple")
+        h.restart()
+        h.advance(CHECK_MS - 1000)
+        jump(h, 2 * RETENTION_MS)
+        h.advance(2000)
+        jump(h, -2 * RETENTION_MS)
+        h.advance(3 * CHECK_MS)
+        assert [h.offset(*T0, group=g) for g in (GROUP, "simple")] == [1, 2]
+        jump(h, 2 * RETENTION_MS)
+        h.advance(CHECK_MS - 1000)
+        assert [h.offset(*T0, group=g) for g in (GROUP, "simple")] == [1, 2]
+        h.advance(CHECK_MS + 1000)  # it has jumped and stays
+        assert [h.offset(*T0, group=g) for g in (GROUP, "simple")] == [-1, -1]
+
+    def test_no_stamp_of_a_clock_that_has_just_jumped_back(self, h: Harness) -> None:
+        jump(h, -2 * RETENTION_MS)
+        (leader,) = h.stable_group()
+        h.commit({T0: 1}, generation_id=1, member_id=leader)
+        h.leave((leader, None))
+        h.wall = WallClock()
+        h.restart()
+        h.advance(2 * CHECK_MS)
+        assert h.offset(*T0) == 1
+
+
+def jump(h: Harness, step_ms: int) -> None:
+    h.wall.note(h.now_ms, h.wall.at_ms(h.now_ms) + step_ms)
 
 
 def test_describe_and_list(h: Harness) -> None:

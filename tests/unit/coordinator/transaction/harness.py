@@ -25,6 +25,7 @@ from pybroker.coordinator.transaction.transaction_coordinator import Transaction
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import assign_offset_and_epoch, read_batch_header
 from pybroker.protocol.topics import TopicPartition
+from pybroker.protocol.wall_clock import WallClock
 from tests.support import coordinators
 
 START_MS = 1_700_000_000_000
@@ -51,6 +52,7 @@ class Harness:
         self.config = config or TransactionConfig()
         self.partition_count = partition_count
         self.now_ms = START_MS
+        self.wall = WallClock()
         self.epoch = 0
         self.logs: dict[int, list[bytearray]] = {p: [] for p in range(partition_count)}
         self.next_producer_id = FIRST_PRODUCER_ID
@@ -61,7 +63,7 @@ class Harness:
         self.held_markers: deque[MarkerJob] = deque()
         self.held_attempts: deque[InitAttempt] = deque()
         self.markers: list[tuple[TopicPartition, bool, int, int]] = []
-        self.machine = TransactionCoordinator(self.config)
+        self.machine = TransactionCoordinator(self.config, self.wall)
         self.machine.start(partition_count, self.now_ms)
         for partition in range(partition_count):
             self.load(partition)

@@ -78,7 +78,7 @@ def test_what_is_not_in_the_table_is_refused(
 )
 def test_completion_keeps_the_decision(before: TransactionState, after: TransactionState) -> None:
     subject = metadata(before)
-    subject.complete(subject.prepare_complete(9))
+    subject.complete(subject.prepare_complete(9), 9)
     assert (subject.state, subject.partitions, subject.start_ms) == (after, set(), 1)
 
 

@@ -1,4 +1,4 @@
-"""Transactions that take too long, ids that nobody uses, and steps of the clock."""
+"""Transactions that take too long, ids that nobody uses, and jumps of the wall clock."""
 
 import pytest
 
@@ -6,6 +6,7 @@ from pybroker.coordinator.transaction.core import Append, SendMarkers, Transacti
 from pybroker.coordinator.transaction.states import TransactionState
 from pybroker.protocol.errors import ErrorCode
 from pybroker.protocol.records.batch import iter_records
+from pybroker.protocol.wall_clock import REST_MS
 from tests.unit.coordinator.transaction.harness import NAME, TIMEOUT_MS, A, B, Harness
 
 E, S = ErrorCode, TransactionState
@@ -182,12 +183,62 @@ def test_many_ids_expire_in_batches() -> None:
     assert max(len(batch) for batch in batches) < 20_000
 
 
-def test_a_step_of_the_clock_moves_the_checks() -> None:
-    harness = Harness(CONFIG)
+# The wall clock jumps
+
+TEN_DAYS_MS = 10 * 24 * 3_600_000
+
+
+def jump(harness: Harness, step_ms: int) -> None:
+    harness.wall.note(harness.now_ms, harness.wall.at_ms(harness.now_ms) + step_ms)
+
+
+@pytest.mark.parametrize("step_ms", [TEN_DAYS_MS, -TEN_DAYS_MS])
+def test_a_jump_of_the_wall_clock_is_no_time_that_passes(step_ms: int) -> None:
+    harness = Harness(CONFIG, partition_count=2)
+    harness.start("idle")
+    producer = harness.begin(A)
+    jump(harness, step_ms)
+    harness.pass_time(10_000)
+    assert harness.state is S.ONGOING
+    assert len(list(harness.machine.transactions())) == 2
+    assert harness.end(producer).error is E.NONE
     harness.begin(A)
-    before_ms = harness.machine.next_deadline_ms()
-    assert before_ms is not None
-    harness.machine.clock_was_set(-3_600_000)
-    assert harness.machine.next_deadline_ms() == before_ms - 3_600_000
-    harness.machine.stop()
-    assert harness.machine.next_deadline_ms() is None
+    harness.pass_time(TIMEOUT_MS + 1_000)
+    assert harness.state is S.COMPLETE_ABORT
+    harness.pass_time(111_000)
+    assert list(harness.machine.transactions()) == []
+
+
+def test_what_was_loaded_rests_after_a_jump() -> None:
+    config = CONFIG._replace(transactional_id_expiration_ms=TEN_DAYS_MS - 1)
+    harness = Harness(config)
+    harness.start("idle")
+    harness.begin(A)
+    harness.fail_over()
+    jump(harness, TEN_DAYS_MS)
+    harness.pass_time(2_000)
+    jump(harness, -TEN_DAYS_MS)
+    assert harness.state is S.ONGOING
+    harness.pass_time(TIMEOUT_MS + 2_000)
+    assert harness.state is S.COMPLETE_ABORT  # a minute is over since the jumps
+    assert len(list(harness.machine.transactions())) == 2
+    harness.fail_over()
+    jump(harness, TEN_DAYS_MS)
+    harness.pass_time(REST_MS)
+    assert len(list(harness.machine.transactions())) == 2
+    harness.pass_time(10_000)
+    assert list(harness.machine.transactions()) == []  # it has jumped and stays
+
+
+def test_no_stamp_of_a_clock_that_has_just_jumped_back() -> None:
+    harness = Harness(CONFIG)
+    jump(harness, -TEN_DAYS_MS)
+    harness.begin(A)
+    assert harness.metadata.start_ms == harness.now_ms
+    harness.pass_time(REST_MS)
+    harness.start("later")
+    jump(harness, 2 * TEN_DAYS_MS)
+    harness.start("ahead")
+    by_id = {one.transactional_id: one.update_ms for one in harness.machine.transactions()}
+    assert by_id["later"] == harness.now_ms - TEN_DAYS_MS
+    assert by_id["ahead"] == harness.now_ms + TEN_DAYS_MS
