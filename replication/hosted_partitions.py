@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from ..storage.descriptors import OutOfDescriptors
+from ..storage.directory_health import UnreadableSegment
 from ..storage.log import Log
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
@@ -97,7 +98,7 @@ class HostedPartitions:
 
     def storage_failed(self, key: TopicPartition, error: KafkaError | None = None) -> None:
         """An operation on this partition said KAFKA_STORAGE_ERROR."""
-        if isinstance(error, OutOfDescriptors):
+        if isinstance(error, (OutOfDescriptors, UnreadableSegment)):
             return  # the disk is as good as before
         self.offline.add(key)
         self.give_up_failed_dirs()

@@ -12,12 +12,11 @@ from __future__ import annotations
 from ..protocol.errors import ErrorCode, KafkaError
 from .files import Files
 
-__all__ = ["LEFT_BY_SEGMENTS", "OutOfDescriptors", "left_by_partitions", "require_descriptors"]
+__all__ = ["OutOfDescriptors", "left_by_partitions", "require_descriptors"]
 
-# What keeps a descriptor leaves some for what is in use for a while: other brokers and ZooKeeper
-# are connected to, checkpoints are written, threads sync files.
-LEFT_BY_SEGMENTS = 16
-# New partitions leave a share of all for clients, too; where there are few, as much as may be.
+# New partitions, each of which keeps one for as long as it is there, leave a share of all: for
+# clients, for other brokers and ZooKeeper, for checkpoints and syncs; where there are few, as much
+# as may be. A new segment keeps none: it takes that of the one before it.
 SHARE_LEFT_BY_PARTITIONS = 8
 FEW_LEFT_BY_PARTITIONS = 64
 

@@ -9,11 +9,20 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from . import checkpoints
 from .files import is_out_of_descriptors
 
 logger: Final = logging.getLogger(__name__)
+
+
+class UnreadableSegment(KafkaError):
+    """A file that was there when the log was loaded cannot be opened: somebody has removed it, or
+    taken the right to read it. The disk is not to blame, and what else the log has is served."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {reason}")
 
 
 class DirectoryHealth:

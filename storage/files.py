@@ -18,6 +18,7 @@ import errno
 import fcntl
 import mmap
 import os
+import stat
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -30,7 +31,23 @@ _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 # Of the descriptors of this process, for files that could be opened anew; with their mappings they
 # take twice as many.
 KEPT_SHARE = 8
+MAX_KEPT = 16_384
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+# What is in the way of one file; anything else may be in the way of the whole disk.
+OF_ONE_FILE = frozenset(
+    {
+        errno.EACCES,
+        errno.EEXIST,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.EPERM,
+    }
+)
 
 
 def is_out_of_descriptors(error: BaseException) -> bool:
@@ -41,7 +58,7 @@ def is_out_of_descriptors(error: BaseException) -> bool:
 class DataFile:
     """A file open for positioned reads and writes; closes itself with its last reference."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("__weakref__", "_fd", "path")
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
@@ -100,10 +117,27 @@ class DataFile:
 CLOSED_FILE = DataFile(-1, "(closed)")
 
 
+class CopiedRange(DataFile):
+    """A range of a file that was read, at its place in the file: for whoever must not keep the file
+    open."""
+
+    __slots__ = ("_data", "_start")
+
+    def __init__(self, path: str, data: bytes, start: int) -> None:
+        super().__init__(-1, path)
+        self._data = data
+        self._start = start
+
+    def read_at(self, size: int, position: int) -> bytes:
+        begin = position - self._start
+        return self._data[begin : begin + size] if begin >= 0 else b""
+
+
 class FileSlice:
     """A range of a file; keeps its file open while it lives.
 
-    `held` is what is in it if that has been read already, else empty.
+    `held` is what is in it if that has been read already, else empty. Where `file` is a
+    `CopiedRange` it always has been.
     """
 
     __slots__ = ("file", "held", "position", "size")
@@ -158,7 +192,7 @@ class Files:
         self._spare = []
         self._spare_wanted = count
         self.descriptor_limit = limit
-        self._kept = KeptOpen(limit // KEPT_SHARE) if limit else None
+        self._kept = KeptOpen(min(limit // KEPT_SHARE, MAX_KEPT)) if limit else None
         self.has_spare_descriptors()
 
     def has_spare_descriptors(self, leaving: int = 0) -> bool:
@@ -204,10 +238,12 @@ class Files:
                 except IndexError:
                     raise error from None
 
-    def keep_open(self, file: KeptFile) -> None:
-        """It was opened, and may be let go of when others need its descriptor."""
-        if self._kept is not None:
-            self._kept.add(file)
+    def keep_open(self, kept: KeptFile, file: DataFile) -> bool:
+        """It was opened, and may be let go of when others need its descriptor. False: it must be
+        now, after its use; there is none to keep it open with."""
+        if self._kept is not None and not self._kept.add(kept, file):
+            return False
+        return self.has_spare_descriptors()
 
     def _kept_let_go(self) -> bool:
         """Give up what is kept open without need; False if nothing was."""
@@ -243,7 +279,11 @@ class Files:
             raise
 
     def size(self, path: str) -> int:
-        return os.stat(path).st_size
+        """Of a file; an OSError for anything else."""
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EISDIR, "is no file", path)
+        return found.st_size
 
     def disk_space(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the file system that holds `path`."""

@@ -24,18 +24,20 @@ from typing import Final, NamedTuple, NoReturn
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicPartition
 from . import log_lookup, recovery_notes
-from .descriptors import LEFT_BY_SEGMENTS, OutOfDescriptors, require_descriptors
-from .directory_health import DirectoryHealth
-from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
+from .descriptors import OutOfDescriptors, require_descriptors
+from .directory_health import DirectoryHealth, UnreadableSegment
+from .files import EMPTY_SLICE, OF_ONE_FILE, Files, FileSlice, is_out_of_descriptors
 from .log_config import LogConfig
 from .offset_index import index_path
 from .recovery import LogParts
+from .roll_pace import RollPace
 from .segment import CLEANED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 from .transaction_index import AbortedTransaction
 
 logger: Final = logging.getLogger(__name__)
 
 NOT_CUT: Final = 2**63 - 1
+READING: Final = "reading"
 
 
 class LogRead(NamedTuple):
@@ -52,6 +54,7 @@ class LocalLog:
         "_closed_segments",
         "_deleted_files",
         "_flushed",
+        "_has_unreadable_file",
         "_is_gaps_note_unsynced",
         "_jitter",
         "_key",
@@ -65,6 +68,7 @@ class LocalLog:
         "health",
         "is_closed",
         "name",
+        "roll_pace",
         "segments",
         "truncations",
     )
@@ -88,6 +92,8 @@ class LocalLog:
         self.segments = parts.segments
         self.is_closed = False  # for good; the segments' files may be gone
         self._jitter = jitter
+        self.roll_pace = RollPace()
+        self._has_unreadable_file = False  # which has been told
         # Renamed to `.deleted`, to be removed after file.delete.delay.ms.
         self._deleted_files: list[str] = []
 
@@ -145,7 +151,7 @@ class LocalLog:
                     return LogRead(offset, found, incomplete, aborted)
                 segment = segments.after(segment)
         except OSError as error:
-            self.fail("reading", error)
+            self.fail(READING, error)
         return LogRead(offset, EMPTY_SLICE, False, aborted)
 
     def _readable_end(self, segment: Segment, upper_bound_offset: int) -> int:
@@ -161,8 +167,7 @@ class LocalLog:
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new segment at the log end."""
-        doing = f"beginning a segment of {self.name}"
-        require_descriptors(self.files, doing, leaving=LEFT_BY_SEGMENTS)
+        require_descriptors(self.files, f"beginning a segment of {self.name}")
         active = self.segments.active
         bound_ms = self.config.segment_jitter_ms
         jitter_ms = self._jitter(bound_ms) if self._jitter and bound_ms else 0
@@ -377,6 +382,11 @@ class LocalLog:
         failure: KafkaError
         if is_out_of_descriptors(error):
             failure = OutOfDescriptors(f"{doing} to {self.name}")
+        elif doing == READING and error.errno in OF_ONE_FILE:
+            failure = UnreadableSegment(f"{error}, a segment of {self.name}")
+            if not self._has_unreadable_file:
+                logger.error("%s; the rest of the partition is served", failure.message)
+                self._has_unreadable_file = True
         else:
             self.health.fail(error)
             failure = KafkaError(

@@ -207,7 +207,8 @@ class Log:
             if leader_epoch != self.leader_epochs.latest_epoch:
                 self.assign_epoch_start(leader_epoch, first_offset)
             segment = self.segments.active
-            rolled = segment.should_roll(config, size, max_timestamp, last_offset, now_ms)
+            pace = self.local.roll_pace
+            rolled = segment.should_roll(config, size, max_timestamp, last_offset, now_ms, pace)
             if rolled:
                 segment = self.roll(now_ms, first_offset)
             before = segment.size
@@ -310,7 +311,10 @@ class Log:
         last_offset = batches[-1][1].last_offset
         max_timestamp = latest_header(batches).max_timestamp
         segment = self.segments.active
-        rolled = segment.should_roll(self.config, len(data), max_timestamp, last_offset, now_ms)
+        pace = self.local.roll_pace
+        rolled = segment.should_roll(
+            self.config, len(data), max_timestamp, last_offset, now_ms, pace
+        )
         if rolled:
             # A gap is put inside of the segment, where it fits: segments follow one another.
             fits = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET

@@ -5,7 +5,6 @@ Mirrors: the per-directory parts of LogManager, MetaPropertiesEnsemble, LocalLog
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
@@ -17,7 +16,7 @@ from ..protocol.topics import TopicPartition
 from . import checkpoints
 from .checkpoints import CheckpointError, MetaProperties
 from .directory_health import DirectoryHealth
-from .files import DirectoryLock, Files, is_out_of_descriptors
+from .files import OF_ONE_FILE, DirectoryLock, Files, is_out_of_descriptors
 
 logger = logging.getLogger(__name__)
 
@@ -28,29 +27,13 @@ MAX_NAME_LENGTH = 255
 # In a partition's directory: the replica in another directory of this broker takes its place.
 REPLACED_MARK = ".replaced"
 
-
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_PARTITION = 2**31 - 1
-# What is in the way of one file; anything else may be in the way of the whole disk.
-_OF_ONE_FILE = frozenset(
-    {
-        errno.EACCES,
-        errno.EEXIST,
-        errno.EINVAL,
-        errno.EISDIR,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.ENOTEMPTY,
-        errno.EPERM,
-    }
-)
 
 
 def is_of_one_file(error: OSError) -> bool:
     """Whether a file is damaged or in the way, rather than the disk broken."""
-    return isinstance(error, CheckpointError) or error.errno in _OF_ONE_FILE
+    return isinstance(error, CheckpointError) or error.errno in OF_ONE_FILE
 
 
 class LogSize(NamedTuple):

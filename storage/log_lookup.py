@@ -17,6 +17,10 @@ from .transaction_index import AbortedTransaction
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+# Segments are asked for their largest timestamps, which after a start are in their files; after so
+# many the caller, who searches each batch while others have their turn, is given an empty one.
+SEGMENTS_PER_TURN = 16
+NOTHING = BatchToSearch(b"", 0, 0, 0)
 
 
 class TimestampOffset(NamedTuple):
@@ -33,14 +37,22 @@ def batches_at_or_after(
     Apache Kafka gives up if the first segment that is late enough has the messages in question
     below the log start; here the search goes on.
     """
-    for segment in segments:
+    for number, segment in enumerate(segments, 1):
         if segment.largest_timestamp >= timestamp:
             yield from segment.batches_at_or_after(timestamp, log_start_offset)
+        elif number % SEGMENTS_PER_TURN == 0:
+            yield NOTHING
 
 
 def latest_batches(segments: Segments) -> Iterator[BatchToSearch]:
     """Where the first message with the largest timestamp of all segments may be."""
-    return max(segments, key=_max_timestamp).latest_batches()
+    latest = segments.first
+    for number, segment in enumerate(segments, 1):
+        if segment.max_timestamp > latest.max_timestamp:
+            latest = segment
+        if number % SEGMENTS_PER_TURN == 0:
+            yield NOTHING
+    yield from latest.latest_batches()
 
 
 def search(batches: Iterable[BatchToSearch], name: str) -> TimestampOffset | None:
@@ -53,10 +65,6 @@ def search(batches: Iterable[BatchToSearch], name: str) -> TimestampOffset | Non
     except ProtocolError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{error} in {name}") from None
     return None
-
-
-def _max_timestamp(segment: Segment) -> int:
-    return segment.max_timestamp
 
 
 def legacy_offsets_before(

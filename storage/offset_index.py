@@ -39,8 +39,10 @@ class IndexFile:
         "base_offset",
         "entries",
         "entry_size",
+        "is_listed",
         "max_entries",
         "path",
+        "was_used",
     )
 
     def __init__(
@@ -54,6 +56,8 @@ class IndexFile:
         self.entries = files.size(path) // entry_size if files.exists(path) else 0
         self._file: DataFile | None = None
         self._map: mmap.mmap | None = None
+        self.is_listed = False  # these two are of `storage.kept_open`
+        self.was_used = False
 
     def open_for_append(self, max_bytes: int) -> None:
         """Grow the file to its full size: this segment is the active one now."""
@@ -64,11 +68,13 @@ class IndexFile:
         if not self.entries:
             self._file = None  # opened again for the first entry: many partitions never have one
 
-    def _open(self) -> DataFile:
+    def _open(self, *, create: bool = True) -> DataFile:
+        """The file; open from now on if it may be kept so."""
         file = self._file
         if file is None:
-            file = self._file = self._files.open(self.path, create=True)
-            self._files.keep_open(self)
+            file = self._files.open(self.path, create=create)
+            if self._files.keep_open(self, file):
+                self._file = file
         return file
 
     def let_go(self) -> None:
@@ -76,12 +82,13 @@ class IndexFile:
         self._file = None
 
     def _mapped(self) -> mmap.mmap:
+        self.was_used = True
         kept = self._map
         if kept is not None:
             return kept
-        file = self._open()
+        file = self._open(create=False)  # its segment may be deleted while one searches on
         mapped: mmap.mmap = self._files.with_spare(file.map, file.size())
-        if self._files.has_spare_descriptors():
+        if self._files.has_spare_descriptors() and self._file is file:
             self._map = mapped
         else:
             self._file = None  # nothing is kept for the next look-up
@@ -93,6 +100,7 @@ class IndexFile:
         return file.read_at(self.entry_size, (self.entries - 1) * self.entry_size)
 
     def _append(self, entry: bytes) -> None:
+        self.was_used = True
         if self._file is None and not self._files.has_spare_descriptors():
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), self.path)  # it would be kept
         self._open().write_at(entry, self.entries * self.entry_size)

@@ -266,7 +266,7 @@ class LogLoader:
             thorough = not self.clean and following is first
             problem = None if skip else segment.index_problem(thorough=thorough)
             if problem is not None:
-                self.report(f"{segment.log_file.path}: {problem}; rebuilding its indexes")
+                self.report(f"{segment.path}: {problem}; rebuilding its indexes")
                 self._recover(segment)
             checked.add(segment)
 
@@ -289,12 +289,10 @@ class LogLoader:
                 last = header.last_offset
                 in_range = expected <= last and last - segment.base_offset <= MAX_RELATIVE_OFFSET
                 if not in_range or (header.magic >= 2 and header.base_offset < expected):
-                    self.report(
-                        f"{segment.log_file.path}: offsets at position {position} are not in order"
-                    )
+                    self.report(f"{segment.path}: offsets at position {position} are not in order")
                     break
                 if not crc_is_valid(batch, 0, header):
-                    self.report(f"{segment.log_file.path}: wrong CRC at {position}")
+                    self.report(f"{segment.path}: wrong CRC at {position}")
                     break
                 segment.index_batch(position, header)
                 if header.magic >= 2:
@@ -311,7 +309,7 @@ class LogLoader:
                 valid = position + len(batch)
                 expected = last + 1
         except KafkaError as error:
-            self.report(f"{segment.log_file.path}: {error.message}")
+            self.report(f"{segment.path}: {error.message}")
         cut = segment.finish_recovery(valid)
         if segment.transaction_index.entries:
             # It was destroyed to be made anew, and what of it gets lost, nobody can tell. All below
@@ -319,7 +317,7 @@ class LogLoader:
             segment.transaction_index.sync()
             self.files.sync_directory(self.directory)
         if cut:
-            self.report(f"{segment.log_file.path}: cut {cut} bytes behind position {valid}")
+            self.report(f"{segment.path}: cut {cut} bytes behind position {valid}")
         state.map_end_offset = expected
         self.snapshots.take(state)
         self.recovered_state = state
@@ -364,7 +362,7 @@ class LogLoader:
     def _ends_below(self, segment: Segment, base_offset: int) -> bool:
         end = segment.next_offset()
         if end < base_offset:
-            self.report(f"{segment.log_file.path} ends at {end}, below the next one's base")
+            self.report(f"{segment.path} ends at {end}, below the next one's base")
         return end < base_offset
 
     def _discard(self, segment: Segment) -> None:
@@ -383,7 +381,7 @@ class LogLoader:
             if self.clean and position != self.segments.active.size:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"{self.segments.active.log_file.path} is damaged: no whole batch is at byte "
+                    f"{self.segments.active.path} is damaged: no whole batch is at byte "
                     f"{position}, and {self.segments.active.size - position} bytes follow",
                 )
             if log_end >= self.log_start:

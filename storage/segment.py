@@ -1,5 +1,10 @@
 """One segment of a log: a data file and its three indexes.
 
+The active segment has its data file open. That of any other is opened when it is read, and let go
+of when others need its descriptor (`storage.kept_open`): by a thread, too, so each method takes it
+once. An answer on its way to a client holds a file of its own; where there is no descriptor for
+that it is a copy, and not longer than it must be.
+
 Invariants: `size` is the end of the last complete append, whatever lies behind it in the file;
 offsets of a segment differ from its base by less than 2^31; of a batch spanning a look-up target
 the whole batch is returned. `recent` remembers where the last appended batches begin, so that
@@ -28,9 +33,17 @@ from .batch_scan import (
     find_in,
     scan_headers,
 )
-from .files import EMPTY_SLICE, Files, FileSlice, is_out_of_descriptors
+from .files import (
+    EMPTY_SLICE,
+    CopiedRange,
+    DataFile,
+    Files,
+    FileSlice,
+    is_out_of_descriptors,
+)
 from .log_config import LogConfig
 from .offset_index import OffsetIndex, index_path
+from .roll_pace import RollPace
 from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, TransactionIndex
 
@@ -55,7 +68,8 @@ _READ_AHEAD_BYTES: Final = 6 * 1024
 
 
 class BatchToSearch(NamedTuple):
-    """A batch that is to be searched for the first message at or after a time."""
+    """A batch that is to be searched for the first message at or after a time; or no bytes, in
+    which there is none."""
 
     data: bytes
     timestamp: int
@@ -64,6 +78,8 @@ class BatchToSearch(NamedTuple):
 
     def search(self) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch). It takes long if the batch is large."""
+        if not self.data:
+            return None
         for record in iter_records(self.data):
             if record.timestamp >= self.timestamp and record.offset >= self.starting_offset:
                 return record.timestamp, record.offset, self.leader_epoch
@@ -73,6 +89,7 @@ class BatchToSearch(NamedTuple):
 class Segment:
     __slots__ = (
         "_bytes_since_index_entry",
+        "_file",
         "_file_suffix",
         "_files",
         "_has_damaged_index",
@@ -86,12 +103,14 @@ class Segment:
         "directory",
         "index_interval_bytes",
         "is_active",
+        "is_deleted",
+        "is_listed",
         "jitter_ms",
-        "log_file",
         "offset_index",
         "size",
         "time_index",
         "transaction_index",
+        "was_used",
     )
 
     def __init__(
@@ -116,8 +135,17 @@ class Segment:
         if create:
             for suffix in FILE_SUFFIXES:
                 files.remove(self._path(suffix))
-        self.log_file = files.open(self._path(LOG_SUFFIX), create=create)
-        self.size = self.log_file.size()
+        self.is_active = False
+        self.is_deleted = False
+        self._file: DataFile | None = None
+        self.is_listed = False  # these two are of `storage.kept_open`
+        self.was_used = False
+        self.size = 0
+        if create:
+            self._file = files.open(self.path, create=True)
+            self.is_active = True
+        else:
+            self.size = files.size(self.path)
         index_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(files, self._path(INDEX_SUFFIX), base_offset, index_bytes)
         self.time_index = TimeIndex(files, self._path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
@@ -129,18 +157,41 @@ class Segment:
         self._recent: dict[int, int] = {}
         self._indexes_full = False
         self._has_damaged_index = False
-        self.is_active = False
         if create:
             if config.preallocate:
                 self.log_file.truncate(config.segment_bytes)
             self.become_active(config)
 
+    @property
+    def log_file(self) -> DataFile:
+        """The data file. It is open as long as one refers to it; OSError if it cannot be opened."""
+        file = self._file
+        if file is None:
+            file = self._files.open(self.path)
+            if self.is_active or self._files.keep_open(self, file):
+                self._file = file
+        self.was_used = True
+        return file
+
+    def let_go(self) -> None:
+        """Of the data file, which is opened again when it is needed; any thread may ask."""
+        if not self.is_active:
+            self._file = None
+
+    @property
+    def path(self) -> str:
+        """Of the data file."""
+        return self._path(LOG_SUFFIX)
+
     def _path(self, suffix: str) -> str:
         return index_path(self.directory, self.base_offset, suffix) + self._file_suffix
 
     def moved_to(self, directory: str) -> None:
-        """The partition's directory has another name; the files are open as before."""
+        """The partition's directory has another name; open files are open as before."""
         self.directory = directory
+        self._name_files()
+
+    def _name_files(self) -> None:
         self.offset_index.path = self._path(INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
         self.transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
@@ -225,9 +276,10 @@ class Segment:
         max_timestamp: int,
         last_offset: int,
         now_ms: int,
+        pace: RollPace,
     ) -> bool:
         """Full, out of relative offsets, or old: by its messages' timestamps, or by the clock
-        if they have none."""
+        if they have none; as often as `pace` allows."""
         size = self.size
         if size > config.segment_bytes - incoming_size and size:
             return True
@@ -241,7 +293,9 @@ class Segment:
         if first is None:
             first = self.first_batch_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-        return waited_ms > config.max_segment_ms - self.jitter_ms
+        if waited_ms <= config.max_segment_ms - self.jitter_ms:
+            return False
+        return pace.allows(size, now_ms)
 
     @property
     def first_batch_timestamp(self) -> int:
@@ -268,7 +322,7 @@ class Segment:
 
     @property
     def modified_ms(self) -> int:
-        return self._files.modified_ms(self._path(LOG_SUFFIX))
+        return self._files.modified_ms(self.path)
 
     @property
     def largest_timestamp(self) -> int:
@@ -325,14 +379,15 @@ class Segment:
         self, offset: int, max_bytes: int, max_position: int, *, min_one_batch: bool
     ) -> FileSlice | None:
         """The bytes from the batch of `offset` on; None if that lies behind this segment."""
-        file: Readable = self.log_file
+        data = self.log_file
+        file: Readable = data
         start = self._recent.get(offset)
         if max_bytes <= SMALL_READ_BYTES:
-            found = self._read_small(offset, start, max_bytes, max_position, min_one_batch)
+            found = self._read_small(data, offset, start, max_bytes, max_position, min_one_batch)
             if found is not None:
-                return found
+                return self._held(found)
         if start is None:
-            file = LookUp(self.log_file)
+            file = LookUp(data)
             start = self._find(offset, file)
             if start is None:
                 return None
@@ -346,10 +401,29 @@ class Segment:
                 size = min(available, max(size, batch_size_at(file, start)))
             if size <= 0:
                 return EMPTY_SLICE
-        return FileSlice(self.log_file, start, size)
+        if self._file is None and size > SMALL_READ_BYTES:
+            first = batch_size_at(file, start)
+            if first > SMALL_READ_BYTES and not min_one_batch:
+                return EMPTY_SLICE
+            size = min(size, max(first, SMALL_READ_BYTES))
+        return self._held(FileSlice(data, start, size))
+
+    def _held(self, found: FileSlice) -> FileSlice:
+        """A slice of the data file, or a copy if the file cannot be kept open for it."""
+        if self._file is not None or not found.size:
+            return found
+        copied = found.read()
+        file = CopiedRange(found.file.path, copied, found.position)
+        return FileSlice(file, found.position, len(copied), copied)
 
     def _read_small(
-        self, offset: int, start: int | None, max_bytes: int, max_position: int, min_one_batch: bool
+        self,
+        data: DataFile,
+        offset: int,
+        start: int | None,
+        max_bytes: int,
+        max_position: int,
+        min_one_batch: bool,
     ) -> FileSlice | None:
         """As `read`, found and read in one system call; None if it is not as simple as that.
 
@@ -364,7 +438,7 @@ class Segment:
             begin, highest, ahead = start, offset, 0
         if max_bytes < HEADER_SIZE or not 0 <= begin < self.size:
             return None
-        chunk = self.log_file.read_at(min(max_bytes + ahead, self.size - begin), begin)
+        chunk = data.read_at(min(max_bytes + ahead, self.size - begin), begin)
         relative = find_in(chunk, offset, self.base_offset, highest)
         if relative < 0:
             return None
@@ -381,7 +455,7 @@ class Segment:
             if min_one_batch:
                 size = min(available, max(size, batch_size))
         held = chunk[relative : relative + size]
-        return FileSlice(self.log_file, begin, size, held if len(held) == size else b"")
+        return FileSlice(data, begin, size, held if len(held) == size else b"")
 
     def first_batch_is_cut(self, found: FileSlice) -> bool:
         """Whether a slice ends inside of its first batch."""
@@ -415,11 +489,12 @@ class Segment:
 
     def batches_at_or_after(self, timestamp: int, starting_offset: int) -> Iterator[BatchToSearch]:
         """Where a message may be that is late enough, from `starting_offset` on."""
+        file = self.log_file
         offset = self._offset_before(timestamp)
         start = self._start_below(max(offset, starting_offset))
-        for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+        for position, header in scan_headers(file, start, self.size, SCAN_CHUNK):
             if header.max_timestamp >= timestamp and header.last_offset >= starting_offset:
-                batch = self.log_file.read_at(header.size_in_bytes, position)
+                batch = file.read_at(header.size_in_bytes, position)
                 yield BatchToSearch(
                     batch, timestamp, starting_offset, header.partition_leader_epoch
                 )
@@ -443,10 +518,11 @@ class Segment:
         target = self.max_timestamp
         if target < 0:
             return
+        file = self.log_file
         start = self._start_below(self._max_offset)
-        for position, header in scan_headers(self.log_file, start, self.size, SCAN_CHUNK):
+        for position, header in scan_headers(file, start, self.size, SCAN_CHUNK):
             if header.max_timestamp == target:
-                batch = self.log_file.read_at(header.size_in_bytes, position)
+                batch = file.read_at(header.size_in_bytes, position)
                 yield BatchToSearch(batch, target, 0, header.partition_leader_epoch)
 
     def upper_bound_offset(self, position: int) -> int | None:
@@ -496,8 +572,11 @@ class Segment:
         self._max_timestamp, self._max_offset = best, best_offset
 
     def become_active(self, config: LogConfig) -> None:
-        """Grow the indexes to their full size."""
-        self.is_active = True
+        """Grow the indexes to their full size, and keep the data file open."""
+        if not self.is_active:
+            self.is_active = True
+            self._file = None  # what `KeptOpen` counts is not the active segment's
+            self._file = self.log_file
         self.offset_index.open_for_append(config.segment_index_bytes)
         self.time_index.open_for_append(config.segment_index_bytes)
         self._indexes_full = self.offset_index.is_full or self.time_index.is_full
@@ -507,18 +586,24 @@ class Segment:
         self.time_index.maybe_append(self.max_timestamp, self._max_offset, closing=True)
         self.offset_index.trim()
         self.time_index.trim()
-        self.log_file.truncate(self.size)
+        file = self.log_file
+        file.truncate(self.size)
         self._recent.clear()
         self.is_active = False
+        if not self._files.keep_open(self, file):
+            self._file = None
 
     def close(self) -> None:
-        self.become_inactive()
+        if self.is_active:
+            self.become_inactive()
         self.transaction_index.release()
         if self._has_damaged_index:
             self.offset_index.remove()  # the next load makes it anew
 
     def release(self) -> None:
         """Let go of all files without touching them."""
+        self.is_active = False
+        self._file = None
         self.offset_index.release()
         self.time_index.release()
         self.transaction_index.release()
@@ -526,8 +611,13 @@ class Segment:
     def sync(self) -> None:
         """Force to disk; while the segment is active its indexes are left out, since recovery
         rebuilds them. Blocks; safe beside appends."""
-        self.log_file.sync()
-        self.transaction_index.sync()
+        try:
+            self.log_file.sync()
+            self.transaction_index.sync()
+        except FileNotFoundError:
+            if self.is_deleted:
+                return
+            raise
         if not self.is_active:
             self.offset_index.sync()
             self.time_index.sync()
@@ -593,10 +683,12 @@ class Segment:
         return names
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files to `.deleted`; readers that have them open read on."""
+        """Rename the files to `.deleted`; readers that have them open, or still come, read on."""
+        paths = self.file_names()
+        self.is_deleted = True
         self.release()
-        renamed = []
-        for path in self.file_names():
+        for path in paths:
             self._files.rename(path, path + DELETED_SUFFIX)
-            renamed.append(path + DELETED_SUFFIX)
-        return renamed
+        self._file_suffix += DELETED_SUFFIX
+        self._name_files()
+        return [path + DELETED_SUFFIX for path in paths]

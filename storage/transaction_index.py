@@ -25,13 +25,29 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    __slots__ = ("_entries", "_file", "_files", "path")
+    __slots__ = ("_entries", "_file", "_files", "_is_unsynced", "is_listed", "path", "was_used")
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
         self.path = path
         self._file: DataFile | None = None
         self._entries: list[AbortedTransaction] | None = None
+        self._is_unsynced = False
+        self.is_listed = False  # these two are of `storage.kept_open`
+        self.was_used = False
+
+    def _open(self, *, create: bool = False) -> DataFile:
+        """The file; open from now on if it may be kept so."""
+        file = self._file
+        if file is None:
+            file = self._files.open(self.path, create=create)
+            if self._files.keep_open(self, file):
+                self._file = file
+        self.was_used = True
+        return file
+
+    def let_go(self) -> None:
+        self._file = None
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -49,9 +65,9 @@ class TransactionIndex:
     def append(self, entry: AbortedTransaction) -> None:
         entries = self.entries
         assert not entries or entries[-1].last_offset < entry.last_offset, "markers must grow"
-        if self._file is None:
-            self._file = self._files.open(self.path, create=True)
-        self._file.write_at(_ENTRY.pack(_VERSION, *entry), len(entries) * _ENTRY.size)
+        file = self._open(create=True)
+        self._is_unsynced = True
+        file.write_at(_ENTRY.pack(_VERSION, *entry), len(entries) * _ENTRY.size)
         entries.append(entry)
 
     def collect(
@@ -75,16 +91,14 @@ class TransactionIndex:
         if keep == len(entries):
             return
         del entries[keep:]
-        if self._file is None:
-            self._file = self._files.open(self.path)
-        self._file.truncate(keep * _ENTRY.size)
+        self._is_unsynced = True
+        self._open().truncate(keep * _ENTRY.size)
 
     def reset(self) -> None:
         self._entries = []
-        if self._file is not None or self._files.exists(self.path):
-            file = self._file or self._files.open(self.path)
-            file.truncate(0)
-            self._file = file
+        if self._files.exists(self.path):
+            self._is_unsynced = True
+            self._open().truncate(0)
 
     def is_sane(self, base_offset: int) -> bool:
         if not self._files.exists(self.path):
@@ -97,9 +111,15 @@ class TransactionIndex:
         return all(entry.last_offset >= base_offset for entry in self.entries)
 
     def sync(self) -> None:
-        file = self._file
-        if file is not None:
-            file.sync()
+        """Force it to disk, also what was written before the file was let go of. Blocks."""
+        if not self._is_unsynced:
+            return
+        self._is_unsynced = False
+        try:
+            self._open().sync()
+        except OSError:
+            self._is_unsynced = True
+            raise
 
     def release(self) -> None:
         self._file = None

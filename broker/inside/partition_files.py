@@ -67,7 +67,7 @@ def _contents(segment: Segment, name: str) -> Row:
     for index in (segment.offset_index, segment.time_index):
         if name == index.path:
             return {"bytes": index.entries * index.entry_size, "entries": index.entries}
-    if name == segment.log_file.path:
+    if name == segment.path:
         return {"bytes": segment.size, "entries": None}
     return {"bytes": None, "entries": None}
 

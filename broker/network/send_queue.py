@@ -79,11 +79,11 @@ class SendQueue:
         for part in parts:
             size = len(part)
             self.size += size
-            if size <= SMALL_FILE_BYTES and not isinstance(
-                part, (bytes, bytearray, memoryview, DownConversion)
-            ):
-                data = getattr(part, "held", None) or os.pread(part.fileno(), size, part.position)
-                if len(data) == size:  # else sending it will tell
+            if not isinstance(part, (bytes, bytearray, memoryview, DownConversion)):
+                data = getattr(part, "held", None)
+                if not data and size <= SMALL_FILE_BYTES:
+                    data = os.pread(part.fileno(), size, part.position)
+                if data and len(data) == size:  # else sending it will tell
                     part = data
             out.append(part)
 

@@ -255,7 +255,7 @@ class Cleaner:
         self._pace(0)
         target.become_inactive()
         target.sync()
-        path = target.log_file.path
+        path = target.path
         self._files.set_modified_ms(path, group[-1][2])
         self._files.sync_directory(directory)
         self.stats.bytes_written += target.size

@@ -2,6 +2,9 @@
 crashes leaves both with the same records, epochs and producers.
 
 After a crash the twin is cut to what the log still has; what had been flushed must be there.
+
+Some logs may have only a few files open beside that of the active segment, and answers on their way
+to clients hold some of those: each stays what it was, whatever is deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from pybroker.protocol.records.batch import (
 )
 from pybroker.protocol.records.builder import build_batch
 from pybroker.storage.checkpoints import RECOVERY_POINT_FILE
+from pybroker.storage.files import FileSlice
+from pybroker.storage.kept_open import KeptOpen
 from pybroker.storage.log import Log
 from pybroker.storage.log_config import LogConfig
 from pybroker.storage.log_manager import Job, LogManager
@@ -76,9 +81,11 @@ class LogMachine(RuleBasedStateMachine):
         self.manager.release()
         shutil.rmtree(self.directory)
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(most=st.sampled_from([None, 0, 1, 3]))
+    def start(self, most: int | None) -> None:
         self.files = FaultyFiles()
+        self.files._kept = None if most is None else KeptOpen(most)
+        self.in_flight: list[tuple[FileSlice, bytes]] = []
         self.open()
 
     def open(self) -> None:
@@ -226,9 +233,13 @@ class LogMachine(RuleBasedStateMachine):
         self.log.maybe_increment_log_start_offset(target)
         delete_segments_below_start(self.log, self.time)
         self.twin.start = max(self.twin.start, target)
+        if int(share * 1000) % 2:
+            for path in self.log.local.take_deleted_files():
+                self.files.remove(path)
 
     @rule(share=fractions)
     def truncate(self, share: float) -> None:
+        self.end_sending()  # what is cut and written anew is no longer what was read
         target = self.twin.start + int(share * (self.twin.end - self.twin.start))
         changed = self.log.truncate_to(target, self.time)
         assert changed == (target < self.twin.end)
@@ -283,6 +294,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def stop(self) -> None:
         """The log start is checkpointed when it has changed, after the recovery point."""
+        self.end_sending()
         if self.log.log_start_offset != self.start_on_disk:
             checkpoint_recovery_points(self.manager)
             checkpoint_log_start_offsets(self.manager)
@@ -356,6 +368,20 @@ class LogMachine(RuleBasedStateMachine):
         if not min_one:
             assert len(data) <= max_bytes
 
+    @rule(share=fractions)
+    def begin_to_send(self, share: float) -> None:
+        end = self.twin.end
+        offset = self.twin.start + int(share * (end - self.twin.start))
+        records = self.log.read(offset, 1 << 20, upper_bound_offset=end).records
+        if records.size:
+            self.in_flight.append((records, records.read()))
+
+    @rule()
+    def end_sending(self) -> None:
+        for records, data in self.in_flight:
+            assert records.file.read_at(records.size, records.position) == data
+        self.in_flight.clear()
+
     @rule(timestamp=timestamps)
     def look_up_time(self, timestamp: int) -> None:
         found = self.log.offset_for_timestamp(timestamp)
@@ -368,6 +394,14 @@ class LogMachine(RuleBasedStateMachine):
             with pytest.raises(KafkaError) as caught:
                 self.log.read(offset, 100, upper_bound_offset=self.twin.end)
             assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+    @invariant()
+    def few_files(self) -> None:
+        if not hasattr(self, "log") or self.files._kept is None:
+            return
+        open_files = sum(segment._file is not None for segment in self.log.segments)
+        assert open_files <= self.files._kept._most + 1
+        assert len(self.files._kept) <= self.files._kept._most + len(self.in_flight)
 
     @invariant()
     def same_records(self) -> None:

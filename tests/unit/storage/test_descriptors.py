@@ -12,11 +12,7 @@ import pytest
 
 from pybroker.protocol.errors import ErrorCode
 from pybroker.storage import log_manager
-from pybroker.storage.descriptors import (
-    LEFT_BY_SEGMENTS,
-    OutOfDescriptors,
-    left_by_partitions,
-)
+from pybroker.storage.descriptors import OutOfDescriptors, left_by_partitions
 from pybroker.storage.files import Files
 from pybroker.storage.kept_open import KeptOpen
 from pybroker.storage.log import Log
@@ -109,7 +105,7 @@ def test_a_partition_is_refused_and_leaves_nothing(files: Files, tmp_path: Path)
     manager.release()
 
 
-def test_what_keeps_a_descriptor_leaves_some_for_others(
+def test_new_partitions_leave_some_for_others_and_segments_take_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_manager, "left_by_partitions", lambda _limit: LEFT)
@@ -122,12 +118,12 @@ def test_what_keeps_a_descriptor_leaves_some_for_others(
             logs.extend(manager.get_or_create_log("t", n, TOPIC_ID, None, 0) for n in range(9))
         held = [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(4)]
         log = manager.get_or_create_log("t", 0, TOPIC_ID, None, 0)
-        append(log)
-        append_many(log, LEFT - LEFT_BY_SEGMENTS - 5)  # each rolls
-        with pytest.raises(OutOfDescriptors):
-            append_many(log, LEFT)
-        held += [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(12)]
+        append_many(log, 10 * LEFT)  # each rolls
+        assert len(log.segments) == 10 * LEFT
+        held += [files.open_to_read(str(tmp_path / "meta.properties")) for _ in range(LEFT - 6)]
         assert files.has_spare_descriptors()
+        append_many(log, LEFT)
+        assert values(log) == list(range(11 * LEFT))
     manager.release()
 
 
