@@ -65,8 +65,8 @@ class Turn(Enum):
 
 
 class Login:
-    """Times are in milliseconds: `now_ms` of a clock that never goes back, with its fraction, so that
-    a session of 3 ms lasts no less; `epoch_ms` in whole ones since 1970."""
+    """Times are in milliseconds: `now_ms` of a clock that never goes back, with its fraction, so
+    that a session of 3 ms lasts no less; `epoch_ms` in whole ones since 1970."""
 
     __slots__ = (
         "_began_again_ms", "_mechanism", "_rules", "_server", "expires_ms", "in_headers",
