@@ -15,6 +15,7 @@ import click
 from ..local import cluster_state
 from ..local.secured import ADMIN, USER, SecurityFiles
 from ..resources.descriptors import TooFewDescriptors
+from ..resources.visible_text import visible
 from .addresses import (
     BOOTSTRAP_KEY,
     USUAL_BOOTSTRAP,
@@ -38,6 +39,9 @@ class UserError(click.ClickException):
     """An expected failure: one line that says what to do, exit status 2."""
 
     exit_code = EXIT_STATUS_USER_ERROR
+
+    def format_message(self) -> str:
+        return visible(self.message)
 
 
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,10 +156,15 @@ def show_json(found: object) -> None:
 
 
 def escape(text: str) -> str:
-    """Brackets in names are no colours."""
+    """A name in a table: its brackets are no colours, and it moves no cursor."""
     from rich.markup import escape as escaped
 
-    return escaped(text)
+    return escaped(visible(text))
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """A line with names from outside: it stays one line, and moves no cursor."""
+    click.echo(visible(line), err=err)
 
 
 def principal(text: str) -> str:
