@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -195,7 +196,25 @@ def _read_properties(
     except AddressError as error:
         raise click.BadParameter(str(error)) from None
     found.pop(BOOTSTRAP_KEY, None)
+    if found.get("security.protocol", "").upper().startswith("SASL"):
+        return _with_jaas_file(found)
     return found
+
+
+def _with_jaas_file(found: dict[str, str]) -> dict[str, str]:
+    """And the file that Kafka's own tools have from KAFKA_OPTS; what the properties say wins."""
+    options = os.environ.get("KAFKA_OPTS")
+    if not options:
+        return found
+    from ..config.errors import ConfigError
+    from ..config.jaas_file import JAAS_FILE
+    from ..config.loading import from_jvm_options
+
+    try:
+        file = from_jvm_options(options).get(JAAS_FILE)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
+    return found if file is None else {"java.security.auth.login.config": file, **found}
 
 
 def _local_login(bootstrap: str, user: str | None, data_dir: Path) -> dict[str, str]:

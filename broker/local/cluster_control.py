@@ -8,8 +8,8 @@ is longer than Unix allows.
 
 Invariants: the socket is its owner's alone (mode 0600), whatever the umask. The supervisor waits
 for no caller: it reads what has come, of MAX_CALLERS at once, each for REQUEST_TIMEOUT_SECONDS; one
-more takes the place of the oldest. Nothing that a caller sends raises here, and a command that fails,
-for whatever reason, is answered with its error.
+more takes the place of the oldest. Nothing that a caller sends raises here, and a command that
+fails, for whatever reason, is answered with its error.
 """
 
 from __future__ import annotations

@@ -382,7 +382,7 @@ class Dispatcher:
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:
-            if isinstance(error, (ZkError, SessionExpired)):  # noqa: UP038 - no defect of ours
+            if isinstance(error, (ZkError, SessionExpired)):
                 logger.warning("Handling %r failed: %s", request, str(error) or _SESSION_GONE)
             else:
                 logger.exception("Handling %r failed", request, exc_info=error)
